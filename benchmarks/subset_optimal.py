@@ -31,10 +31,10 @@ from benchmarks.octave_rule import ENOUGH, SIZES, data_sets, octaves_alone, subs
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Mean, octaves
 from dfprivacy.statistics.estimators.threshold import dick_bounds
 from dfprivacy.statistics.linear import vectors_of

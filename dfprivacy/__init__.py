@@ -40,7 +40,8 @@ from dfprivacy.frames.private import Private as frame
 from dfprivacy.frames.released import released
 from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.pictures import plot, save_plot, show
-from dfprivacy.release.terms import Bounds, Unit
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.release.terms import Unit
 from dfprivacy.statements.interface import Connection, connect, explain, sql
 from dfprivacy.statements.schema import Schema, public
 from dfprivacy.statistics import Center as center

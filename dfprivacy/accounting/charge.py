@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from dfprivacy.accounting.exact import decimal_number, describe
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of, positive_number
 from dfprivacy.errors import InvalidLossError, UnknownAccountError, boundary
+from dfprivacy.measurement.exact import decimal_number, describe
 
 Measure = Literal["epsilon", "rho"]
 

@@ -35,7 +35,6 @@ from dfprivacy.accounting.charge import (
     total_of,
 )
 from dfprivacy.accounting.composition import Composition, tight_total
-from dfprivacy.accounting.exact import describe, number_within
 from dfprivacy.accounting.ledger_file import (
     Entry,
     Founding,
@@ -60,6 +59,7 @@ from dfprivacy.errors import (
     UnknownAccountError,
     boundary,
 )
+from dfprivacy.measurement.exact import describe, number_within
 
 Opened = TypeVar("Opened", bound=Reading)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from dfprivacy.accounting.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.errors import InvalidLossError
+from dfprivacy.measurement.exact import decimal_number, describe, exact_number, root_below
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace, KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip
 

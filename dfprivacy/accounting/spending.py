@@ -15,10 +15,10 @@ from typing import Any, ParamSpec, TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge, account_name
-from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.ledger import Ledger, analyst_name, dataset_name, note_text, version_name
 from dfprivacy.accounting.memory import fingerprint
 from dfprivacy.errors import InvalidLedgerError, MissingLedgerError, boundary
+from dfprivacy.measurement.exact import describe
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -56,18 +56,9 @@ from dfprivacy.frames.explanation import SIZE, Explanation, Target, solved, targ
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.tables import NOTE, Origin
+from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import (
-    INTERVAL,
-    Bounds,
-    PublicKeys,
-    Terms,
-    Unit,
-    bounds_of,
-    interval_of,
-    keys_of,
-    unit_of,
-)
+from dfprivacy.release.terms import INTERVAL, PublicKeys, Terms, Unit, interval_of, keys_of, unit_of
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statements.yaml_files import At, Content, Faults, Plain, nearest, read_content
 from dfprivacy.statistics import STATISTICS, Share, Statistic

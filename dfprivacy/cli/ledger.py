@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.options import options, with_options
 from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
 from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
+from dfprivacy.measurement.exact import decimal_number
 
 _LEDGER = options("FILE (path): The ledger's file.")
 _DATASET = options("DATASET (text): The name of the data.")

@@ -29,6 +29,7 @@ from dfprivacy.errors import (
     MissingColumnError,
     UnsupportedDtypeError,
 )
+from dfprivacy.measurement.bounds import OF_MOMENTS
 from dfprivacy.measurement.grid import (
     CLOCK,
     DATE,
@@ -41,7 +42,6 @@ from dfprivacy.measurement.grid import (
     typed_moments,
 )
 from dfprivacy.measurement.linear import Above, OnGrid
-from dfprivacy.release.terms import OF_MOMENTS
 
 INTEGER, NUMBER, BOOLEAN, TEXT, OTHER = "integer", "number", "boolean", "text", "other"
 

@@ -25,7 +25,6 @@ from weakref import WeakKeyDictionary, finalize
 
 import duckdb
 
-from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import (
     DPError,
@@ -34,6 +33,7 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     boundary,
 )
+from dfprivacy.measurement.exact import describe, whole_number
 
 T = TypeVar("T")
 Setting = str | bool | int | float | list[str]

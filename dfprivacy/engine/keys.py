@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.dtypes import DType
 
-from dfprivacy.accounting.exact import exact_number
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
 from dfprivacy.engine.columns import is_number, no_value_of
@@ -25,6 +24,7 @@ from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.bin_table import BinTable, StoredBins, added_up
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.exact import exact_number
 from dfprivacy.measurement.linear import WHOLE, Told
 from dfprivacy.measurement.sums import Statistics, key_name
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, get_args
 
 import duckdb
 
-from dfprivacy.accounting.exact import describe
 from dfprivacy.errors import InvalidEngineError
+from dfprivacy.measurement.exact import describe
 
 Mode = Literal["auto", "on", "off"]
 VARIABLE = "DFPRIVACY_PROGRESS"

@@ -34,8 +34,9 @@ from dfprivacy.frames.tables import (
     with_origin,
 )
 from dfprivacy.frames.viz.text import unique_texts
+from dfprivacy.measurement.bounds import BoundsLike, bounds_of
 from dfprivacy.release.request import Request, limits_of
-from dfprivacy.release.terms import BoundsLike, PublicKeys, Terms, bounds_of
+from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.linear import LinearPart

@@ -20,7 +20,6 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.accounting.composition import rho_within
-from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Adopted, Filtered, rereadable
@@ -55,6 +54,7 @@ from dfprivacy.frames.numbers import Release as Paid
 from dfprivacy.frames.releasing import measured_for, request_of
 from dfprivacy.frames.tables import Origin, released_arrow, with_origin
 from dfprivacy.frames.viz.text import legible, shortened
+from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.grid import plain_type
 from dfprivacy.release.pipeline import Answers, Measured, answered, released
 from dfprivacy.release.request import Request, together

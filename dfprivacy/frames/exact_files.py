@@ -21,13 +21,13 @@ from typing import IO, Any
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
 from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, sources_of, told
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.exact import describe
 from dfprivacy.measurement.grid import Moment
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import key_name, sum_names

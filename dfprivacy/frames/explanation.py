@@ -17,9 +17,9 @@ from typing import TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.accounting.exact import decimal_number, describe, whole_number
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.viz.text import rendered
+from dfprivacy.measurement.exact import decimal_number, describe, whole_number
 from dfprivacy.release.terms import Default, Terms
 from dfprivacy.statistics.forecast import SIZES, Forecast, Reach
 

@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import whole_number
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.asking import AskedTable, By, Release, asked_of
 from dfprivacy.frames.releasing import request_of
 from dfprivacy.frames.tables import Origin, released_table
+from dfprivacy.measurement.exact import whole_number
 from dfprivacy.release.pipeline import Answers
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import PublicKeys, Terms

@@ -19,10 +19,11 @@ from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.units import UNIT_MEAN, UnitSizes, groups_of_units, unit_sizes
 from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.release.terms import LARGEST_LIMIT, Bounds, bounds_of
+from dfprivacy.release.terms import LARGEST_LIMIT
 from dfprivacy.statistics import Count, Mean, NUnique, Sum
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])

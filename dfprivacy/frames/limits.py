@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
@@ -24,6 +23,7 @@ from dfprivacy.frames.limit_finding import best_limits, found_sizes, measured_si
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.exact import describe
 from dfprivacy.release.pipeline import paid
 from dfprivacy.release.request import Request
 from dfprivacy.release.terms import EPSILON, LARGEST_LIMIT, Terms, Unit, label_of

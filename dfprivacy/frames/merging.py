@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, whole_number
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.engine.adopt import Adopted, Columns, adopt
 from dfprivacy.engine.files import open_source
@@ -36,6 +35,7 @@ from dfprivacy.frames.exact_tables import (
 from dfprivacy.frames.private import PrivateGroupBy
 from dfprivacy.frames.releasing import measure, measured_for, release_numbers
 from dfprivacy.frames.tables import frame_names
+from dfprivacy.measurement.exact import describe, whole_number
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.release.pipeline import Measured
 from dfprivacy.release.request import Request, limits_of

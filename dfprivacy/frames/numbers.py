@@ -22,6 +22,7 @@ from dfprivacy.errors import InvalidQuestionError, UnknownMethodError, boundary
 from dfprivacy.frames.arithmetic import Range, added, divided, multiplied, negated
 from dfprivacy.frames.viz.numbers import Readable, Reading
 from dfprivacy.frames.viz.text import figure, shortened
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, Clock, plain_type
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
@@ -29,7 +30,7 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answer, Dated, Estimated, Told, arrow
 from dfprivacy.release.estimator import CountEstimator, Estimator, ShareEstimator
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import Bounds, Unit, interval_level
+from dfprivacy.release.terms import Unit, interval_level
 
 
 @dataclass(frozen=True)

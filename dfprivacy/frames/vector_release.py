@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.accounting.loss import Rho, loss_of
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
@@ -30,6 +29,7 @@ from dfprivacy.frames.releasing import Found, named_columns, release_table
 from dfprivacy.frames.tables import Origin
 from dfprivacy.frames.viz.charts import Dot, vector_chart
 from dfprivacy.frames.viz.text import MeasuredIn, chart_text, rendered
+from dfprivacy.measurement.exact import decimal_number
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid

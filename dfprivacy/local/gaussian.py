@@ -17,13 +17,13 @@ from typing import Self
 
 import numpy as np
 
-from dfprivacy.accounting.exact import number_within
 from dfprivacy.accounting.loss import loss_of
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import MOST_USERS, campaign_name, is_whole, no_plan, user_count
 from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
+from dfprivacy.measurement.exact import number_within
 from dfprivacy.release.answers import Told
 from dfprivacy.release.terms import EPSILON, interval_level
 

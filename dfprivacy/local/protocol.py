@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import published
@@ -34,6 +33,7 @@ from dfprivacy.local.reports import (
     value_column,
 )
 from dfprivacy.local.rounds import Assignment, Query, parts_of
+from dfprivacy.measurement.exact import describe
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import INTERVAL

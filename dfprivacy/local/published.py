@@ -12,8 +12,8 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from dfprivacy.accounting.exact import describe, number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
+from dfprivacy.measurement.exact import describe, number_within, whole_number
 from dfprivacy.noise.entropy import fresh_id
 
 MOST_USERS = 2**33

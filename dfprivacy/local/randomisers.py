@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.accounting.exact import describe
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidLossError,
     InvalidProtocolError,
     UnsupportedDtypeError,
 )
+from dfprivacy.measurement.exact import describe
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace

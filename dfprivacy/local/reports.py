@@ -23,12 +23,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
 
-from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedDtypeError
 from dfprivacy.local.randomisers import Counts, Floats, Integers, Mask
 from dfprivacy.local.rounds import NOBODY, Assignment, Part
+from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.noise.entropy import EntropySource
 
 COLUMNS = ("protocol", "user", "group", "value")

@@ -13,7 +13,6 @@ from typing import Self
 
 import numpy as np
 
-from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import loss_of
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
@@ -36,6 +35,7 @@ from dfprivacy.local.randomisers import (
     unrotated,
 )
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
+from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.vectors import padded_size
 
 _ROUNDS = 3

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import decimal_number
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.binning import (
     Binning,
@@ -30,11 +29,12 @@ from dfprivacy.measurement.binning import (
     Octaves,
     SignificantBits,
 )
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.exact import decimal_number
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.linear import Linear, OnGrid, Product, Source, Term
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.measurement.sums import Statistics, sum_name
-from dfprivacy.release.terms import Bounds
 
 Held = tuple[Floats, Integers]
 """The values of a group, and how many rows have each."""

@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
-from dfprivacy.release.terms import Bounds
+from dfprivacy.measurement.bounds import Bounds
 
 BITS = 30
 ROW_LIMIT = 2**33  # BITS + 33 = 63: below it an int64 sum of grid integers can't wrap

@@ -16,9 +16,9 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.accounting.exact import root_below
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.exact import root_below
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import exact_parameter
 from dfprivacy.noise.race import EXPONENTIAL, UNIFORM, Race, Runs, Times, blocks

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import CountWeights, Linear
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, reach_of
-from dfprivacy.release.terms import Bounds
 
 
 @dataclass(frozen=True)

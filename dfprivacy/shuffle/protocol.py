@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, exact_number, whole_number
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.errors import (
     InvalidBoundsError,
@@ -34,11 +33,13 @@ from dfprivacy.local.published import (
 )
 from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon, rotated, unrotated
 from dfprivacy.local.reports import value_matrix
+from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.exact import describe, exact_number, whole_number
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.answers import Told
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import EPSILON, INTERVAL, Bounds, bounds_of, interval_level
+from dfprivacy.release.terms import EPSILON, INTERVAL, interval_level
 from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
 
 LEAST_DELTA = Fraction(1, 2**100)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.release.terms import Bounds
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import condition, display, is_dp
 from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node

@@ -16,7 +16,7 @@ import duckdb
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
-from dfprivacy.release.terms import Bounds
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import (
     STORED,

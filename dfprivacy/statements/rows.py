@@ -21,7 +21,7 @@ import pyarrow as pa
 from dfprivacy.engine.embedded import UTC, in_time_zone
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
-from dfprivacy.release.terms import Bounds
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import Scope, Size, condition, field_of, size_of, write
 from dfprivacy.statements.gate import Source
 from dfprivacy.statements.rules import (

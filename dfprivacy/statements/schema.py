@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError, boundary
-from dfprivacy.release.terms import Bounds, Terms
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.release.terms import Terms
 from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.tree import folded
 

@@ -12,7 +12,7 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.release.terms import Bounds
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.functions import FLOATS, SINGLE, alike, both_whole, one_float
 from dfprivacy.statements.gate import NO_COLUMN, reads
 from dfprivacy.statements.relations import (

@@ -24,7 +24,7 @@ from dfprivacy.statistics.covariance import (  # isort: skip
     RSquared,
     Slope,
 )
-from dfprivacy.release.terms import Bounds, BoundsLike
+from dfprivacy.measurement.bounds import Bounds, BoundsLike
 
 __all__ = [
     "STATISTICS",

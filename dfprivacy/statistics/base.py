@@ -15,10 +15,11 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
-from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.engine.objects import plain as plain_value
 from dfprivacy.errors import InvalidQuestionError, MissingBoundsError, boundary
-from dfprivacy.release.terms import Bounds, bounds_of, label_of
+from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.measurement.exact import describe, exact_number
+from dfprivacy.release.terms import label_of
 
 STATISTICS: dict[str, type[Statistic]] = {}
 """Every statistic by its kind, in the order in which they are defined."""

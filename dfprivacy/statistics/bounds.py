@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dfprivacy.accounting.exact import whole_number
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, StoredBins
 from dfprivacy.measurement.binning import Octaves, SignificantBits
+from dfprivacy.measurement.exact import whole_number
 from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Chosen, Column, Counted

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dfprivacy.accounting.exact import center_power
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.release.terms import BoundsLike, bounds_of
+from dfprivacy.measurement.bounds import BoundsLike, bounds_of
+from dfprivacy.measurement.exact import center_power
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import CentreLength
 from dfprivacy.statistics.inverse import MonotonePart

@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import BoundsLike
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import reach_of
 from dfprivacy.release.estimator import Draw, Foreseen, HalfWidths, to_floats
-from dfprivacy.release.terms import BoundsLike
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import LinearStatistic
 

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import describe, exact_number
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.packed import Asked
@@ -20,13 +19,14 @@ from dfprivacy.engine.passes import hashed_bins, run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
+from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Column, Counted, Threshold
 from dfprivacy.release.pipeline import Answered, Answers
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss

@@ -18,9 +18,9 @@ import numpy as np
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import Octaves
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.answers import Chosen, Column
 from dfprivacy.release.pipeline import Answered
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,

@@ -28,6 +28,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Told
 from dfprivacy.measurement.sums import Statistics
@@ -42,7 +43,6 @@ from dfprivacy.release.estimator import (
     ProportionEstimator,
 )
 from dfprivacy.release.pipeline import Answered
-from dfprivacy.release.terms import Bounds, bounds_of
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import (
     Circumstances,

@@ -20,6 +20,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, Held
 from dfprivacy.measurement.binning import Floats, Integers
+from dfprivacy.measurement.bounds import Bounds, BoundsLike
 from dfprivacy.measurement.grid import grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
@@ -28,7 +29,6 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
 from dfprivacy.release.pipeline import Answered
-from dfprivacy.release.terms import Bounds, BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.monotone import CentreLength

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from dfprivacy.accounting.exact import number_within, whole_number
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
+from dfprivacy.measurement.exact import number_within, whole_number
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 

@@ -31,6 +31,7 @@ from dfprivacy.measurement.bin_table import (
     with_slack,
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.runs import run_slices
 from dfprivacy.noise.additive import NoisyVector, add_noise
@@ -46,7 +47,6 @@ from dfprivacy.release.answers import (
 )
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
 from dfprivacy.release.pipeline import Answered
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, Mask, Tails

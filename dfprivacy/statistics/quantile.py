@@ -23,13 +23,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import quantile_fraction
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.bin_table import Magnitudes, Steps, regridded, steps_within
 from dfprivacy.measurement.binning import Floats, SignificantBits
+from dfprivacy.measurement.bounds import BoundsLike, bounds_of
+from dfprivacy.measurement.exact import quantile_fraction
 from dfprivacy.measurement.grid import (
     CLOCK,
     DURATION,
@@ -45,7 +46,6 @@ from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Answer, Chosen, Dated, Estimated, Piece
 from dfprivacy.release.pipeline import Answered
-from dfprivacy.release.terms import BoundsLike, bounds_of
 from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import (

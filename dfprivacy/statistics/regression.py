@@ -21,12 +21,13 @@ import numpy.typing as npt
 
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, MissingBoundsError
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
-from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of, label_of
+from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic

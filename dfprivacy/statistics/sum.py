@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
 from dfprivacy.measurement.grid import Grid, grid_from_zero
 from dfprivacy.measurement.linear import WHOLE, CountWeights, Linear, OnGrid, Source
 from dfprivacy.noise.additive import NoisyVector
@@ -23,7 +24,6 @@ from dfprivacy.release.estimator import (
     Moved,
     to_floats,
 )
-from dfprivacy.release.terms import Bounds, BoundsLike, bounds_of
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic

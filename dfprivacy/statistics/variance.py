@@ -20,6 +20,7 @@ import numpy as np
 
 from dfprivacy.errors import InvalidBoundsError
 from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import BoundsLike
 from dfprivacy.measurement.grid import Grid, grid_from_lower
 from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
@@ -34,7 +35,6 @@ from dfprivacy.release.estimator import (
     RatioEstimator,
     to_floats,
 )
-from dfprivacy.release.terms import BoundsLike
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.forecast import Circumstances

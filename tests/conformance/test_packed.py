@@ -25,10 +25,11 @@ from dfprivacy.engine.run import exact_table
 from dfprivacy.frames.releasing import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
 from dfprivacy.measurement.binning import Octaves, SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import even_grid, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Above, OnGrid, Source
 from dfprivacy.measurement.sums import key_name
-from dfprivacy.release.terms import Bounds, keys_of
+from dfprivacy.release.terms import keys_of
 
 pytestmark = pytest.mark.sample(1)
 

@@ -17,9 +17,9 @@ import pytest
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,
     QuantileLength,

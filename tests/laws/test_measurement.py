@@ -54,12 +54,12 @@ from dfprivacy.measurement.binning import (
     units_of,
     within_lines,
 )
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import CountWeights, Product
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics import Count, Mean, StandardDeviation, Sum, Variance, part
 from dfprivacy.statistics.linear import vectors_of
 from dfprivacy.statistics.part import blanked, noisy_rows

@@ -27,10 +27,10 @@ import dfprivacy as dfp
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, bin_table, regridded, steps_within
 from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.selection import PermuteAndFlip
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators import quantile
 from dfprivacy.statistics.estimators.quantile import (
     OUTSIDE,

@@ -45,7 +45,10 @@ def modules_of(tree):
 
 LAYERS = [
     {"errors"},
-    {"measurement", "noise", "accounting", "release"},
+    {"measurement"},
+    {"noise"},
+    {"accounting"},
+    {"release"},
     {"engine"},
     {"statistics"},
     {"local", "shuffle", "frames"},

@@ -19,16 +19,16 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.exact import center_power, decimal_number, describe
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.exact import center_power, decimal_number, describe
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.threshold import (
     LARGEST_RANK,
     SIDES,

@@ -37,6 +37,7 @@ import numpy.typing as npt
 
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Doublings, Floats, Integers, Octaves
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
@@ -47,7 +48,6 @@ from dfprivacy.noise.exceedances import (
     heights_of,
 )
 from dfprivacy.noise.laws import Noise, is_laplace, spread_of
-from dfprivacy.release.terms import Bounds
 
 Mask = npt.NDArray[np.bool_]
 

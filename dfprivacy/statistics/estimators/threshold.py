@@ -20,13 +20,13 @@ from dfprivacy.accounting.loss import Epsilon, Rho, positive_number
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import PermuteAndFlip
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.quantile import points, ranked_rows, runs_of
 
 Side = Literal["lower", "upper"]

@@ -35,6 +35,7 @@ from dfprivacy.measurement.bin_table import (
     stacked,
 )
 from dfprivacy.measurement.binning import Distances, Doublings, Floats, Integers, Octaves
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
@@ -46,7 +47,6 @@ from dfprivacy.noise.exceedances import (
     joined,
 )
 from dfprivacy.noise.laws import Noise, spread_of
-from dfprivacy.release.terms import Bounds
 from dfprivacy.statistics.estimators.octave_bounds import (
     CORE,
     LEAST,

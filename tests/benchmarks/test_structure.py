@@ -1,11 +1,11 @@
-"""What `import dfprivacy` loads, and how `python -m benchmarks.house` reads imports."""
+"""What `import dfprivacy` loads, and how `python -m benchmarks.structure` reads imports."""
 
 import subprocess
 import sys
 
 import pytest
 
-from benchmarks.house import imported, modules, room_of
+from benchmarks.structure import find_package, list_modules, read_imports
 
 pytestmark = pytest.mark.slow
 
@@ -121,14 +121,15 @@ for kind in map(type, answers):
 
 
 def test_imports_are_read_from_the_source(tmp_path):
-    """Imports in functions run later; names that are imported stand for their module."""
-    known = modules()
-    own = tmp_path / "own.py"
-    own.write_text(
+    """Imports in functions run later, and an imported name stands for its module."""
+    modules = list_modules()
+    path = tmp_path / "example.py"
+    path.write_text(
         "import os, dfprivacy.errors\nfrom dfprivacy import accounting, Ledger\n"
         "def later():\n    from dfprivacy.accounting.loss import Epsilon\n"
     )
     early = {"dfprivacy.errors", "dfprivacy.accounting", "dfprivacy"}
-    assert imported(own, known, anywhere=False) == early
-    assert imported(own, known, anywhere=True) == early | {"dfprivacy.accounting.loss"}
-    assert room_of("dfprivacy.accounting.loss") == "accounting"
+    assert read_imports(path, modules, in_functions=False) == early
+    later = {"dfprivacy.accounting.loss"}
+    assert read_imports(path, modules, in_functions=True) == early | later
+    assert find_package("dfprivacy.accounting.loss") == "accounting"
