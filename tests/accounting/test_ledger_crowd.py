@@ -7,18 +7,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")]
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 FEW = {
     "race": (6, 30), "threads": (4, 30), "kill": (9, 1), "create": (8, 2), "fork": (8,),
     "memory": (6, 3),
 }  # fmt: skip
-MANY = {"race": (16, 100), "threads": (8, 100), "kill": (100, 1), "create": (100, 2),
-        "fork": (8,), "memory": (100, 3)}  # fmt: skip
+MANY = {
+    "race": (16, 100), "threads": (8, 100), "kill": (50, 1), "create": (50, 2), "fork": (8,),
+    "memory": (50, 3),
+}  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["few", pytest.param("many", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("few", marks=pytest.mark.battery),
+        pytest.param("many", marks=pytest.mark.slow),
+    ],
+)
 def crowd(request, tmp_path_factory):
     """Run crowd.py, warnings as errors, and return its numbers and what it found."""
     numbers = FEW if request.param == "few" else MANY

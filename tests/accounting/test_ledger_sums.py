@@ -123,9 +123,9 @@ def test_tiny_charges_are_not_lost(tmp_path, fast_disk):
     assert sum(row["cost"] for row in confirmed(ledger.path)) == 39 * 10**8 * PER_ONE + 2 * tiny
 
 
-@pytest.mark.parametrize("count", [5_000, pytest.param(10**6, marks=pytest.mark.slow)])
-def test_a_million_tiny_charges_are_not_lost(tmp_path, count):
-    """A million releases at epsilon 1e-9 cost 0.001.
+@pytest.mark.parametrize("count", [5_000, pytest.param(200_000, marks=pytest.mark.slow)])
+def test_many_tiny_charges_are_not_lost(tmp_path, count):
+    """Releases at epsilon 1e-9 cost what all of them are worth.
 
     They are added to an amount beside which a float could not tell one of them.
     """

@@ -133,16 +133,10 @@ def different(processes):
 def test_fresh_processes_draw_their_own():
     """Fresh processes draw their own.
 
-    Seeds, hash seed, clock and process id fixed, processes release different numbers
-    (a repeat by chance among numbers of 2**44: below 1e-8).
+    Seeds, hash seed, clock and process id fixed, ten processes release 800 different numbers
+    (a repeat by chance among numbers of 2**44: below 1e-7).
     """
-    assert different(2)
-
-
-@pytest.mark.slow
-def test_fifty_fresh_processes_draw_their_own():
-    """The same for 50 processes, 4,000 releases; a repeat by chance: below 1e-6."""
-    assert different(50)
+    assert different(10)
 
 
 def test_there_is_no_seed():

@@ -11,7 +11,7 @@ from tests.statements.shop import measured, shop
 
 pytestmark = pytest.mark.sample(2)
 
-FEW, MANY = range(100), {0: range(100, 1700), 1: range(600), 2: range(200)}
+FEW, MANY = range(100), {0: range(100, 900), 1: range(300), 2: range(100)}
 """Seeds, for the slow lane by the depth of nesting: shallow statements cost little."""
 BATCH = 25
 """Statements that go through the release as one, which is most of what they cost."""

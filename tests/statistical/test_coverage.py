@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.products import cover_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -98,11 +99,13 @@ def test_intervals_cover(loss, level, upper_limit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [*SIZES, 1000])
-@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99])
-@pytest.mark.parametrize("loss", [own for own, _ in TERMS], ids=str)
+@pytest.mark.parametrize(
+    ("size", "level", "loss"),
+    cover_pairs([*SIZES, 1000], [0.5, 0.8, 0.95, 0.99], [loss for loss, _ in TERMS]),
+    ids=str,
+)
 def test_intervals_cover_at_length(size, loss, level, upper_limit):
-    """The same on 20,000 releases, 2,000 of many rows, for all losses and levels."""
+    """The same on 20,000 releases, 2,000 of many rows, for each size at each level."""
     check(list(shapes(size)), 2_000 if size > 20 else 20_000, loss, level, upper_limit)
 
 

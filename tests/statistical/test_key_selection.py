@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
+from tests.products import cover_pairs
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +47,11 @@ def test_a_group_of_one_row_is_hidden(ask, loss, bulk, lower_limit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delta", [1e-3, 1e-5])
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("ask", ["count", "mean", "variance", "sum"])
+@pytest.mark.parametrize(
+    ("loss", "ask", "delta"),
+    cover_pairs(LOSSES, ["count", "mean", "variance", "sum"], [1e-3, 1e-5]),
+    ids=str,
+)
 def test_a_million_groups_of_one_row_are_hidden(ask, loss, delta, bulk, lower_limit):
     """Of a million groups with one row each, not more appear than delta allows."""
     found = shown(bulk, [3.0], 1_000_000, ask, delta=delta, **loss)
