@@ -43,7 +43,10 @@ from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.margins import MarginsPart
 
 ALL = "All"
-"""What the row and the column of totals are called, as in pandas."""
+"""The label of the row and the column of totals, as in pandas."""
+
+OTHER = "(other)"
+"""The label of totals less the cells that are shown."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +66,8 @@ class Crosstab(Question):
 
     With `keys` exactly these cells come out. Without, values are secret: a cell comes out if its
     noisy count shows, up to `delta`, that no single row has made it. The others are missing, and
-    part of the totals.
+    part of the totals: with `margins` a row and a column "(other)" of counts and sums have the
+    totals less the cells that are shown, so that the table adds up.
 
     `rounded="integer"` and `nonnegative=True` are a choice of the reader: cells of counts and sums
     become whole numbers, or none below 0, and totals the sums of these. The unbiased cells with the
@@ -296,6 +300,26 @@ class Cells:
             return Cells(cells)
         return Cells(cells, cells.sum(1), cells.sum(0), float(cells.sum()))
 
+    def with_totals(self, *, others: bool) -> Floats:
+        """Return all numbers: cells, then totals less cells if `others`, then totals.
+
+        A missing cell counts as 0, and the corner of the others balances both of its sums.
+        """
+        if self.rows is None or self.columns is None or self.whole is None:
+            return np.asarray(self.cells, dtype=float)
+        right, bottom = self.rows[:, None], np.append(self.columns, self.whole)[None]
+        if others:
+            right = np.column_stack([self.rows - np.nansum(self.cells, axis=1), right])
+            below = self.columns - np.nansum(self.cells, axis=0)
+            rest = self.whole - self.rows.sum()
+            bottom = np.vstack(
+                [
+                    [*below, rest - below.sum(), rest],
+                    [*self.columns, self.whole - self.columns.sum(), self.whole],
+                ]
+            )
+        return np.vstack([np.column_stack([self.cells, right]), bottom])
+
 
 def _alone(numbers: Any, *, rounded: bool, nonnegative: bool) -> Any:
     if numbers is None:
@@ -343,15 +367,14 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
         pa.types.is_floating(table.schema.field(n).type) for n in wide.titles
     )
     read = cells.read(rounded=rounded, nonnegative=nonnegative)
-    numbers = np.asarray(read.cells, dtype=float)
-    if read.rows is not None and read.columns is not None and read.whole is not None:
-        numbers = np.column_stack([numbers, read.rows])
-        numbers = np.vstack([numbers, [*read.columns, read.whole]])
-    totals = read.rows is not None
-    made = _framed(wide, rows, columns, numbers, whole=whole, totals=totals)
-    ends = [ALL] if totals else []
-    texts = ((*rows.texts, *ends), (*columns.texts, *ends))
-    shown = Grid((rows.name, columns.name), *texts, numbers, totals)
+    has_totals = read.rows is not None
+    hides_cells = not wide.public and wide.titles[0] in wide.origin.adds_up
+    labels = ([OTHER] if hides_cells else []) + [ALL] if has_totals else []
+    numbers = read.with_totals(others=hides_cells)
+    numbers = np.maximum(numbers, 0.0) if nonnegative else numbers
+    made = _framed(wide, rows, columns, numbers, whole=whole, labels=labels)
+    texts = ((*rows.texts, *labels), (*columns.texts, *labels))
+    shown = Grid((rows.name, columns.name), *texts, numbers, len(labels))
     return with_origin(made, replace(wide.origin, wide=replace(wide, shown=shown)))
 
 
@@ -416,23 +439,25 @@ def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) 
 
 
 def _framed(
-    wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, whole: bool, totals: bool
+    wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, whole: bool, labels: list[str]
 ) -> Any:
-    """Return numbers as a frame of the caller's type: public keys' counts are integers."""
+    """Return numbers as a frame of the caller's type: public keys' counts are integers.
+
+    `labels` name the totals at the end of both axes.
+    """
     every = whole and wide.public
     if isinstance(wide.long, pd.DataFrame):
         long = wide.long
         axes = [_labels(long[own.name], own.first) for own in (rows, columns)]
-        if totals:
+        if labels:
             axes = [
-                pd.Index([*values_of(pd.Series(own)), ALL], name=own.name, dtype=object)
-                for own in axes
+                pd.Index([*values_of(pd.Series(axis)), *labels], name=axis.name, dtype=object)
+                for axis in axes
             ]
         return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
-    keys = _key_column(rows, wide, totals=totals)
-    names = unique_texts([rows.name, *([ALL] if totals else []), *columns.texts])
-    if totals:
-        names = [names[0], *names[2:], names[1]]
+    keys = _key_column(rows, wide, labels)
+    first, *names = unique_texts([rows.name, *labels, *columns.texts])
+    names = [first, *names[len(labels) :], *names[: len(labels)]]
     kind = pa.int64() if whole else pa.float64()
     made = [
         pa.array([None if math.isnan(one) else int(one) if whole else one for one in own], kind)
@@ -452,10 +477,10 @@ def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:
     return pd.Index(chosen.astype(object), name=keys.name)
 
 
-def _key_column(rows: _Axis, wide: Wide, *, totals: bool) -> Any:
-    """Return the column of the rows' keys: texts where one of them is that of totals."""
-    if totals:
-        return pa.array([*rows.texts, ALL], pa.string())
+def _key_column(rows: _Axis, wide: Wide, labels: list[str]) -> Any:
+    """Return the keys of the rows as a column, which is text where totals follow."""
+    if labels:
+        return pa.array([*rows.texts, *labels], pa.string())
     table = guarded(lambda: released_arrow(wide.long))
     column = table.column(rows.name).take(pa.array(rows.first))
     if pa.types.is_dictionary(column.type):

@@ -202,13 +202,13 @@ class Wide:
 
 @dataclass(frozen=True)
 class Grid:
-    """The texts of rows and columns, the numbers in them, and whether the last are totals."""
+    """The texts of rows and columns, their numbers, and how many of the last are totals."""
 
     about: tuple[str, str]
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     numbers: Any
-    totals: bool
+    totals: int
 
 
 _ORIGINS: dict[int, tuple[weakref.ref[Any], Origin]] = {}

@@ -10,9 +10,10 @@ def test_a_table_is_printed_with_its_totals(ask, cells):
     result = ask("crosstab", "flights.csv", "carrier", "month", "--margins", *EXACT)
     assert result.exit_code == 0, result.output
     assert cells(result.output) == [
-        ["AA", "1,000", "1,000", "2,000"],
-        ["UA", "500", "500", "1,000"],
-        ["All", "1,500", "1,500", "3,000"],
+        ["AA", "1,000", "1,000", "0", "2,000"],
+        ["UA", "500", "500", "0", "1,000"],
+        ["(other)", "0", "0", "0", "0"],
+        ["All", "1,500", "1,500", "0", "3,000"],
     ]
     assert "Spent epsilon 1000000, delta 1e-6; discrete Laplace" in result.output
 
@@ -36,7 +37,7 @@ def test_the_long_form_is_written_to_a_file(ask, tmp_path):
     assert made.columns[:5] == ["carrier", "month", "count", "count_low", "count_high"]
     assert made["total"].to_list() == [3000] * 4
     ask("crosstab", "flights.parquet", "carrier", "month", *asked[:1], *asked[2:], *EXACT)
-    assert pl.read_csv(place).columns == ["carrier", "1", "2", "All"]
+    assert pl.read_csv(place).columns == ["carrier", "1", "2", "(other)", "All"]
 
 
 def test_a_table_is_explained_and_refused_before_the_file_is_read(ask):

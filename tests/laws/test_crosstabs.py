@@ -65,7 +65,10 @@ def test_cells_and_totals_are_those_of_pandas_without_noise(engine, loss, aggreg
     public = private.crosstab("city", "month", *asked, keys=KEYS, margins=True, **loss)
     assert numbers_of(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
     secret = private.crosstab("city", "month", *asked, margins=True, delta=1e-6, **loss)
-    assert numbers_of(secret) == pytest.approx(true(aggregate)[[2, 1, 0, 3]], rel=1e-5, abs=1e-3)
+    expected = true(aggregate)[[2, 1, 0, 3]]
+    if aggregate != "mean":  # every cell is shown, and nothing is left for the others
+        expected = np.insert(np.insert(expected, 3, 0, axis=0), 4, 0, axis=1)
+    assert numbers_of(secret) == pytest.approx(expected, rel=1e-5, abs=1e-3)
 
 
 def test_least_squares_are_those_of_the_normal_equations():
@@ -190,15 +193,38 @@ def test_a_unit_may_have_all_its_rows_under_one_total(loss):
         assert plan["total"].scale == pytest.approx(rows * groups / math.sqrt(4 * totals))
 
 
+HIDDEN = {"a": ["x"] * 900 + ["y"] * 900 + ["x", "z"], "b": ["p"] * 900 + ["q"] * 902}
+
+
 def test_secret_cells_are_shown_by_their_counts_and_totals_hold_the_others():
     """A cell of one row is missing, and its row is in the totals; nothing is shown of its key."""
-    rows = {"a": ["x"] * 900 + ["y"] * 900 + ["x", "z"], "b": ["p"] * 900 + ["q"] * 900 + ["q"] * 2}
-    table = pd.DataFrame(rows).dp.crosstab("a", "b", margins=True, epsilon=1e6, delta=1e-6)
+    table = pd.DataFrame(HIDDEN).dp.crosstab("a", "b", margins=True, epsilon=1e6, delta=1e-6)
     made = table.astype(object).where(table.notna(), None)
-    assert list(made.index) == ["x", "y", "All"]
-    assert list(made.columns) == ["p", "q", "All"]
-    assert made.to_numpy().tolist() == [[900, None, 901], [None, 900, 900], [900, 902, 1802]]
+    assert list(made.index) == ["x", "y", "(other)", "All"]
+    assert list(made.columns) == ["p", "q", "(other)", "All"]
+    assert made.to_numpy().tolist() == [
+        [900, None, 1, 901],
+        [None, 900, 0, 900],
+        [0, 2, -1, 1],
+        [900, 902, 0, 1802],
+    ]
     assert set(table.dtypes) == {np.dtype(float)}
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.5}])
+def test_a_table_with_hidden_cells_adds_up(loss):
+    """Each row and each column of what is shown, others included, adds up to its total."""
+    made = numbers_of(pl.DataFrame(HIDDEN).dp.crosstab("a", "b", margins=True, delta=1e-6, **loss))
+    np.testing.assert_allclose(np.nansum(made[:, :-1], axis=1), made[:, -1], atol=1e-6)
+    np.testing.assert_allclose(np.nansum(made[:-1], axis=0), made[-1], atol=1e-6)
+
+
+def test_others_are_no_less_than_nothing_where_a_reader_asks_for_that():
+    """`nonnegative` holds for the others, too, and means have none."""
+    private = pl.DataFrame(HIDDEN).dp(delta=1e-6)
+    table = private.crosstab("a", "b", margins=True, nonnegative=True, **HUGE)
+    assert numbers_of(table)[2, 2] == 0
+    assert dfp.plot(table).to_dict()["title"]
 
 
 def test_a_reader_may_want_whole_cells_and_none_below_zero():
@@ -236,10 +262,10 @@ def test_keys_come_back_as_they_came():
     missing = pl.DataFrame(frame.assign(stars=list(stars))).dp.crosstab(
         "stars", "k", margins=True, delta=1e-6, **HUGE
     )
-    assert missing.columns == ["stars", "1.0", "2.0", "NULL", "All"]
+    assert missing.columns == ["stars", "1.0", "2.0", "NULL", "(other)", "All"]
     names = pl.DataFrame({"a": ["All", "b"] * 50, "c": ["All", "a"] * 50})
     shown = names.dp.crosstab("a", "c", margins=True, delta=1e-6, **HUGE)
-    assert shown.columns == ["a", "All (2)", "a (2)", "All"]
+    assert shown.columns == ["a", "All (2)", "a (2)", "(other)", "All"]
 
 
 def test_any_question_makes_a_table_without_totals():

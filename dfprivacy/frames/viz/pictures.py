@@ -623,7 +623,8 @@ class ShownTable(ShownColumns):
     def chart(self, more: Sequence[str] = ()) -> Any:
         """Return a heat map of the cells; totals stand beside them."""
         grid = self.grid
-        cells = grid.numbers[:-1, :-1] if grid.totals else grid.numbers
+        height, width = (len(texts) - grid.totals for texts in (grid.rows, grid.columns))
+        cells = grid.numbers[:height, :width]
         known = cells[~np.isnan(cells)]
         middle = (known.min() + known.max()) / 2 if known.size else 0.0
         written = self.writer(grid.numbers)
@@ -634,7 +635,7 @@ class ShownTable(ShownColumns):
         values = [
             {"row": row, "column": column, "value": float(grid.numbers[i, j]),
              "written": written(float(grid.numbers[i, j])),
-             "total": grid.totals and (i == len(grid.rows) - 1 or j == len(grid.columns) - 1),
+             "total": i >= height or j >= width,
              "light": bool(grid.numbers[i, j] < middle)}
             for i, row in enumerate(rows) for j, column in enumerate(columns)
             if not math.isnan(grid.numbers[i, j])
