@@ -1,7 +1,9 @@
 """If it is shown, it runs: README, docs and docstrings."""
 
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 import dfprivacy
 import sql_udfs
+from tests.command_line import command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -48,6 +51,34 @@ def test_python_blocks_run_in_order(page):
     scope = {}
     for block in blocks(page):
         exec(compile(block, page.name, "exec"), scope)
+
+
+def without_noise(text):
+    """Return the words of a printed answer, with numbers masked, without notes and lines of tables."""
+    text = re.sub(r", clipped: [^\n]*", "", text)
+    text = re.sub(r"[-+]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?", "#", text)
+    return re.sub(r"[─━]+|[┌├╞┏┡└][^\n]*", "", text).split()
+
+
+def test_readme_prints_what_it_shows(tmp_path, monkeypatch):
+    """The printed answers of README, and of its command, are as shown but for the noise."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text()
+    shown = re.findall(
+        r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE
+    )
+    assert len(shown) == 3
+    scope = {}
+    for block, answer in shown:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "README.md", "exec"), scope)
+        assert without_noise(printed.getvalue()) == without_noise(answer)
+    scope["stays"].to_parquet("stays.parquet")
+    words, table = re.search(r"^\$ dfprivacy (.*)\n((?:[^`].*\n)+)", text, re.MULTILINE).groups()
+    result = command(*words.split())
+    assert result.exit_code == 0
+    assert without_noise(table) == without_noise(result.stdout.split("\n", 1)[1].split("Spent")[0])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
