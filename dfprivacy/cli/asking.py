@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
 
 from dfprivacy.accounting.charge import short
@@ -23,15 +20,15 @@ from dfprivacy.cli.output import (
     show_table,
     write_table,
 )
-from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import open_source, read_file
+from dfprivacy.cli.rows import declared, typed_column
+from dfprivacy.engine.files import open_source
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import FORM, TextFile
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE, Explanation
-from dfprivacy.frames.numbers import Choice, Estimate, Recalled, numbers_table
+from dfprivacy.frames.numbers import Estimate
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
@@ -331,94 +328,4 @@ def title(asked: Asked, by: Sequence[str], interval: object) -> str:
 
 def file_columns(path: Input | Snapshot) -> pa.Schema:
     """Return the declared columns of a file or table; no row is read."""
-    source = open_source(path)
-
-    def read_schema() -> pa.Schema:
-        if isinstance(source, Snapshot):
-            return source.rows.limit(0).collect().to_arrow().schema
-        with embedded() as connection:
-            return declared_columns(read_file(connection, source))
-
-    return guarded(read_schema)
-
-
-def declared_columns(rows: duckdb.DuckDBPyRelation) -> pa.Schema:
-    """Return the declared columns of a relation; no row is read."""
-    return rows.limit(0).to_arrow_table().schema
-
-
-def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> list[object]:
-    """Return the keys of one column in the type that it declares.
-
-    A text is read as that type. A number or a boolean has to be of its kind: a number that stands
-    for a text has lost its leading zeros.
-    """
-    if pa.types.is_dictionary(declared):
-        declared = declared.value_type
-    for key in keys:
-        require_kind(name, key, declared)
-    texts = pa.array([_key_text(key, declared) for key in keys], pa.string())
-    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return list(texts.cast(declared).to_pylist())
-    raise InvalidKeysError(
-        f"a key does not fit column {name!r}, which is declared {declared}",
-        hint=_readable_as(declared),
-    )
-
-
-def require_kind(name: str, key: object, declared: pa.DataType) -> None:
-    """Refuse a number or a boolean as a key of a column of another kind."""
-    is_boolean = isinstance(key, bool)
-    if not isinstance(key, bool | int | float):
-        return
-    kinds = ("boolean",) if is_boolean else ("integer", "floating", "decimal")
-    if not any(getattr(pa.types, f"is_{kind}")(declared) for kind in kinds):
-        what = "a boolean" if is_boolean else "a number"
-        raise InvalidKeysError(
-            f"{key} is {what}, and column {name!r} is declared {declared}",
-            hint=f"quote it: '{key}'" if is_text(declared) else _readable_as(declared),
-        )
-
-
-def is_text(declared: pa.DataType) -> bool:
-    """Return whether a column is declared text."""
-    return bool(pa.types.is_string(declared) or pa.types.is_large_string(declared))
-
-
-def _readable_as(declared: pa.DataType) -> str:
-    return f"list keys that can be read as {declared}"
-
-
-def _key_text(key: object, declared: pa.DataType) -> str | None:
-    """Return a key as text that Arrow reads in the declared type."""
-    if isinstance(key, float) and key.is_integer() and pa.types.is_integer(declared):
-        key = int(key)
-    if key is None:
-        return None
-    return str(key).lower() if isinstance(key, bool) else str(key)
-
-
-def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
-    """Return answers about all rows, one row each; dates of several kinds are texts."""
-    if not all(isinstance(own, float) for own in numbers.values()):
-        return _dated_table(numbers)
-    known = numbers_table(numbers)
-    chosen = known["chosen"]
-    ends = {end: pc.if_else(chosen, pa.scalar(None, pa.float64()), known[end]) for end in _ENDS}
-    return pa.table({"name": known["name"], "value": known["value"], **ends, NOTE: known[NOTE]})
-
-
-def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
-    columns = {"value": list(answers.values())}
-    for end in _ENDS:
-        columns[end] = [getattr(own, end, None) for own in answers.values()]
-    kinds = {type(own) for own in answers.values() if own is not None}
-    if len(kinds) > 1 or kinds & {Choice, Estimate, Recalled}:
-        columns = {
-            name: [None if own is None else str(own) for own in values]
-            for name, values in columns.items()
-        }
-    typed = pa.array(columns["value"]).type
-    made = {name: pa.array(values, typed) for name, values in columns.items()}
-    notes = [getattr(own, NOTE, None) for own in answers.values()]
-    return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})
+    return guarded(lambda: declared(open_source(path)))

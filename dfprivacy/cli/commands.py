@@ -23,7 +23,6 @@ from dfprivacy.cli.asking import (
     Call,
     Input,
     Request,
-    answers_table,
     form_of,
     input_of,
     release,
@@ -36,6 +35,7 @@ from dfprivacy.cli.ledger import charged, session
 from dfprivacy.cli.options import SHARED, Command, option, options, place, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED,
+    answers_table,
     check_output,
     hint_of,
     plain,
@@ -639,8 +639,8 @@ def run(
 
     dfprivacy run release.yml --set date=2024-01-31
     """
-    from dfprivacy.cli.description import read_description  # noqa: PLC0415 loads pydantic
-    from dfprivacy.cli.running import cost, planned, run_release  # noqa: PLC0415 the same
+    from dfprivacy.cli.job_files import read_job_file  # noqa: PLC0415 loads pydantic
+    from dfprivacy.cli.running import cost, plan_steps, run_release  # noqa: PLC0415 the same
 
     console, log = Console(quiet=quiet), RunLog(log_format)
     wrong = InvalidDescriptionError(
@@ -650,22 +650,21 @@ def run(
     with _exit_codes(log), ExitStack() as stack:
         if log.is_json:
             stack.enter_context(hide_progress())
-        description = read_description(file, _pairs(given["set"] or [], wrong))
+        job = read_job_file(file, _pairs(given["set"] or [], wrong))
         named = {name: given[name] for name in ("memory", "threads", "temporary")}
         limits = {name: value for name, value in named.items() if value is not None}
-        stack.enter_context(replace(description.engine, **limits))
+        stack.enter_context(replace(job.engine, **limits))
         if check:
-            names = ", ".join(release.name for release in description.releases)
-            show_line(console, f"{description.file}: no faults; releases: {names}")
+            show_line(console, f"{job.file}: no faults; releases: {', '.join(job.releases)}")
             return
-        steps = planned(description)
+        steps = plan_steps(job)
         for step in steps if explain else ():
             budget, again = step.release.budget, ", paid before" if step.settled else ""
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
-            show_line(Console(), f"{step.release.name}: {price}{again}")
+            show_line(Console(), f"{step.name}: {price}{again}")
         for step in () if explain else steps:
-            log.start_release(step.release.name)
-            _report_release(run_release(description, step), console, log)
+            log.start_release(step.name)
+            _report_release(run_release(job, step), console, log)
         log.end_release()
 
 
@@ -673,12 +672,13 @@ def _report_release(done: Done, console: Console, log: RunLog) -> None:
     """Print a sentence about a release, or log its outputs and its cost."""
     from dfprivacy.cli.running import cost, cost_by_name  # noqa: PLC0415 loads pydantic
 
-    names = [output.text for output in done.release.outputs]
-    spent = f"spent {cost(done.charge)}"
+    step = done.step
+    names = [output.text for output in step.release.outputs]
+    spent = f"spent {cost(step.charge)}"
     spent = "paid before, nothing spent" if done.is_paid_before else spent
     show_line(console, f"{log.release}: wrote {', '.join(names)}; {spent}")
     if done.has_changed_source:
-        version = done.release.budget.version
+        version = step.release.budget.version
         log.warn(f"data changed under version {version}: the remembered answer is returned")
     if not log.is_json:
         return
@@ -687,7 +687,7 @@ def _report_release(done: Done, console: Console, log: RunLog) -> None:
     log.write_event(
         "release",
         seconds=log.seconds,
-        cost=cost_by_name(done.charge),
+        cost=cost_by_name(step.charge),
         charged=not done.is_paid_before,
         remembered=done.is_remembered,
         outputs=names,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,8 +29,10 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
+from dfprivacy.frames.numbers import Choice, Estimate, Recalled, numbers_table
 from dfprivacy.frames.tables import NOTE
 
+ENDS = ("low", "high")
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
 UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
 
@@ -128,18 +131,44 @@ def write_json(table: pa.Table, path: Path) -> None:
     path.write_text(text + "\n", encoding="utf-8")
 
 
-_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
+WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
     ".csv": write_csv,
     ".parquet": write_parquet,
     ".json": write_json,
 }
 
 
+def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
+    """Return answers about all rows, one row each; dates of several kinds are texts."""
+    if not all(isinstance(own, float) for own in numbers.values()):
+        return _dated_table(numbers)
+    known = numbers_table(numbers)
+    chosen = known["chosen"]
+    ends = {end: pc.if_else(chosen, pa.scalar(None, pa.float64()), known[end]) for end in ENDS}
+    return pa.table({"name": known["name"], "value": known["value"], **ends, NOTE: known[NOTE]})
+
+
+def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
+    columns = {"value": list(answers.values())}
+    for end in ENDS:
+        columns[end] = [getattr(own, end, None) for own in answers.values()]
+    kinds = {type(own) for own in answers.values() if own is not None}
+    if len(kinds) > 1 or kinds & {Choice, Estimate, Recalled}:
+        columns = {
+            name: [None if own is None else str(own) for own in values]
+            for name, values in columns.items()
+        }
+    typed = pa.array(columns["value"]).type
+    made = {name: pa.array(values, typed) for name, values in columns.items()}
+    notes = [getattr(own, NOTE, None) for own in answers.values()]
+    return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})
+
+
 def check_output(output: Path | None, source: Path | TextFile) -> None:
     """Refuse an output that could not be written, before anything is spent."""
     if output is None:
         return
-    if output.suffix.lower() not in _WRITERS:
+    if output.suffix.lower() not in WRITERS:
         raise InvalidQuestionError(
             f"the output file ends in {output.suffix!r}",
             hint="name a file that ends in .csv, .parquet or .json",
@@ -165,7 +194,7 @@ def check_place(output: Path, *sources: Path) -> None:
 
 def write_table(table: pa.Table, output: Path) -> None:
     """Write a released table in the format of the file's ending: wholly, or not at all."""
-    form = _WRITERS[output.suffix.lower()]
+    form = WRITERS[output.suffix.lower()]
     write_output(output, lambda path: form(table, path))
 
 

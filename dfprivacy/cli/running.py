@@ -1,8 +1,8 @@
-"""Make the releases that a file describes: checked together, each charged once, kept and written.
+"""Make the releases of a job file: checked together, each charged once, kept and written.
 
-The only things that leave a run are released tables that a ledger has kept, and what the
-description says about them (docs/etl.md). Files are written wholly or not at all, tables in one
-transaction; an output without a note of where it came from is never replaced.
+The only things that leave a run are released tables that a ledger has kept, and what the job file
+says about them (docs/etl.md). Files are written wholly or not at all, tables in one transaction; an
+output without a note of where it came from is never replaced.
 """
 
 from __future__ import annotations
@@ -24,33 +24,14 @@ from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files
-from dfprivacy.cli.asking import answers_table, declared_columns, file_columns, typed_column
-from dfprivacy.cli.description import Description, NamedKeys, Output, Release, Source
+from dfprivacy.cli.job_files import JobFileContent
+from dfprivacy.cli.output import WRITERS, answers_table
+from dfprivacy.cli.rows import declared_columns, open_database, open_rows
+from dfprivacy.cli.specs import JobRelease, Output
 from dfprivacy.engine.columns import columns_near
-from dfprivacy.engine.embedded import (
-    UTC,
-    Setting,
-    engine_options,
-    find_space_error,
-    in_time_zone,
-    limits_of,
-    private_folder,
-    remove_folders,
-    session_zone,
-    set_time_zone,
-)
-from dfprivacy.engine.files import (
-    list_source_files,
-    open_source,
-    put_whole,
-    quoted,
-    write_csv,
-    write_parquet,
-)
-from dfprivacy.engine.returning import frame_table
-from dfprivacy.engine.run import guarded
-from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile, with_form
+from dfprivacy.engine.embedded import UTC, in_time_zone, session_zone
+from dfprivacy.engine.files import list_source_files, put_whole, quoted
+from dfprivacy.engine.text_files import with_form
 from dfprivacy.errors import (
     InvalidKeysError,
     MissingColumnError,
@@ -58,11 +39,9 @@ from dfprivacy.errors import (
     RefusedStatementError,
     UnsupportedFrameError,
 )
-from dfprivacy.frames.describing import description_of, release_description
-from dfprivacy.frames.releasing import release_numbers
-from dfprivacy.release.terms import PublicKeys, Terms
-from dfprivacy.statements.gate import fence
-from dfprivacy.statements.jobs import Job, filtered, job_of
+from dfprivacy.frames.describing import description_of
+from dfprivacy.release.terms import Terms
+from dfprivacy.statements.jobs import Job, job_of
 from dfprivacy.statements.plan import plan_script
 from dfprivacy.statements.rules import refuse
 
@@ -74,7 +53,8 @@ _ESCAPED = str.maketrans({mark: f"%{ord(mark):02X}" for mark in "%./\\"})
 class Step:
     """A release that can be made: its ledger, what it costs, and whether that was paid before."""
 
-    release: Release
+    name: str
+    release: JobRelease
     ledger: IdempotentLedger
     charge: Charge
     settled: bool
@@ -89,23 +69,22 @@ class Done:
     changed since. `rows` has the number of rows of each output.
     """
 
-    release: Release
-    charge: Charge
+    step: Step
     is_paid_before: bool
     is_remembered: bool
     has_changed_source: bool
     rows: Sequence[int]
 
 
-def planned(description: Description) -> list[Step]:
+def plan_steps(job: JobFileContent) -> list[Step]:
     """Return the steps of a run, once everything that can be checked without a row has been."""
     steps = []
-    for release in description.releases:
+    for name, release in job.releases.items():
         budget = release.budget
         ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
         with in_time_zone(release.timezone or UTC):
-            charge = _required_charge(description, release)
-        steps.append(Step(release, ledger, charge, ledger.settled()))
+            charge = _required_charge(job, name, release)
+        steps.append(Step(name, release, ledger, charge, ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
             require_writable(output)
@@ -113,35 +92,48 @@ def planned(description: Description) -> list[Step]:
     return steps
 
 
-def _required_charge(description: Description, release: Release) -> Charge:
+def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Charge:
     """Return the cost of a release whose source has the columns and types that it asks for."""
-    if release.described is not None:
-        with rows_of(release) as rows:
+    if release.source.query is not None:
+        with _open_statement(name, release, release.terms) as statement:
+            job.require_types(name, statement.key_types)
+            return statement.request.charge
+    if release.described is None:
+        job.require_types(name, _required_columns(name, release))
+    with open_rows(release.source, release.where) as rows:  # refuses a condition
+        if release.described is not None:
             return description_of(rows, release.described, release.terms).request.charge
-    if release.source.query is None:
-        schema = _required_columns(release)
-        description.require_types(release, dict(zip(schema.names, schema.types, strict=True)))
-        with rows_of(release):  # refuses a condition
-            return release.charge()
-    with _statement(release, release.terms) as job:
-        description.require_types(release, job.key_types)
-        return job.request.charge
+        return release.charge()
+
+
+def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
+    """Return the declared types of a source that has all columns of its release."""
+    schema = declared_columns(release.source)
+    asked = [column for own in release.questions.values() for column in own.columns or ()]
+    unit = release.privacy_unit
+    for column in [*asked, *release.by, *([] if unit is None else [unit.column])]:
+        if column not in schema.names:
+            raise MissingColumnError(
+                f"the source of release {name!r} has no column {column!r}",
+                hint=columns_near(column, schema.names),
+            )
+    return dict(zip(schema.names, schema.types, strict=True))
 
 
 def _require_room(steps: Sequence[Step]) -> None:
     """Refuse a run whose releases do not fit together; two that are the same are charged once."""
     once = {step.release.mark: step for step in steps}.values()
-    for _, account in groupby(sorted(once, key=_account), _account):
-        own = list(account)
-        charges = [(step.charge, step.release.budget.analyst) for step in own]
-        own[0].ledger.require_room(charges)
+    for _, steps_of_account in groupby(sorted(once, key=_account), _account):
+        first, *others = steps_of_account
+        charges = [(step.charge, step.release.budget.analyst) for step in (first, *others)]
+        first.ledger.require_room(charges)
 
 
 def _account(step: Step) -> tuple[Path, str]:
     return step.release.budget.ledger.path.resolve(), step.release.budget.account
 
 
-def run_release(description: Description, step: Step) -> Done:
+def run_release(job: JobFileContent, step: Step) -> Done:
     """Make a release and write its outputs, or repeat the answer that the ledger holds.
 
     Each release is charged to its ledger once, however often the run is killed or repeated, and
@@ -151,13 +143,13 @@ def run_release(description: Description, step: Step) -> Done:
     """
     release, ledger = step.release, step.ledger
     answer = remembered = ledger.kept()
-    digest, old_digest = _digest_source(description, release), ledger.remembered_files()
+    digest, old_digest = _digest_source(job, release), ledger.remembered_files()
     if answer is None:
         ledger.remember_files(digest)
-        answer = ledger.kept_of(partial(made, release, ledger))
+        answer = ledger.kept_of(partial(make_release, step))
     paid, rows = ledger.paid(), []
     for output in release.outputs:
-        note = _note(description, step, output, paid)
+        note = _note(job, step, output, paid)
         _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
         compared = output.compared
         table = answer if compared is None else compared.of(answer, release.origin)
@@ -165,8 +157,7 @@ def run_release(description: Description, step: Step) -> Done:
         rows.append(table.num_rows)
     is_changed = digest != old_digest and None not in {digest, old_digest}
     return Done(
-        release,
-        step.charge,
+        step,
         is_paid_before=not ledger.has_charged,
         is_remembered=remembered is not None,
         has_changed_source=remembered is not None and is_changed,
@@ -174,111 +165,79 @@ def run_release(description: Description, step: Step) -> Done:
     )
 
 
-def _digest_source(description: Description, release: Release) -> bytes | None:
+def _digest_source(job: JobFileContent, release: JobRelease) -> bytes | None:
     """Return the digest of the files of a source, or None if the run itself writes to them."""
-    outputs = (output for other in description.releases for output in other.outputs)
+    outputs = (output for other in job.releases.values() for output in other.outputs)
     written = {output.path.resolve() for output in outputs}
     paths = release.source.paths
     if not written.isdisjoint(path.resolve() for path in paths):
         return None
     with suppress(OSError):
         files = {file for path in paths for file in list_source_files(path)}
-        return digest_files(files, description.file.absolute().parent)
+        return digest_files(files, job.file.absolute().parent)
     return None
 
 
-def made(release: Release, ledger: IdempotentLedger) -> pa.Table:
+def make_release(step: Step) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it."""
+    release, budget = step.release, step.release.budget
     with in_time_zone(release.timezone or UTC):
-        return _made(release, ledger)
-
-
-def _made(release: Release, ledger: IdempotentLedger) -> pa.Table:
-    budget = release.budget
-    terms = replace(
-        release.terms,
-        ledger=ledger,
-        dataset=budget.dataset,
-        period=budget.period,
-        analyst=budget.analyst,
-    )
-    if release.source.query is not None:
-        with _statement(release, terms) as job:
-            return job.release()[0]
-    if release.described is not None:
-        with rows_of(release) as rows:
-            asked = description_of(rows, release.described, terms)
-            return frame_table(release_description(asked))
-    keys = typed_keys(release)
-    with rows_of(release) as rows:
-        if release.numbers and not release.by:
-            return answers_table(release_numbers(rows, release.numbers, terms))
-        return frame_table(release.asked.release(rows, terms, release.by, keys))
+        terms = replace(
+            release.terms,
+            ledger=step.ledger,
+            dataset=budget.dataset,
+            period=budget.period,
+            analyst=budget.analyst,
+        )
+        if release.source.query is not None:
+            with _open_statement(step.name, release, terms) as statement:
+                return statement.release()[0]
+        answers = release.release(terms)
+        return answers_table(answers) if isinstance(answers, dict) else answers
 
 
 @contextmanager
-def _statement(release: Release, terms: Terms) -> Iterator[Job]:
-    """Open a query as a job, once it is known to be a SELECT."""
-    source = release.source
+def _open_statement(name: str, release: JobRelease, terms: Terms) -> Iterator[Job]:
+    """Open a query as a job of `dfp.sql`, once it is known to be a SELECT."""
+    source, keys = release.source, release.keys
     files = source.tables or {}
-    tables = {name: with_form(file.path, source.text_form) for name, file in files.items()}
+    tables = {table: with_form(file.path, source.text_form) for table, file in files.items()}
+    database = nullcontext() if source.database is None else open_database(source.database.path)
     with (
-        nullcontext() if source.database is None else opened(source.database.path) as connection,
+        database as connection,
         job_of(
             str(source.query),
             connection,
             tables,
             terms,
-            _keys_of_query(release.keys),
+            None if keys is None else keys.for_query({}),
             schema=source.owners,
             intervals=release.intervals,
             timezone=session_zone(),
-        ) as job,
+        ) as statement,
     ):
-        if job.script.target is not None:
+        if statement.script.target is not None:
             raise RefusedStatementError(
-                f"the query of release {release.name!r} writes a table itself",
+                f"the query of release {name!r} writes a table itself",
                 hint="write a SELECT; where it goes stands in outputs",
             )
-        if not job.plans:
+        if not statement.plans:
             raise refuse("public tables alone")
-        yield job if release.keys is None else _with_typed_keys(job, release.keys)
+        if keys is None:
+            yield statement
+            return
+        public = keys.for_query({})
+        with suppress(InvalidKeysError):  # the job file names the line
+            public = keys.for_query(statement.key_types)
+        plans = plan_script(statement.script, statement.terms, public)
+        yield replace(statement, plans=plans, public=public)
 
 
-def _keys_of_query(keys: PublicKeys | None) -> object:
-    """Return public keys as `dfp.sql` takes them: by column where they were listed by column."""
-    if keys is None:
-        return None
-    if isinstance(keys, NamedKeys):
-        lists = (list(dict.fromkeys(column)) for column in zip(*keys.rows, strict=True))
-        return dict(zip(keys.columns, lists, strict=True))
-    return [row[0] if len(row) == 1 else row for row in keys.rows]
-
-
-def _with_typed_keys(job: Job, keys: PublicKeys) -> Job:
-    """Return a job whose public keys have the declared types of their columns."""
-    types = job.key_types
-    names = {name.casefold(): name for name in types}
-    listed = keys.columns if isinstance(keys, NamedKeys) else types
-    columns = [names[name.casefold()] for name in listed]
-    try:
-        typed = [
-            typed_column(name, values, types[name])
-            for name, values in zip(columns, zip(*keys.rows, strict=True), strict=True)
-        ]
-    except InvalidKeysError:
-        return job  # the description names the line
-    rows = tuple(zip(*typed, strict=True))
-    public = _keys_of_query(replace(keys, rows=rows))
-    plans = plan_script(job.script, job.terms, public)
-    return replace(job, plans=plans, public=public)
-
-
-def _note(description: Description, step: Step, output: Output, paid: Paid | None) -> str:
+def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:
     """Return the note of an output, the same byte by byte: asked, paid, promised; no data."""
     release, charge = step.release, step.charge
     note = {
-        "release": release.name,
+        "release": step.name,
         "output": output.text,
         **({} if output.compared is None else {"compared": asdict(output.compared)}),
         "asked": _asked(release),
@@ -287,33 +246,32 @@ def _note(description: Description, step: Step, output: Output, paid: Paid | Non
         "version": release.budget.version,
         "time": None if paid is None else paid.time,
         "dfprivacy": None if paid is None else paid.version,
-        "description": {"file": description.file.name, "sha256": description.content.digest},
-        "parameters": dict(description.parameters),
+        "description": {"file": job.file.name, "sha256": job.content.digest},
+        "parameters": dict(job.parameters),
         "promise": _promise(release, charge),
     }
     return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
 
 
-def _asked(release: Release) -> dict[str, Any]:
-    source = release.source
-    if source.query is not None:
-        what: dict[str, Any] = {"source": source.text, "query": source.query}
-        if source.owners is not None:
-            what["schema"] = repr(source.owners)
-    else:
-        questions = {name: question.text for name, question in release.questions.items()}
-        what = {"source": source.text, "questions": questions, "by": list(release.by)}
-        if source.hive:
-            what["hive"] = True
-        if release.where is not None:
-            what["where"] = release.where
-    if release.timezone is not None:
-        what["timezone"] = release.timezone
-    return {
-        **what,
+def _asked(release: JobRelease) -> dict[str, Any]:
+    source, unit = release.source, release.privacy_unit
+    asked: dict[str, Any] = {"source": source.text}
+    if source.query is None:
+        asked["questions"] = {name: own.text for name, own in release.questions.items()}
+        asked["by"] = list(release.by)
+    optional = {
+        "query": source.query,
+        "schema": None if source.owners is None else repr(source.owners),
+        "hive": source.hive or None,
+        "where": release.where,
+        "timezone": release.timezone,
         **source.text_form,
+    }
+    return {
+        **asked,
+        **{name: value for name, value in optional.items() if value is not None},
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
-        "unit": "one row" if release.unit is None else release.unit.text,
+        "unit": "one row" if unit is None else unit.text,
         "interval": release.interval,
     }
 
@@ -338,8 +296,8 @@ def cost(charge: Charge) -> str:
     return ", ".join(f"{name} {short(value)}" for name, value in amounts if value)
 
 
-def _promise(release: Release, charge: Charge) -> str:
-    unit = release.unit
+def _promise(release: JobRelease, charge: Charge) -> str:
+    unit = release.privacy_unit
     who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
     if release.budget.period is not None:
         who = f"{who}, of the rows of the period {release.budget.period} alone"
@@ -348,107 +306,6 @@ def _promise(release: Release, charge: Charge) -> str:
         f"This release is {kind} with {cost(charge)} for adding or removing {who}; other releases "
         f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
     )
-
-
-_READ_ONLY: dict[str, Setting] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-}
-_FORMATS: dict[str, Callable[[pa.Table, Path], None]] = {
-    ".csv": write_csv,
-    ".parquet": write_parquet,
-}
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a DuckDB file for reading, within the limits of the engine."""
-    connection, space_error, options = None, None, engine_options()
-    folder = private_folder()
-    config = _READ_ONLY | limits_of(options) | {"temp_directory": str(folder)}
-    try:
-        if path.is_file():
-            try:
-                connection = duckdb.connect(str(path), read_only=True, config=config)
-            except duckdb.Error as error:
-                space_error = find_space_error(error)
-        if space_error is not None:
-            raise space_error
-        if connection is None:
-            raise UnsupportedFrameError(
-                f"{str(path)!r} is not a DuckDB file that can be opened for reading",
-                hint="check the path, and that no other process holds it open for writing",
-            )
-        set_time_zone(connection, session_zone())
-        with connection:
-            yield connection
-    finally:
-        remove_folders(folder)
-
-
-@contextmanager
-def rows_of(release: Release) -> Iterator[Any]:
-    """Open what a release of questions asks: a path or a relation, or some of their rows."""
-    where = release.where
-    with _rows_of(release.source, fenced=where is not None) as rows:
-        yield rows if where is None else filtered(rows, where)
-
-
-Rows = Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
-
-
-@contextmanager
-def _rows_of(source: Source, *, fenced: bool = False) -> Iterator[Rows]:
-    """Open all rows; those of a table on a connection without an optimiser if it is `fenced`."""
-    if source.table is None or source.database is None:
-        yield open_source(source.rows, **source.text_form)
-        return
-    with opened(source.database.path) as connection:
-        table = None
-        if fenced:
-            fence(connection)
-        with suppress(duckdb.Error):
-            table = connection.table(source.table)
-        if table is None:
-            raise MissingColumnError(
-                f"there is no table {source.table!r} in {str(source.database.path)!r}",
-                hint="name a table or view of the file, with its schema where it is not main",
-            )
-        yield table
-
-
-def _columns_of(source: Source) -> pa.Schema:
-    with _rows_of(source) as rows:
-        if isinstance(rows, Path | TextFile | Snapshot):
-            return file_columns(rows)
-        return guarded(lambda: declared_columns(rows))
-
-
-def _required_columns(release: Release) -> pa.Schema:
-    """Return the declared columns of a source that has all columns of its release."""
-    schema = _columns_of(release.source)
-    asked = [column for own in release.questions.values() for column in own.columns or ()]
-    unit = [] if release.unit is None else [release.unit.column]
-    for column in [*asked, *release.by, *unit]:
-        if column not in schema.names:
-            raise MissingColumnError(
-                f"the source of release {release.name!r} has no column {column!r}",
-                hint=columns_near(column, schema.names),
-            )
-    return schema
-
-
-def typed_keys(release: Release) -> PublicKeys | None:
-    """Return public keys in the declared types of their columns."""
-    schema = _required_columns(release)
-    if release.keys is None:
-        return None
-    columns = zip(*release.keys.rows, strict=True)
-    typed = [
-        typed_column(name, column, schema.field(name).type)
-        for name, column in zip(release.by, columns, strict=True)
-    ]
-    return PublicKeys(tuple(zip(*typed, strict=True)))
 
 
 def note_of(output: Output) -> Path:
@@ -480,7 +337,7 @@ def _is_there(output: Output) -> bool:
         "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"
     )
     try:
-        with opened(output.path) as connection:
+        with open_database(output.path) as connection:
             return connection.execute(query, [output.table]).fetchone() != (0,)
     except UnsupportedFrameError:
         return True
@@ -489,8 +346,8 @@ def _is_there(output: Output) -> bool:
 def write(table: pa.Table, output: Output) -> None:
     """Write a release."""
     if output.table is None:
-        form = _FORMATS[output.path.suffix.lower()]
-        _put(output.path, lambda path: form(table, path))
+        fill = WRITERS[output.path.suffix.lower()]
+        _put(output.path, lambda path: fill(table, path))
         return
     with suppress(duckdb.Error), duckdb.connect(str(output.path)) as connection:
         connection.register("dfprivacy_released", table)

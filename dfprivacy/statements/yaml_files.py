@@ -20,7 +20,6 @@ import duckdb
 import yaml
 
 from dfprivacy.errors import InvalidDescriptionError
-from dfprivacy.frames.lookup import closest_name
 
 MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
 HINT = "docs/etl.md describes every field; --check looks at a file without spending anything"
@@ -68,12 +67,6 @@ class Faults:
         return InvalidDescriptionError("\n".join(lines), hint=HINT)
 
 
-def nearest(name: str, known: Collection[str]) -> str:
-    """Return the name that was probably meant, as the end of a message; else all of them."""
-    other = closest_name(name, known)
-    return f"there are {', '.join(known)}" if other is None else f"did you mean {other!r}?"
-
-
 @dataclass(frozen=True)
 class Content:
     """A file as plain values, with the line and the spelling of each, and the file's SHA-256.
@@ -91,6 +84,17 @@ class Content:
         while at not in self.lines:
             at = at[:-1]
         return self.lines[at]
+
+    def nearest(self, at: At) -> At:
+        """Return a way without the parts that the file does not have.
+
+        >>> Content({}, {(): 1, ("a",): 1, ("a", "b"): 2}, {}, "").nearest(("a", "float", "b"))
+        ('a', 'b')
+        """
+        way: At = ()
+        for part in at:
+            way = (*way, part) if (*way, part) in self.lines else way
+        return way
 
 
 def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
@@ -216,20 +220,8 @@ def plain(text: str) -> Plain:
 
 
 _SQL = frozenset({"query", "where"})
-_PATHS = frozenset(
-    (
-        "ledger",
-        "file",
-        "folder",
-        "database",
-        "tables",
-        "outputs",
-        "diff",
-        "change",
-        "ratio_to",
-        "temporary",
-    )
-)
+_FILES = "file folder database tables ledger outputs diff change ratio_to temporary"
+_PATHS = frozenset(_FILES.split())
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 _BEYOND_A_NAME = re.compile(r'\.\.|[/\\*?\[\]{}:~"]')
@@ -244,19 +236,23 @@ def _date(text: str) -> str | None:
         return None
 
 
+def _integer(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.match(text) and len(text) <= 40 else None
+
+
+def _printable(text: str) -> str | None:
+    return text if text.isprintable() and text.strip() and len(text) <= _LONGEST else None
+
+
 _TYPES: Mapping[str, tuple[str, Callable[[str], Plain]]] = {
     "date": ("2024-01-31", _date),
-    "integer": ("7", lambda text: int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None),
-    "number": (
-        "0.5",
-        lambda text: float(text) if _NUMBER.match(text) and len(text) <= 40 else None,
-    ),
-    "text": (
-        "north",
-        lambda text: (
-            text if text.isprintable() and text.strip() and len(text) <= _LONGEST else None
-        ),
-    ),
+    "integer": ("7", _integer),
+    "number": ("0.5", _number),
+    "text": ("north", _printable),
 }
 """The types of parameters: an example, and the value that a text has; None if it has none."""
 
@@ -332,8 +328,7 @@ class _Places:
     def _text(self, text: str, line: int, owner: str) -> Plain:
         known = {name for escaped, name in _PLACE.findall(text) if not escaped}
         for name in sorted(known - set(self.parameters)):
-            end = nearest(name, self.parameters) if self.parameters else "none is declared"
-            self.faults.add(line, f"${{{name}}}: no such parameter; {end}")
+            self.faults.add(line, f"${{{name}}}: no such parameter is declared")
         if not known <= set(self.parameters):
             return text
         if owner in _SQL:

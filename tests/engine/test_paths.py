@@ -38,7 +38,7 @@ def test_an_address_in_a_description_is_a_fault_with_its_line(tmp_path):
         "releases: {n: {questions: {n: {count: '*'}}, outputs: [n.csv]}}\n"
     )
     result = command("run", str(tmp_path / "release.yml"))
-    assert "release.yml:2: source: file: s3: is an address on a network" in result.stderr
+    assert "release.yml:2: source.file: s3: is an address on a network" in result.stderr
 
 
 def test_the_home_directory_is_expanded(tmp_path, monkeypatch):

@@ -78,7 +78,7 @@ WRONG = [
     ("{ratio_to: a.csv}", "ratio_to needs a base: total, or a key"),
     ("{diff: a.csv, change: b.csv}", "one of diff, change, ratio_to names where it goes"),
     ("{diff: a.json}", "'a.json' does not end in .csv or .parquet"),
-    ("{diff: a.csv, sort: n}", "unknown field 'sort'"),
+    ("{diff: a.csv, sort: n}", "outputs.1.sort: Unexpected keyword"),
 ]
 
 

@@ -48,4 +48,4 @@ def test_wrong_limits(run, wrong):
     """Limits that can't be kept are faults of the description, with their line."""
     result = run(f"engine: {wrong}\n{HEAD}{DELAYS}")
     assert result.exit_code == 2
-    assert result.stderr.startswith("release.yml:1: engine: ")
+    assert result.stderr.startswith("release.yml:1: engine")

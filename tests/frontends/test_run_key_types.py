@@ -71,7 +71,7 @@ def test_numbers_and_booleans_for_text_are_refused(job, source, lines, code):
     assert result.exit_code == 2
     kind = "boolean" if code == "True" else "number"
     (message, hint) = result.stderr.splitlines()
-    assert message.startswith(f"release.yml:{line_of(text, code)}: releases: r: ")
+    assert message.startswith(f"release.yml:{line_of(text, code)}: releases.r.")
     assert message.endswith(
         f" is a {kind}, and column 'code' is declared string; quote it: '{code}'"
     )
@@ -118,7 +118,7 @@ def test_keys_of_other_columns(job, column, keys, counts, is_query):
     result, text = job(query if is_query else FILE, *lines)
     if counts is None:
         assert result.exit_code == 2
-        start = f"release.yml:{line_of(text, 'keys:')}: releases: r: keys: "
+        start = f"release.yml:{line_of(text, 'keys:')}: releases.r.keys"
         assert all(line.startswith(start) for line in result.stderr.splitlines()[:-1])
         assert spent().epsilon == 0
         return

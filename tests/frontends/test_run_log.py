@@ -100,7 +100,7 @@ def test_log_of_a_failure(run, run_log, monkeypatch, failure):
     """A failure is one line with the class and the message of the error, and the usual code."""
     text, code, error, release = FAILURES[failure]
     if failure == "engine":
-        monkeypatch.setattr("dfprivacy.cli.running.made", fail)
+        monkeypatch.setattr("dfprivacy.cli.running.make_release", fail)
     result, (line,) = run_log(text)
     assert result.exit_code == code == line["exit_code"]
     assert (line["error"], line["release"]) == (error, release)
@@ -112,7 +112,7 @@ def test_log_of_a_failure(run, run_log, monkeypatch, failure):
 
 def test_log_of_an_interrupt(run_log, monkeypatch):
     """Ctrl-C is one line, too, and the code stays 130."""
-    monkeypatch.setattr("dfprivacy.cli.running.made", interrupt)
+    monkeypatch.setattr("dfprivacy.cli.running.make_release", interrupt)
     result, (line,) = run_log(HEAD + DELAYS)
     assert (result.exit_code, line["event"], line["exit_code"]) == (130, "interrupt", 130)
     assert line["release"] == "delays"

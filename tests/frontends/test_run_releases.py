@@ -156,7 +156,7 @@ def test_counts_by_value(run):
     assert first.select("month", "carrier").rows() == [(1, "AA"), (2, "AA")]
     assert spent() == dfp.Budget(epsilon=3.0, delta=2e-7)
     apart = asked.replace("{n: {mode: carrier}}", "{n: {mode: carrier}, rows: {count: '*'}}")
-    assert "counts by value are a release of its own" in run(HEAD + apart).stderr
+    assert "is a release of its own" in run(HEAD + apart).stderr
 
 
 def test_the_note_beside_an_output(run):
@@ -468,7 +468,7 @@ def test_periods_and_analysts(run):
     note = json.loads(Path("a.csv.provenance.json").read_text())
     assert "of the rows of the period 2024-01 alone" in note["promise"]
     other = run(whole.replace("2024-01", "2024-1") + one)
-    assert "release.yml:2: budget: period: a period of the data is named" in other.stderr
+    assert "release.yml:2: budget.period: a period of the data is named" in other.stderr
 
 
 def test_a_delta_at_the_top_is_for_secret_keys(run):

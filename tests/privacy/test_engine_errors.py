@@ -9,6 +9,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(8)
+
 
 def failing_reader():
     def batches():

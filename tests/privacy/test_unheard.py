@@ -14,6 +14,8 @@ import pytest
 
 import dfprivacy as dfp
 
+pytestmark = pytest.mark.sample(6)
+
 
 class Loud:
     """An object that warns whenever it is looked at."""

@@ -15,6 +15,8 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statistics import vector_source
 
+pytestmark = pytest.mark.sample(8)
+
 LISTS = pl.List(pl.Float64)
 
 

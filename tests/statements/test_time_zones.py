@@ -187,4 +187,4 @@ def test_commands_refuse_zones_that_do_not_exist(rows, tmp_path, options):
     )
     result = command("run", str(description), "--check")
     assert result.exit_code == 2
-    assert "release.yml:3: releases: n: timezone: there is no time zone" in result.output
+    assert "release.yml:3: releases.n.timezone: there is no time zone" in result.output

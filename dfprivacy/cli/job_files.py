@@ -1,0 +1,269 @@
+"""Read a job file: releases by name, each with what the file says for all of them.
+
+All that can be wrong is found before anything runs. docs/etl.md describes every field.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow as pa
+
+from dfprivacy.cli.rows import as_list, require_kind, typed_column
+from dfprivacy.cli.specs import ALONE, JobFile, JobRelease, Read, read_as, spec
+from dfprivacy.engine.embedded import Engine
+from dfprivacy.engine.keys import require_constant
+from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.statements.yaml_files import At, Content, Faults, read_content
+from dfprivacy.statistics import Share
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+_SHARED = ("source", "unit", "budget")
+"""The fields at the top of a file that stand for those of every release."""
+
+
+@spec
+class EngineSpec:
+    """The limits of the engine for all releases."""
+
+    memory: str | None = None
+    threads: int | None = None
+    temporary: JobFile | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.engine
+
+    @property
+    def engine(self) -> Engine:
+        """The engine with these limits."""
+        folder = None if self.temporary is None else self.temporary.path
+        return Engine(self.memory, self.threads, folder)
+
+
+@spec
+class JobSpec:
+    """A whole job file; what it says for all releases has been put into each."""
+
+    releases: dict[str, Annotated[Any, Read(lambda fields, at: read_as(JobRelease, fields, at))]]
+    parameters: Any = None
+    engine: EngineSpec = field(default_factory=EngineSpec)
+    source: Any = None
+    unit: Any = None
+    budget: Any = None
+
+    def __post_init__(self) -> None:
+        if not self.releases:
+            raise ValueError("there are no releases; write some by name")
+
+
+@dataclass(frozen=True)
+class JobFileContent:
+    """All releases of a job file, its content, and the parameters that it was read with."""
+
+    file: Path
+    content: Content
+    parameters: Mapping[str, str]
+    releases: Mapping[str, JobRelease]
+    engine: Engine
+
+    def require_types(self, name: str, types: Mapping[str, pa.DataType]) -> None:
+        """Refuse public keys and constants that do not fit the declared types of their columns.
+
+        Each fault names its line, before anything is charged.
+        """
+        faults, release = Faults(self.file), self.releases[name]
+        fields = self.content.value["releases"][name]
+        keys = () if release.keys is None else _keys_with_places(fields["keys"], release, types)
+        for at, column, key in keys:
+            with self._faults_at(("releases", name, "keys", *at), key, faults):
+                typed_column(column, [key], types[column])
+        for name_of_question, question in release.numbers.items():
+            if isinstance(question, Share) and "value" in fields["questions"].get(
+                name_of_question, {}
+            ):
+                column, value = str(question.column), question.value
+                with self._faults_at(
+                    ("releases", name, "questions", name_of_question, "value"), value, faults
+                ):
+                    require_kind(column, value, types[column])
+                    require_constant(column, value, types[column])
+        faults.require_none()
+
+    @contextmanager
+    def _faults_at(self, at: At, value: object, faults: Faults) -> Iterator[None]:
+        """Note what is wrong with a value, with the spelling that it has in the file."""
+        try:
+            yield
+        except (InvalidKeysError, InvalidQuestionError) as error:
+            at = self.content.nearest(at)
+            spelling = self.content.spellings.get(at)
+            hint = str(error.hint).replace(f"'{value}'", f"'{spelling}'")
+            if spelling is None and hint.startswith("quote"):
+                hint = "declare the parameter as text"
+            _add_fault(faults, self.content, at, f"{error.message}; {hint}")
+
+
+def _keys_with_places(
+    keys: object, release: JobRelease, types: Mapping[str, pa.DataType]
+) -> Iterator[tuple[At, str, object]]:
+    """Yield each part of the public keys with its place in the list and its column."""
+    columns = release.by or [*types]
+    names = {name.casefold(): name for name in columns}
+    by_column: dict[str, Any] = keys if isinstance(keys, dict) else {}
+    for column, values in by_column.items():
+        for index, key in enumerate(as_list(values)):
+            yield (column, index), names.get(column.casefold(), column), key
+    for index, row in enumerate([] if by_column else as_list(keys)):
+        for part, (name, key) in enumerate(zip(columns, as_list(row), strict=False)):
+            yield (index, part), name, key
+
+
+def read_job_file(file: str | Path, parameters: Mapping[str, str] | None = None) -> JobFileContent:
+    """Return the content of a job file, with values for its parameters; no data are read.
+
+    Raises
+    ------
+    InvalidDescriptionError
+        With one line for each fault: the file, the line, the field, and what pydantic says of it.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 loads pydantic
+
+    path, values = Path(file), dict(parameters or {})
+    faults = Faults(path)
+    content = read_content(faults, values)
+    try:
+        job: JobSpec = read_as(JobSpec, _inherited(content.value), path.absolute().parent)
+    except ValidationError as error:
+        _add_faults(faults, content, error)
+        faults.require_none()
+        raise
+    for at, what in _find_clashes(job.releases):
+        _add_fault(faults, content, at, what)
+    faults.require_none()
+    return JobFileContent(path, content, values, job.releases, job.engine.engine)
+
+
+def _add_faults(faults: Faults, content: Content, error: ValidationError) -> None:
+    """Note all that pydantic has found, once for each field."""
+    noted = set()
+    for fault in error.errors(include_url=False):
+        loc, what = fault["loc"], fault["msg"].removeprefix("Value error, ")
+        reason = fault.get("ctx", {}).get("error")
+        if isinstance(reason, DPError):
+            what = reason.message
+        at = (*loc, *getattr(reason, "__notes__", ()))
+        way, shared = content.nearest(at), content.nearest(at[2:])
+        if len(at) > 2 and len(shared) + 2 > len(way):  # the release has it from the top
+            way = shared
+        if fault["type"] == "missing":
+            way = (*way, loc[-1])
+        if way not in noted:
+            noted.add(way)
+            _add_fault(faults, content, way, what)
+
+
+def _add_fault(faults: Faults, content: Content, at: At, what: str) -> None:
+    path = ".".join(map(str, at))
+    faults.add(content.line(at), f"{path}: {what}" if path else what)
+
+
+def _inherited(value: Any) -> Any:
+    """Return a job file whose releases have what the file says for all of them."""
+    if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
+        return value
+    top = _without_nothing(value)
+    releases = {
+        name: _inheriting(top, _without_nothing(release)) if isinstance(release, dict) else release
+        for name, release in top["releases"].items()
+    }
+    return {**top, "releases": releases}
+
+
+def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields without those that hold nothing, at any depth."""
+    return {
+        name: _without_nothing(item) if isinstance(item, dict) else item
+        for name, item in fields.items()
+        if item is not None
+    }
+
+
+def _inheriting(top: Mapping[str, Any], release: dict[str, Any]) -> dict[str, Any]:
+    """Return a release with the fields of the top that it lacks; lone items become lists."""
+    shared = {name: top[name] for name in _SHARED if name in top}
+    for name in ("by", "outputs"):
+        if name in release:
+            release[name] = as_list(release[name])
+    budget, common = release.get("budget", {}), shared.get("budget")
+    if isinstance(common, dict) and isinstance(budget, dict):
+        losses = {"epsilon", "rho"} if {"epsilon", "rho"} & set(budget) else set()
+        if not _may_need_delta({**shared, **release}) and _is_delta(common.get("delta")):
+            losses = {*losses, "delta"}
+        inherited = {name: item for name, item in common.items() if name not in losses}
+        release["budget"] = {**inherited, **budget}
+    return {**shared, **release}
+
+
+def _is_delta(value: object) -> bool:
+    return isinstance(value, int | float) and 0 < value < 1
+
+
+def _may_need_delta(release: Mapping[str, Any]) -> bool:
+    """Return whether keys may be secret: a query, values of columns, groups not listed."""
+    source, questions = release.get("source"), release.get("questions")
+    if isinstance(source, dict) and "query" in source:
+        return True
+    listed_fields = questions.values() if isinstance(questions, dict) else ()
+    kinds = {kind for fields in listed_fields if isinstance(fields, dict) for kind in fields}
+    if "describe" in kinds:
+        return True
+    return "keys" not in release and ("by" in release or bool(kinds & {*ALONE[3:]}))
+
+
+def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]]:
+    """Find outputs that would overwrite one another, or what is read."""
+    names: dict[tuple[Path, str], str] = {}
+    read = {path.resolve() for release in releases.values() for path in release.source.paths}
+    for name, release in releases.items():
+        ledger = release.budget.ledger.path.resolve()
+        for number, output in enumerate(release.outputs):
+            path, table = output.path.resolve(), (output.table or "").lower()
+            what = None
+            if (path, table) in names:
+                what = f"the release {names[path, table]!r} writes there too"
+            elif (path in read and not table) or path == ledger:
+                what = "the output is a file that is read"
+            elif any(_names(source, path) for source in read):
+                what = "the output would be read as a source"
+            if what is not None:
+                yield ("releases", name, "outputs", number), f"{output.text}: {what}"
+            names.setdefault((path, table), name)
+
+
+def _names(source: Path, path: Path) -> bool:
+    """Return whether a source names a path, whatever files there are by now."""
+    return source in path.parents or (has_magic(str(source)) and _matches(path.parts, source.parts))
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Return whether a glob names a path, part by part; `**` stands for any number of parts."""
+    ends = {0}  # of the parts that the pattern can name so far
+    for name in pattern:
+        wide = "*" if "\\" in name else name  # engines differ in what a backslash takes back
+        if name == "**":
+            ends = set(range(min(ends, default=len(parts) + 1), len(parts) + 1))
+        else:
+            ends = {
+                end + 1
+                for end in ends
+                if end < len(parts) and (parts[end] == name or fnmatch.fnmatch(parts[end], wide))
+            }
+    return len(parts) in ends

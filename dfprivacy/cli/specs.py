@@ -1,0 +1,766 @@
+"""Describe releases: the rows, the questions, the price, and where the answers go.
+
+A command makes one `ReleaseSpec`, a job file several. pydantic reads those of a job file by the
+types that stand here; commands start without it. docs/etl.md describes every field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from glob import has_magic
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, dataclass_transform
+
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge, account_name
+from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
+from dfprivacy.accounting.ledger_file import expand_home
+from dfprivacy.accounting.loss import delta_of, loss_of
+from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.cli.rows import TypedKeys, as_list, declared_columns, open_rows, typed_column
+from dfprivacy.engine.embedded import UTC, in_checked_zone
+from dfprivacy.engine.files import require_local
+from dfprivacy.engine.returning import frame_table
+from dfprivacy.engine.snapshots import table_format
+from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, with_form
+from dfprivacy.errors import DPError, InvalidQuestionError
+from dfprivacy.frames.asking import AskedTable, asked_of, bin_counts, line, together
+from dfprivacy.frames.crosstabs import Crosstab
+from dfprivacy.frames.describing import Describe, description_of, release_description
+from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, solved, target_of
+from dfprivacy.frames.frequencies import Frequencies
+from dfprivacy.frames.released import TOTAL, Released
+from dfprivacy.frames.releasing import release_numbers
+from dfprivacy.frames.tables import NOTE, Origin
+from dfprivacy.measurement.bounds import Bounds, bounds_of
+from dfprivacy.release.request import Request
+from dfprivacy.release.terms import INTERVAL, Terms, Unit, interval_of, unit_of
+from dfprivacy.statements.schema import Schema, schema_of
+from dfprivacy.statistics import STATISTICS, Statistic
+from dfprivacy.statistics.base import QUESTIONS, Question
+from dfprivacy.statistics.histogram import Histogram
+from dfprivacy.statistics.quantile import end_of
+from dfprivacy.statistics.regression import Regression
+
+T = TypeVar("T")
+
+Plain = str | int | float | bool | None
+TABLE_ENDINGS = (".csv", ".parquet")
+_TEXT_ENDINGS = (".csv", ".tsv")
+_ENDINGS = (
+    *(*_TEXT_ENDINGS, ".parquet", ".pq"),
+    *(f"{text}{archive}" for text in _TEXT_ENDINGS for archive in ARCHIVES),
+)
+_SOURCES = (
+    "file", "folder", "folder hive", "table database", "query database", "query tables",
+)  # fmt: skip
+_IN = " in "
+"""The word between a table and its database in the text of a source."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def spec(kind: type[T]) -> type[T]:
+    """Make a frozen dataclass of which pydantic allows no field that is not there."""
+    kind.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(kind)
+
+
+@dataclass(frozen=True)
+class Read:
+    """Let pydantic read a field by a function of its value and of the job file's folder."""
+
+    function: Callable[[Any, Path], Any]
+
+    def __get_pydantic_core_schema__(self, *_: Any) -> Any:
+        """Return the schema of the function."""
+        from pydantic_core import core_schema  # noqa: PLC0415 loads pydantic
+
+        def read(value: Any, info: Any) -> Any:
+            try:
+                return self.function(value, info.context)
+            except DPError as error:
+                failure = ValueError(error.message)
+                failure.__notes__ = [*getattr(error, "__notes__", ())]
+                raise failure from None
+
+        return core_schema.with_info_plain_validator_function(read)
+
+
+def read_as(kind: Any, value: Any, folder: Path) -> Any:
+    """Return a value of a job file as a type, exactly as it is written: nothing is converted.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        With all faults of the value, and the way to each.
+    """
+    return _adapter(kind).validate_json(json.dumps(value), strict=True, context=folder)
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter  # noqa: PLC0415 loads pydantic
+
+    return TypeAdapter(kind)
+
+
+@contextmanager
+def checking(*fields: str) -> Iterator[None]:
+    """Note the field that an error of this block is about."""
+    try:
+        yield
+    except (DPError, ValueError) as error:
+        for name in fields:
+            error.add_note(name)
+        raise
+
+
+@dataclass(frozen=True)
+class File:
+    """A file or folder as it was named, and its path."""
+
+    text: str
+    path: Path
+
+
+def _file_of(text: Any, folder: Path) -> File:
+    text = read_as(str, text, folder)
+    require_local(text)
+    return File(text, folder / expand_home(Path(text)))
+
+
+def _rows_file_of(text: Any, folder: Path) -> File:
+    """Return a file of rows: its name tells its format, and nothing has to be looked at."""
+    file = _file_of(text, folder)
+    if not file.text.lower().endswith(_ENDINGS):
+        raise ValueError(f"the name does not end in one of {', '.join(_ENDINGS)}")
+    return file
+
+
+def _pattern_of(text: Any, folder: Path) -> File:
+    """Return a file of rows, or a pattern of files in one folder."""
+    file = _rows_file_of(text, folder)
+    if has_magic(str(Path(file.text).parent)):
+        raise ValueError("a pattern names files of one folder, as in days/*.parquet")
+    return file
+
+
+def _table_file_of(text: Any, folder: Path) -> File:
+    """Return a file or folder that a query reads under a name."""
+    file = _file_of(text, folder)
+    return _rows_file_of(text, folder) if Path(file.text).suffix else file
+
+
+JobFile = Annotated[File, Read(_file_of)]
+RowsFile = Annotated[File, Read(_pattern_of)]
+TableFile = Annotated[File, Read(_table_file_of)]
+
+
+@spec
+class Source:
+    """Where rows come from: files, a table of a DuckDB file, or a query over either."""
+
+    file: RowsFile | None = None
+    folder: JobFile | None = None
+    hive: bool = False
+    table: str | None = None
+    query: str | None = None
+    database: JobFile | None = None
+    tables: dict[str, TableFile] | None = None
+    encoding: str | None = None
+    delimiter: str | None = None
+    multiline: bool = False
+    schema: dict[str, Any] | JobFile | None = None
+
+    def __post_init__(self) -> None:
+        names = {name for form in _SOURCES for name in form.split() if getattr(self, name)}
+        if names not in [set(form.split()) for form in _SOURCES]:
+            forms = "; ".join(form.replace(" ", ", ") for form in _SOURCES)
+            raise ValueError(f"the fields are one of: {forms}")
+        if self.schema is not None and self.query is None:
+            raise ValueError("a schema says who owns the rows of a query, and there is none")
+        with checking("schema"):
+            _ = self.owners
+        with checking("tables"):
+            for name in self.tables or {}:
+                if not name.isidentifier():
+                    raise ValueError(f"{name!r} is no plain name")
+        with checking("encoding"):
+            self._require_text_files()
+
+    def _require_text_files(self) -> None:
+        """Refuse a form of text that is none, or beside which no text file is named."""
+        if self.text_form:
+            files = [file.path for file in (self.file, *(self.tables or {}).values()) if file]
+            sources = [with_form(path, self.text_form) for path in files]
+            if not any(isinstance(source, TextFile) for source in sources):
+                raise ValueError(f"{next(iter(self.text_form))} is for CSV and TSV files")
+
+    @cached_property
+    def owners(self) -> Schema | None:
+        """The schema that says whose the rows of a query are."""
+        if self.schema is None:
+            return None
+        return schema_of(self.schema.path if isinstance(self.schema, File) else self.schema)
+
+    @property
+    def text_form(self) -> dict[str, Any]:
+        """The form of text files that fields name."""
+        named = {name: getattr(self, name) for name in FORM}
+        return {name: value for name, value in named.items() if value not in (None, False)}
+
+    @property
+    def kind(self) -> str:
+        """The name of the source's kind in the fingerprint of a release."""
+        if self.query is not None:
+            return "QuerySource"
+        return "FileSource" if self.table is None else "TableSource"
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """The names of a query's files with their paths as they were written, sorted by name."""
+        return tuple((name, file.text) for name, file in sorted((self.tables or {}).items()))
+
+    @property
+    def text(self) -> str:
+        """The source as it was written."""
+        if self.table is not None and self.database is not None:
+            return f"{self.table}{_IN}{self.database.text}"
+        file = self.file or self.folder or self.database
+        return ", ".join(path for _, path in self.files) if file is None else file.text
+
+    @property
+    def rows(self) -> Path | None:
+        """The file, pattern or folder of files that is read; None for queries and databases."""
+        if self.file is not None or self.folder is None:
+            return None if self.file is None else self.file.path
+        is_read_whole = self.hive or table_format(self.folder.path) is not None
+        return self.folder.path if is_read_whole else self.folder.path / "*.parquet"
+
+    @property
+    def paths(self) -> list[Path]:
+        """Everything that is read; the files of a folder are a pattern."""
+        files = (self.database, *(self.tables or {}).values())
+        paths = [self.rows, *(file.path for file in files if file is not None)]
+        return [path for path in paths if path is not None]
+
+
+@spec
+class Goal:
+    """The half-width that a release has to reach in groups of `size` rows, instead of a loss."""
+
+    within: Any
+    size: int = SIZE
+
+    def __post_init__(self) -> None:
+        _ = self.target
+
+    @property
+    def target(self) -> Target:
+        """The half-widths by the names of answers."""
+        return target_of(self.within, self.size)
+
+
+def _amount_of(value: Any, folder: Path) -> Any:
+    return read_as(Goal if isinstance(value, dict) else float | int, value, folder)
+
+
+Amount = Annotated[float | int | Goal | None, Read(_amount_of)]
+
+
+@spec
+class Loss:
+    """The loss that a release spends, or the half-width that it has to reach."""
+
+    epsilon: Amount = None
+    rho: Amount = None
+    delta: float | int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.epsilon, Goal) and not isinstance(self.rho, Goal):
+            loss_of(self.epsilon, self.rho)
+        elif self.epsilon is not None and self.rho is not None:
+            raise InvalidQuestionError("epsilon and rho are both named", hint="name one")
+        delta_of(self.delta)
+
+    @property
+    def target(self) -> Target | None:
+        """The half-width to reach, where that is named instead of a loss."""
+        named = self.epsilon if self.rho is None else self.rho
+        return named.target if isinstance(named, Goal) else None
+
+
+@spec
+class Budget(Loss):
+    """The loss of a release, and the account that it is charged to."""
+
+    ledger: JobFile
+    dataset: str
+    version: str
+    period: str | None = None
+    analyst: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.epsilon is None and self.rho is None:
+            raise ValueError("epsilon or rho is missing")
+        super().__post_init__()
+        with checking("dataset"):
+            dataset_name(self.dataset)
+        with checking("version"):
+            version_name(self.version)
+        with checking("period"):
+            account_name(self.dataset, self.period)
+        with checking("analyst"):
+            analyst_name(self.analyst)
+
+    @property
+    def account(self) -> str:
+        """The name of the account: the dataset's, or its period's."""
+        return account_name(self.dataset, self.period)
+
+
+@spec
+class UnitSpec:
+    """Whose rows are protected together; a schema names the column itself."""
+
+    column: str | None = None
+    max_rows: int | None = None
+    max_groups: int | None = None
+
+    def privacy_unit(self, schema: Schema | None) -> Unit | None:
+        """Return the unit with its limits."""
+        if schema is not None and self.column is not None:
+            raise ValueError("the schema says whose rows they are: name no column here")
+        column = self.column if schema is None else schema.unit
+        return unit_of(column, self.max_rows, self.max_groups)
+
+
+@spec
+class Comparison:
+    """An output of answers compared with each other, as `released(frame)` does."""
+
+    diff: Any = None
+    change: Any = None
+    ratio_to: Any = None
+    base: Plain = None
+    along: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.methods) != 1:
+            raise ValueError("one of diff, change, ratio_to names where it goes")
+        if self.ratio_to is not None and self.base is None:
+            raise ValueError("ratio_to needs a base: total, or a key")
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of `released(frame)` that are named."""
+        return [n for n in ("diff", "change", "ratio_to") if getattr(self, n) is not None]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A method of `released(frame)` for answers by group: `diff`, `change` or `ratio_to`."""
+
+    method: str
+    base: Plain = None
+    along: str | None = None
+
+    def of(self, table: pa.Table, origin: Origin) -> pa.Table:
+        """Return answers compared with each other; a base is read in the type of its key."""
+        base: object = self.base
+        along = self.along or origin.keys[-1]
+        if base is not None and base != TOTAL and along in table.column_names:
+            (base,) = typed_column(along, [base], table.schema.field(along).type)
+        arguments = {} if base is None else {"base": base}
+        compared = getattr(Released(table, table, origin), self.method)(
+            along=self.along, **arguments
+        )
+        return frame_table(compared)
+
+
+@spec
+class TableOutput:
+    """A table of a DuckDB file."""
+
+    database: JobFile
+    table: str
+
+
+@dataclass(frozen=True)
+class Output:
+    """A CSV or Parquet file, or a table of a DuckDB file; perhaps of answers compared."""
+
+    path: Path
+    text: str
+    table: str | None = None
+    compared: Compared | None = None
+
+
+def _output_of(value: Any, folder: Path) -> Output:
+    if isinstance(value, dict) and {"diff", "change", "ratio_to"} & set(value):
+        comparison: Comparison = read_as(Comparison, value, folder)
+        (method,) = comparison.methods
+        output = _output_of(getattr(comparison, method), folder)
+        compared = Compared(method, comparison.base, comparison.along)
+        return replace(output, compared=compared)
+    if isinstance(value, dict):
+        table: TableOutput = read_as(TableOutput, value, folder)
+        database = table.database
+        return Output(database.path, f"{database.text}:{table.table}", table.table)
+    file = _file_of(value, folder)
+    if not file.text.lower().endswith(TABLE_ENDINGS):
+        raise ValueError(
+            f"{file.text!r} does not end in .csv or .parquet; a table is "
+            "{database: FILE, table: NAME}"
+        )
+    return Output(file.path, file.text)
+
+
+def _question_of(fields: Any, folder: Path) -> Question:
+    """Return the question that fields describe: one names it, with its column."""
+    kinds = {**STATISTICS, **{kind: QUESTIONS[kind] for kind in ALONE}}
+    fields = read_as(dict[str, Any], fields, folder)
+    names = [name for name in fields if name in kinds and name != "bounds"]
+    if "describe" in fields:  # which has a field `top`
+        names = ["describe"]
+    if not names and isinstance(fields.get("bounds"), str):
+        names = ["bounds"]
+    if len(names) != 1:
+        raise ValueError(f"a question names one of {', '.join(kinds)}, and its column")
+    kind = kinds[names[0]]
+    values = vars(read_as(_fields_of(kind), fields, folder))
+    about = values.pop(names[0])
+    arguments = {name: value for name, value in values.items() if value is not None}
+    bounds = {argument.name for argument in kind.arguments() if argument.form == "bounds"}
+    for name, ends in arguments.items():
+        if name in bounds:
+            arguments[name] = ends_of(ends)
+    if kind is Histogram:
+        if ("edges" in arguments) == ("bins" in arguments):
+            raise ValueError("a histogram needs either bins or edges")
+        arguments["bins"] = arguments.pop("edges", None) or arguments["bins"]
+    if kind is Describe:
+        about = None if about in {"*", ("*",)} else tuple(as_list(about))
+    if names == ["count"] and about == "*":
+        return kind()
+    columns = about if issubclass(kind, Statistic) and isinstance(about, tuple) else [about]
+    if issubclass(kind, Statistic) and len(columns) != len(kind.places()):
+        raise ValueError(f"{kind.kind} is about {len(kind.places())} different columns, in a list")
+    return kind(*columns, **arguments)
+
+
+ALONE = ("histogram", "describe", "regression", "value_counts", "top", "mode")
+"""The questions that are a release of their own."""
+
+
+@cache
+def _fields_of(kind: type[Question]) -> Any:
+    """Return the fields of a question in a job file, by the types of its arguments."""
+    from pydantic import create_model  # noqa: PLC0415 loads pydantic
+
+    is_list = kind is Describe or (issubclass(kind, Statistic) and len(kind.places()) > 1)
+    fields: dict[str, Any] = {kind.kind: (tuple[str, ...] | str if is_list else str, ...)}
+    if kind is Histogram:
+        fields |= {"bins": (int | None, None), "edges": (tuple[float | int, ...] | None, None)}
+    for argument in kind.arguments():
+        type_, name = argument.type.job_field, argument.name
+        if type_ is not None and argument.form != "column" and name not in {"columns", *fields}:
+            fields[name] = (type_, ...) if argument.required else (type_ | None, None)
+    return create_model(kind.kind, __config__={"extra": "forbid"}, **fields)
+
+
+def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
+    """Return bounds, or a pair of dates or times where they are written as texts."""
+    if all(isinstance(end, str) for end in pair):
+        lower, upper = map(end_of, pair)
+        return lower, upper
+    bounds = bounds_of(tuple(pair))
+    assert bounds is not None  # noqa: S101 there is a pair
+    return bounds
+
+
+JobQuestion = Annotated[Any, Read(_question_of)]
+Pair = tuple[float | str, float | str]
+
+
+@spec
+class ReleaseSpec:
+    """Questions about rows, and the loss that the answers may cost.
+
+    A question about all rows, or by groups of `by`, has a name in `questions`.
+    """
+
+    source: Source
+    where: str | None = None
+    timezone: str | None = None
+    unit: UnitSpec | None = None
+    by: tuple[str, ...] = ()
+    keys: Any = None
+    margins: bool = False
+    bounds: dict[str, Pair] = field(default_factory=dict)
+    questions: dict[str, JobQuestion] = field(default_factory=dict)
+    interval: float | str = float(INTERVAL)
+    budget: Loss = field(default_factory=Loss)
+
+    def __post_init__(self) -> None:
+        """Read each field in the light of the others."""
+        with checking("timezone"), in_checked_zone(self.timezone):
+            pass
+        with checking("interval"):
+            interval_of(self.interval)
+        with checking("bounds"):
+            self._set(bounds={column: ends_of(pair) for column, pair in self.bounds.items()})
+        questions = {}
+        for name, question in self.questions.items():
+            with checking("questions", name):
+                completed = question.completed(self.bounds)
+                if isinstance(completed, Statistic):
+                    completed.check()
+                if isinstance(completed, Regression):
+                    _ = completed.ends
+                if question.kind in ALONE and len(self.questions) > 1:
+                    raise ValueError(f"{question.kind} is a release of its own")
+                questions[name] = completed
+        self._set(questions=questions)
+        counted = self._alone_of(Frequencies)
+        if counted is not None:
+            self._set(by=(*self.by, str(counted.column)))
+        with checking("keys"):
+            self._set(keys=TypedKeys.of(self.keys, self.by))
+            if self.keys is not None and not self.by and self.source.query is None:
+                raise ValueError("there is no 'by' that they are keys of")
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @cached_property
+    def privacy_unit(self) -> Unit | None:
+        """The unit that is protected; one row if there is none."""
+        schema = self.source.owners
+        if self.unit is None:
+            return None if schema is None else unit_of(schema.unit, None, None)
+        return self.unit.privacy_unit(schema)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the release, without a ledger; a loss that is looked for is found."""
+        target = self.budget.target
+        if target is None:
+            return self._open_terms
+        return solved(target, self._open_terms, self._explained)[0]
+
+    @property
+    def _open_terms(self) -> Terms:
+        """The terms before a loss that is looked for is found."""
+        budget = self.budget
+        losses = {
+            name: 1.0 if isinstance(loss, Goal) else loss
+            for name, loss in (("epsilon", budget.epsilon), ("rho", budget.rho))
+            if loss is not None
+        }
+        bounds: Any = self.bounds if self.described is not None else {}
+        terms = Terms(interval=self.interval, unit=self.privacy_unit, bounds=bounds)
+        return terms.updated(delta=budget.delta, **losses)
+
+    def _explained(self, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+        return self.asked.explanation(terms, self.by, self.public_keys, sizes)
+
+    def explain(self, rows: object = None) -> Explanation:
+        """Return the cost and the errors of the release; only a description needs rows."""
+        if self.described is None:
+            return reached(self.budget.target, self._open_terms, self._explained)
+
+        def explain(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            release, *_ = asked_of(self.described, rows, terms, (), None)
+            return release.explanation(terms, (), None, sizes, {})
+
+        return reached(self.budget.target, self._open_terms, explain)
+
+    def release(self, terms: Terms) -> Any:
+        """Release the answers: a table, or numbers by name where there are no groups."""
+        keys = None
+        if self.keys is not None:
+            schema = declared_columns(self.source)
+            types = dict(zip(schema.names, schema.types, strict=True))
+            keys = self.keys.typed(types, self.by)
+        with open_rows(self.source, self.where) as rows:
+            if self.numbers and not self.by:
+                return release_numbers(rows, self.numbers, terms)
+            if self.described is not None:
+                answers = release_description(description_of(rows, self.described, terms))
+            else:
+                answers = self.asked.release(rows, terms, self.by, keys)
+            return answers if isinstance(answers, pa.Table) else frame_table(answers)
+
+    @property
+    def public_keys(self) -> Any:
+        """The public keys as they are written."""
+        return None if self.keys is None else self.keys.public
+
+    @cached_property
+    def request(self) -> Request:
+        """The release of its questions, to be made."""
+        return self.asked.request(self.terms, self.by, self.public_keys)
+
+    def charge(self) -> Charge:
+        """Return the cost of a release of questions: a function of its fields."""
+        self.asked.names(self.request)
+        return self.request.charge
+
+    @property
+    def origin(self) -> Origin:
+        """The facts about the frame that answers the release."""
+        return self.asked.origin(self.request)
+
+    @cached_property
+    def asked(self) -> AskedTable:
+        """The questions about the rows, all but a description, and the table of their answers."""
+        if self.margins:
+            ((name, question),), (index, column) = self.numbers.items(), self.by
+            return Crosstab(index, column, question, margins=True).asked(name, shaped=False)
+        ((name, alone),) = [*self.questions.items(), ("", None)][:1]
+        if isinstance(alone, Crosstab):
+            return alone.asked()
+        if isinstance(alone, Histogram):
+            return bin_counts(alone)
+        if isinstance(alone, Frequencies):  # the value is the last of `by`
+            return alone.asked(name)
+        if isinstance(alone, Regression) and not self.by:
+            return line(alone)
+        return together(self.numbers, "frame" if self.by else "numbers")
+
+    def _alone_of(self, kind: type[T]) -> T | None:
+        """Return the question if it is of this kind, which is always asked for alone."""
+        first = next(iter(self.questions.values()), None)
+        return first if isinstance(first, kind) else None
+
+    @property
+    def described(self) -> Describe | None:
+        """The description that is asked for; its price follows from the source's columns."""
+        return self._alone_of(Describe)
+
+    @property
+    def numbers(self) -> dict[str, Statistic]:
+        """The questions that are asked together; by group a line is one for each coefficient."""
+        if (regression := self._alone_of(Regression)) is not None:
+            return dict(regression.questions) if self.by else {}
+        return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
+
+
+@spec
+class JobRelease(ReleaseSpec):
+    """A release of a job file: its account, and where the answers go.
+
+    A query holds its questions, groups and conditions itself; `questions` and `by` are empty then.
+    """
+
+    budget: Budget
+    intervals: bool = False
+    outputs: tuple[Annotated[Output, Read(_output_of)], ...]
+
+    def __post_init__(self) -> None:
+        """Find what does not go together before anything is read."""
+        super().__post_init__()
+        is_query = self.source.query is not None
+        for name in ("where", "by", "bounds", "questions"):
+            if is_query and getattr(self, name):
+                with checking(name):
+                    raise ValueError("the query says this itself: leave the field out")
+        if not is_query and not self.questions:
+            raise ValueError("questions are missing")
+        with checking("intervals"):
+            if self.intervals and not is_query:
+                raise ValueError("answers to questions have their intervals: leave it out")
+        with checking("unit"):
+            _ = self.privacy_unit
+        with checking("outputs"):
+            if not self.outputs:
+                raise ValueError("there is none")
+        with checking("margins"):
+            if self.margins and (len(self.by) != 2 or len(self.numbers) != 1):
+                raise ValueError("they are for one question that is no histogram, by two columns")
+        with checking("budget"):
+            self._check_budget()
+        if not is_query and self.described is None:
+            self.charge()
+        with checking("outputs"):
+            self._check_comparisons()
+
+    def _check_budget(self) -> None:
+        budget = self.budget
+        if self.source.query is not None:
+            if budget.rho is not None or budget.target is not None:
+                raise ValueError(
+                    "a query spends an epsilon that is named, not one that is looked for"
+                )
+        elif self.described is not None:
+            if self.by or budget.target is not None:
+                raise ValueError("a description has no 'by', and spends a loss that is named")
+        elif budget.delta is not None and (self.keys is not None or not self.by):
+            why = "there is no 'by'" if self.keys is None else "these are listed"
+            raise ValueError(f"delta is for secret keys, and {why}: leave it out")
+
+    def _check_comparisons(self) -> None:
+        keys = [] if self.keys is None else zip(*self.keys.rows, strict=True)
+        keys_by_column = dict(zip(self.by, keys, strict=False))
+        for compared in (output.compared for output in self.outputs):
+            if compared is None:
+                continue
+            if not self.by or self._alone_of(Histogram) is not None:
+                raise ValueError("answers to questions 'by' a column are compared, and no others")
+            bases = {
+                (type(key), key) for key in keys_by_column.get(compared.along or self.by[-1], ())
+            }
+            base = compared.base
+            if base not in {None, TOTAL} and (type(base), base) not in bases:
+                raise ValueError(f"the base {base!r} is none of the keys that are listed")
+            compared.of(self._example(compared), self.origin)
+
+    def _example(self, compared: Compared) -> pa.Table:
+        """Return a table like that of the answers, with one row about the base."""
+        by, names = self.by, self.asked.names(self.request)
+        base = None if compared.base == TOTAL else compared.base
+        along = compared.along or by[-1]
+        keys = [pa.array([base if column == along else None]) for column in by]
+        rest = [pa.array([""] if name.endswith(NOTE) else [0.0]) for name in names[len(by) :]]
+        return pa.table([*keys, *rest], names=names)
+
+    @property
+    def mark(self) -> bytes:
+        """The fingerprint of the release: its rows, questions and loss, wherever it is written."""
+        budget, source = self.budget, self.source
+        known_by: dict[str, object] = {
+            "source": [source.kind, source.text],
+            "by": self.by,
+            "keys": None if self.keys is None else self.keys.rows,
+            "names": list(self.questions),
+            "questions": list(self.questions.values()),
+            "unit": self.privacy_unit,
+            "interval": self.interval,
+            "loss": budget.target or loss_of(budget.epsilon, budget.rho),
+            "delta": delta_of(budget.delta),
+        }
+        if source.query is not None:
+            known_by |= {"query": source.query, "tables": source.files}
+        if source.owners is not None:
+            known_by["schema"] = repr(source.owners)
+        if source.hive:
+            known_by["hive"] = True
+        if source.text_form:
+            known_by["text"] = source.text_form
+        if source.table is not None and _IN in source.table:  # else the text tells where it ends
+            known_by["table"] = source.table
+        if self.described is not None:
+            known_by["bounds"] = self.bounds
+        if self.where is not None:
+            known_by["where"] = self.where
+        if self.timezone not in {None, UTC}:
+            known_by["timezone"] = self.timezone
+        known_by |= {name: True for name in ("intervals", "margins") if getattr(self, name)}
+        return fingerprint(budget.account, budget.version, "run", known_by)
