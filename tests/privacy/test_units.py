@@ -92,7 +92,7 @@ def parts(data):
 
 
 @pytest.mark.parametrize("name", FRAMES)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
 def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
     """What is added up for a table is what one unit adds by itself, and what the others add."""
@@ -102,7 +102,7 @@ def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
 
 @pytest.mark.parametrize("name", FRAMES)
 @pytest.mark.parametrize("kind", BINS)
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
 def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
     """What is counted by bin is what one unit has counted by itself, and what the others have."""
@@ -113,7 +113,7 @@ def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
 
 
 @pytest.mark.parametrize("name", FRAMES)
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
 def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit, sums):
     """One unit is in at most max_groups groups, and moves each sum by max_rows times a row's.

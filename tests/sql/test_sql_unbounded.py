@@ -96,7 +96,7 @@ def test_groups_with_more_values_than_are_answered_at_once():
 
 
 @given(ROWS)
-@settings(max_examples=15)
+@settings(max_examples=5)
 def test_answers_are_those_of_the_frame(rows):
     """At a huge epsilon every moment and its interval are nearly the frame's, NaN for NaN.
 

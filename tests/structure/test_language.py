@@ -7,6 +7,7 @@ import pytest
 from tests.structure.odd_words import RECORD, count_files, count_odd_words, find_rises, lower
 
 
+@pytest.mark.battery
 def test_odd_words_never_rise():
     """No new file has odd words, and no folder has more of them than recorded."""
     assert find_rises(json.loads(RECORD.read_text(encoding="utf-8")), count_files()) == []
