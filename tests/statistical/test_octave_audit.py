@@ -26,18 +26,13 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
 from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import octave_bounds, zoom
 from dfprivacy.statistics.estimators.zoom import (
-    ABOUT,
-    CENTRE,
-    OWN,
     PARTS,
-    POOLED,
-    REACHES,
     group_bounds,
     zoomed_bounds,
 )
@@ -336,53 +331,6 @@ def test_the_audit_of_groups_sees_a_smaller_claim_fail(violation):
     sides = [[5.0] * 50, [], []], [[5.0] * 60, [], []]
     with mock.patch.dict(TOGETHER, ten=sides):
         assert audited_together("ten", 5, 4_000, violation, 0.1) > 0
-
-
-@pytest.mark.parametrize(
-    ("loss", "unit"),
-    [
-        (Epsilon(Fraction(1)), {"max_rows": 2, "max_groups": 3}),
-        (Rho(Fraction(1)), {"max_rows": 2, "max_groups": 3}),
-        (Rho(Fraction(1)), {"max_rows": 1, "max_groups": 5}),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("far", [False, True])
-def test_a_unit_pays_for_its_rows_of_all_groups(far, loss, unit, monkeypatch):
-    """What is counted of all groups together has the noise of max_rows * max_groups rows of a unit.
-
-    What is counted by group has that of max_rows in each of max_groups.
-    """
-    seen = {}
-    for name, place in (("every_count", 1), ("exceedances", 1), ("add_to", 1), ("select_rank", 2)):
-        plain = getattr(zoom, name)
-
-        def watched(*given, name=name, plain=plain, place=place):
-            groups = len(given[0]) if name == "add_to" else getattr(given[0], "groups", 1)
-            seen[name] = (groups, given[place])
-            return plain(*given)
-
-        monkeypatch.setattr(zoom, name, watched)
-    values = np.random.default_rng(5).lognormal(3, 1, 18_000) + (3_000 if far else 0)
-    frame = pl.DataFrame({"g": np.arange(18_000) % 9, "x": values, "u": np.arange(18_000)})
-    asked = frame.dp(unit="u", **unit).group_by("g", keys=range(9))
-    asked.mean("x", **{type(loss).__name__.lower(): float(loss.value)})
-    rows, groups = unit["max_rows"], unit["max_groups"]
-    together = Contribution(rows * groups, 1).row_loss(loss)
-    assert seen["every_count"] == (1, together.share(Fraction(POOLED, PARTS)).noise(1, 1))
-    each = Contribution(rows, groups).row_loss(loss)
-    own = Fraction(ABOUT if far else OWN, PARTS)
-    assert seen["exceedances"] == (9, each.share(own).noise(1, 1))
-    assert far == ("add_to" in seen)
-    if far:
-        reaches, centres = (
-            [together.share(Fraction(part, PARTS)) for part in parts.values()]
-            for parts in (REACHES, CENTRE)
-        )
-        groups, noise = seen["add_to"]
-        assert groups == 1
-        assert noise in [own.noise(1, 1) for own in reaches]
-        assert seen["select_rank"][1] in [own.selection(sensitivity=1) for own in centres]
 
 
 # Columns of mostly zeros
