@@ -54,7 +54,7 @@ def test_python_blocks_run_in_order(page):
 
 
 def without_noise(text):
-    """Return the words of a printed answer, with numbers masked, without notes and lines of tables."""
+    """Mask the numbers of a printed answer, and leave out its notes and lines of tables."""
     text = re.sub(r", clipped: [^\n]*", "", text)
     text = re.sub(r"[-+]?\d[\d,]*(\.\d+)?(e[+-]?\d+)?", "#", text)
     return re.sub(r"[─━]+|[┌├╞┏┡└][^\n]*", "", text).split()
