@@ -290,7 +290,7 @@ PANDAS: dict[str, Kind] = {
 }
 
 _TO_MICROSECONDS = {"timestamp[s, UTC]", "timestamp[ms, UTC]", "duration[s]", "duration[ms]"}
-"""What DuckDB scales when a caller's own relation is read: docs/promises.md."""
+"""What DuckDB scales when a caller's own relation is read: docs/explanation/promises.md."""
 _NO_PARQUET = {
     "run_end_encoded",
     "halffloat",

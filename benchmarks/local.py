@@ -2,11 +2,11 @@
 
     python -m benchmarks.local [--quick]
 
-Known variance: the root mean squared error over that of the formula in docs/local.md. Unknown
-variance and one round: the error in units of sigma. Local, shuffle and central mean of the same
-values beside each other. Vectors in the local model. Ten million reports made and added up on one
-core. Prints Markdown tables, writes them to benchmarks/results/local.md, and ends with exit code 1
-if a target is missed.
+Known variance: the root mean squared error over that of the formula in docs/how-to/local.md.
+Unknown variance and one round: the error in units of sigma. Local, shuffle and central mean of the
+same values beside each other. Vectors in the local model. Ten million reports made and added up on
+one core. Prints Markdown tables, writes them to benchmarks/results/local.md, and ends with exit
+code 1 if a target is missed.
 """
 
 from __future__ import annotations

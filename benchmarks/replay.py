@@ -1,7 +1,7 @@
 """Measure the privacy loss of releases: record one on a table, replay it on a neighboring table.
 
     python -m benchmarks.replay            # print the largest loss of each statistic
-    python -m benchmarks.replay --write    # write that table into docs/audit.md
+    python -m benchmarks.replay --write    # write that table into docs/explanation/audit.md
 
 The first release runs as usual, and a tape keeps the exact inputs and the result of each draw. In
 the second release, on the neighboring table, each draw returns the recorded result. Then both
@@ -38,7 +38,7 @@ from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 
-PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "audit.md"
 MARKS = ("<!-- replay: python -m benchmarks.replay --write -->\n", "<!-- end of replay -->\n")
 COINS = ("random_signs", "random_labels")
 """Draws that no exact value enters."""
@@ -432,7 +432,9 @@ def table_of(results: Sequence[tuple[Any, Pair]]) -> str:
 def main() -> int:
     """Measure all cases; print or write the table; return 1 if a law is broken."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the table into docs/audit.md")
+    parser.add_argument(
+        "--write", action="store_true", help="write the table into docs/explanation/audit.md"
+    )
     parser.add_argument("--seed", type=int, default=1, help="seed of the tables and combinations")
     options = parser.parse_args()
     start = time.process_time()

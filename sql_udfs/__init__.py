@@ -31,7 +31,7 @@ STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `h
 
 Privacy: neighbours differ by one row, added or removed. Every call of a function draws its own
 noise and spends its own epsilon, and the costs of a query add up; dp_keep spends an epsilon too,
-and its delta. What the functions protect, and what they do not, is in docs/sql.md.
+and its delta. What the functions protect, and what they do not, is in docs/how-to/sql.md.
 """
 
 from __future__ import annotations

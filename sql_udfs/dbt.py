@@ -8,7 +8,7 @@
 A model with `materialized='private'` is one statement of `dfp.sql`. The plugin checks it, charges
 it to the ledger and makes the model's table from the released rows. The materialization is a macro
 of the project: examples/dbt_flights/macros/private.sql, which also lets `dbt show` read the table
-of a model that has been built, at no cost. docs/etl.md has the whole of it.
+of a model that has been built, at no cost. docs/how-to/etl.md has the whole of it.
 """
 
 from __future__ import annotations

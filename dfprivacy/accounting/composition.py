@@ -1,9 +1,9 @@
 """Compose the releases of an account into one epsilon and one delta.
 
 `Composition.total` adds epsilons up, or composes them as zero-concentrated privacy and converts the
-sum; `tight_total` composes privacy loss distributions with dp-accounting. docs/ledger.md has the
-proofs, and why what comes out is an upper bound though both search, and the latter computes, with
-floats.
+sum; `tight_total` composes privacy loss distributions with dp-accounting. docs/how-to/ledger.md has
+the proofs, and why what comes out is an upper bound though both search, and the latter computes,
+with floats.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Charge a release once, however often it is interrupted: an idempotent charge.
 
 The charge and a note that it is pending are one durable transaction. Whoever finds it pending may
-make the release until one has been kept, or has failed; docs/etl.md has the proof.
+make the release until one has been kept, or has failed; docs/how-to/etl.md has the proof.
 """
 
 from __future__ import annotations

@@ -104,8 +104,9 @@ class Ledger:
     `announce` opens accounts, one a period for data that come in disjoint periods; `allow` shares
     out what analysts may spend of them.
 
-    A ledger can be used by threads, by processes and after a fork. docs/ledger.md says what it
-    guarantees and what it can't. Every method raises a `LedgerError` when the file can't be used.
+    A ledger can be used by threads, by processes and after a fork. docs/how-to/ledger.md says what
+    it guarantees and what it can't. Every method raises a `LedgerError` when the file can't be
+    used.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
     >>> folder = tempfile.TemporaryDirectory()

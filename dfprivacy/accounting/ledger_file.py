@@ -3,7 +3,7 @@
 The first line names the format. Each other line is one transaction: the running hash, the number of
 bytes that follow the line (a release that is kept), and a JSON list of entries. The newest hash
 lies in a second file, in one of two slots that take turns. `Log` holds the rules that no file may
-break. docs/ledger.md says what the order of writes guarantees, and proves it.
+break. docs/how-to/ledger.md says what the order of writes guarantees, and proves it.
 """
 
 from __future__ import annotations

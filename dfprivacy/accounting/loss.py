@@ -38,7 +38,7 @@ class Epsilon:
         return DiscreteLaplace(Fraction(l1) / self.value)
 
     def selection(self, sensitivity: int) -> PermuteAndFlip:
-        """Return permute-and-flip: at this epsilon its choices are the better (docs/selection.md).
+        """Return permute-and-flip, which errs less at this epsilon (docs/explanation/selection.md).
 
         >>> Epsilon(Fraction(1, 2)).selection(sensitivity=1)
         PermuteAndFlip(rate=Fraction(1, 4))
@@ -114,7 +114,8 @@ class Contribution:
     """One unit contributes at most `rows` rows, or their weight, to each of `groups` groups.
 
     Where statistics of `parts` files are added up, it does so in each file that it has rows in,
-    which are at most so many: docs/partial.md. So does a row that a join makes `parts` rows of.
+    which are at most so many: docs/how-to/partial.md. So does a row that a join makes `parts` rows
+    of.
 
     >>> Contribution(rows=3, groups=2).row_loss(Epsilon(Fraction(1)))
     Epsilon(value=Fraction(1, 6))

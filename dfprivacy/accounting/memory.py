@@ -2,7 +2,7 @@
 
 Two requests have one fingerprint if and only if they have the same canonical text: every value is
 written with its type and its length. The bytes hold what was released and nothing that lies beside
-it (docs/ledger.md): a table is rebuilt from its own values first.
+it (docs/how-to/ledger.md): a table is rebuilt from its own values first.
 """
 
 from __future__ import annotations

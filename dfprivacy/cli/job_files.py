@@ -1,6 +1,6 @@
 """Read a job file: releases by name, each with what the file says for all of them.
 
-All that can be wrong is found before anything runs. docs/etl.md describes every field.
+All that can be wrong is found before anything runs. docs/how-to/etl.md describes every field.
 """
 
 from __future__ import annotations

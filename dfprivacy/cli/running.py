@@ -1,8 +1,8 @@
 """Make the releases of a job file: checked together, each charged once, kept and written.
 
 The only things that leave a run are released tables that a ledger has kept, and what the job file
-says about them (docs/etl.md). Files are written wholly or not at all, tables in one transaction; an
-output without a note of where it came from is never replaced.
+says about them (docs/how-to/etl.md). Files are written wholly or not at all, tables in one
+transaction; an output without a note of where it came from is never replaced.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Describe releases: the rows, the questions, the price, and where the answers go.
 
 A command makes one `ReleaseSpec`, a job file several. pydantic reads those of a job file by the
-types that stand here; commands start without it. docs/etl.md describes every field.
+types that stand here; commands start without it. docs/how-to/etl.md describes every field.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What backends disagree on is settled here, before the pass: NaN is NULL, text is compared byte by
 byte or not at all, and columns go by their place. What a backend lacks is refused by its name or
-its own declaration. docs/ibis.md.
+its own declaration. docs/how-to/ibis.md.
 """
 
 from __future__ import annotations

@@ -484,8 +484,8 @@ def _on_lines(
 ) -> _Part | None:
     """Count in the cells of the lines that there are; None where these are many for the rows.
 
-    Words may overflow, as they are not emptied. Then cells have other rows in all (docs/octaves.md,
-    section 1), and there are none.
+    Words may overflow, as they are not emptied. Then cells have other rows in all
+    (docs/explanation/octaves.md, section 1), and there are none.
     """
     rows = sum(block.rows for block in held)
     most = min(_LINE_CELLS // max(asked.moments, 1), _LINE_CELLS_OF_ROW * rows)

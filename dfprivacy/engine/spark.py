@@ -3,7 +3,7 @@
 Columns are taken by place, and get names of ours: Spark itself would read a dot in a name as a
 field, and `X` as `x`. Where common expressions are slow or inexact there, they are SQL over these
 columns; none can raise for any row, with `spark.sql.ansi.enabled` or without. PySpark is imported
-by the first Spark frame. Proof: docs/spark.md.
+by the first Spark frame. Proof: docs/how-to/spark.md.
 """
 
 from __future__ import annotations

@@ -414,7 +414,7 @@ def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:
 
     A value is clipped first, as a float: floor raises in ANSI mode where no BIGINT is near.
     `greatest` passes NULL over, and NaN is larger than all for `least`, so that whatever a column
-    gives when it is worked out twice, the integer is on the grid. Proof: docs/spark.md.
+    gives when it is worked out twice, the integer is on the grid. Proof: docs/how-to/spark.md.
     """
     number = f"{column} IS NOT NULL" + (f" AND NOT isnan({column})" if floating else "")
     if isinstance(leaf, _Presence):

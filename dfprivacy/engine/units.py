@@ -3,7 +3,7 @@
 A unit counts in at most so many groups, and in one group as so many rows at most. Sums are first
 added up by unit and group and then scaled down; values that are counted by bin are thinned out
 evenly. Which groups stay follows the engine's own hash of unit and keys, so that it looks like
-chance and comes out the same each time. Proof: docs/users.md.
+chance and comes out the same each time. Proof: docs/how-to/users.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Describe every column of a frame: what it is asked follows from its declared type, for one price.
 
 A description is several releases with one charge: one of all numbers, and one of the values of each
-column of text, which are secret keys. docs/describe.md says how they share the loss. Columns and
-types are what the frame declares: they are public.
+column of text, which are secret keys. docs/how-to/describe.md says how they share the loss. Columns
+and types are what the frame declares: they are public.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write exact tables to one Parquet file, whole or not at all, and read them back, checked.
 
-Each table has row groups of its own in one schema (docs/partial.md). What the metadata say follows
-from the questions and from this version's code: a reader takes only what its own code would have
-written.
+Each table has row groups of its own in one schema (docs/how-to/partial.md). What the metadata say
+follows from the questions and from this version's code: a reader takes only what its own code would
+have written.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Also: which group keys a file can hold, and the one type in which declared types meet: int64 (uint64
 stays apart), float64, large_string, microseconds, UTC, the most digits. A cast from a type to its
-form succeeds for every value of the type, and loses no bit of any (docs/partial.md).
+form succeeds for every value of the type, and loses no bit of any (docs/how-to/partial.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A noisy histogram of the rows that units have, one of the groups that they are in, and a noisy
 number of groups say what each pair of limits would leave out and how much noise it would cost.
 Where the question has bounds, the first one adds up the units' own means too, so that what is left
-out is known to be high or low. Proof and rule: docs/users.md.
+out is known to be high or low. Proof and rule: docs/how-to/users.md.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def merge(
     A unit may have rows in several files, and each file bounds only what it has there. The noise is
     therefore multiplied by the number of files. `parts_per_unit` is a promise that no unit has rows
     in more files than that; **nothing can check it, and the guarantee rests on it**. The proof is
-    in docs/partial.md.
+    in docs/how-to/partial.md.
 
     Parameters
     ----------

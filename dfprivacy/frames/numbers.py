@@ -346,8 +346,8 @@ class Estimate(_Ranged):
 
         It covers the noise, and where bounds were found also what they have clipped, or `note`
         says that it may not. Where bounds were given it holds the answer about the clipped values.
-        It covers sampling error where `interval="population"` asked for it (docs/intervals.md).
-        `level` lies between 0 and 1.
+        It covers sampling error where `interval="population"` asked for it
+        (docs/explanation/intervals.md). `level` lies between 0 and 1.
         """
         chosen = self._release.level if level is None else interval_level(level)
         low, high = self._estimator.interval(self._vector, chosen)

@@ -66,7 +66,7 @@ class Explaining(FrameMethods[Explanation], Asking[Explanation]):
     Privacy: it reads no data (of a frame in memory, a lazy frame, a table or a relation it looks at
     the declared names and types of columns, of others not even that), draws nothing and charges
     nothing. What it returns is a function of the arguments, those types and what a ledger has left.
-    docs/explain.md has the figures' proofs.
+    docs/how-to/explain.md has the figures' proofs.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.LazyFrame({"carrier": ["AA"], "delay": [1.0]})
@@ -299,7 +299,7 @@ class Private(_Columns[Number], FrameMethods[Number], Asking[dict[str, Number]],
         scaled down to that), and the user counts in at most `max_groups` groups; the noise grows
         with max_rows * max_groups. Limits that are left out are found in each release, for an
         eighth of its loss. Rows without a unit are left out. Without `unit`, one row is protected.
-        docs/users.md.
+        docs/how-to/users.md.
 
         Raises
         ------

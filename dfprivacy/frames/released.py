@@ -1,7 +1,8 @@
 """Read released frames further: differences, ratios and changes of answers, with intervals.
 
 All of it is computed from what was released, so that it costs nothing. Groups are disjoint and
-their noise is independent, but for a total and its part (docs/frames.md, docs/crosstabs.md).
+their noise is independent, but for a total and its part (docs/how-to/frames.md,
+docs/how-to/crosstabs.md).
 """
 
 from __future__ import annotations

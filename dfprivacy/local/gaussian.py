@@ -2,7 +2,8 @@
 
 Half of the users report a base-4 digit of their value at one level each, which locates the mean and
 the standard deviation; the other half refines it, in a second round around what was found or in the
-same round around every point that might be found. docs/local.md has what differs from the paper.
+same round around every point that might be found. docs/how-to/local.md has what differs from the
+paper.
 """
 
 from __future__ import annotations

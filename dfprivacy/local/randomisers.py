@@ -3,7 +3,7 @@
 Before that, users are hashed and vectors are turned by a public rotation. A histogram is estimated
 from single bits, in the Haar form of Cormode, Kulkarni and Srivastava (2019): of the coefficients
 of one level, zero but for one +1 or -1, an owner reports one sign of the Hadamard transform, at a
-row that a public hash names (docs/local.md).
+row that a public hash names (docs/how-to/local.md).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 A bin table with counts alone is a value-count table; with the sums of its octaves it is an octave
 table. Each row of data adds one to one count, and to the sums within bounds at octave edges what it
-adds on the grid of given bounds: the partition of unity holds unchanged (docs/octaves.md). Where
-values are known to be multiples of a step, they count as the nearest of these (`Steps`).
+adds on the grid of given bounds: the partition of unity holds unchanged
+(docs/explanation/octaves.md). Where values are known to be multiples of a step, they count as the
+nearest of these (`Steps`).
 """
 
 from __future__ import annotations
@@ -259,7 +260,8 @@ FINE = Octaves(12)
 
 SQUARES_SLACK = 2**16
 """More than a row can move the Bernstein sums of an octave table beyond K: the sum of a bin is
-rounded several times in floating point, the squares of octaves to 21 bits (docs/octaves.md, 6)."""
+rounded several times in floating point, the squares of octaves to 21 bits
+(docs/explanation/octaves.md, 6)."""
 
 
 def in_octaves(table: BinTable, distances: Distances | None = None) -> BinTable:

@@ -15,7 +15,7 @@ Engines add the terms up (`dfprivacy.engine.terms` writes them in each engine's 
 adds non-negative integers whose total is the public constant K, so that adding or removing it
 moves the vector by exactly K in the L1 norm. For the mean that is the transformed noise of Kulesza,
 Suresh and Wang (2023); for the variance the Bernstein basis ((1-a)^2, 2a(1-a), a^2). The proofs
-stand in docs/partition-of-unity.md.
+stand in docs/explanation/partition-of-unity.md.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ class Linear:
         Without rounding no coordinate would be negative; their total is `k` in any case. A term is
         off by less than `ROUNDED` a row, also where sums of a unit's rows are scaled down and tied,
         so that the coordinates are off by `ROUNDED` times all factors at most. Proof:
-        docs/partition-of-unity.md.
+        docs/explanation/partition-of-unity.md.
         """
         exact = cls.unity(terms, matrix, k)
         slack = ROUNDED * sum(abs(factor) for row in matrix for factor in row[1:])

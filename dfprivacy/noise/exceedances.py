@@ -4,7 +4,7 @@ Every bin of every group gets independent noise, discrete Laplace or discrete Ga
 ones too; a bin whose noisy count stays below `least` is then forgotten, which is post-processing.
 Empty bins that reach `least` by noise alone are rare, and so are small counts that do: the places
 of noise that is large enough are drawn first, by geometric skips, and the noise there afterwards.
-docs/octaves.md proves that the law is that of the dense noise.
+docs/explanation/octaves.md proves that the law is that of the dense noise.
 
 How tall a noisy count is, is told by how improbable noise alone makes it: h scales of Laplace noise
 are reached with a probability of exp(-h) / 2, and a height of h is that of any other noise.

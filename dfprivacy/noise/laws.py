@@ -264,7 +264,7 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
     T - contribution is a certified bound, for up to 64 `terms`.
 
     Korolova et al. 2009 and Wilson et al. 2020 introduced thresholds; the proof for >= and for
-    several noise terms is in docs/sampling.md.
+    several noise terms is in docs/explanation/sampling.md.
 
     >>> from fractions import Fraction
     >>> from dfprivacy.noise.laws import DiscreteLaplace
@@ -295,7 +295,7 @@ def reach_down(noise: Noise, terms: int, least: int, excess: int, outside: float
     answer, true totals further down show so large a total, among all that are shown, with
     probability at most outside / 2: the tail at h + 1 over that at h + 1 - excess, which falls in
     h as the laws are log-concave. None where totals down to 0 do, or to far below the threshold,
-    where a group is hardly ever shown (docs/intervals.md).
+    where a group is hardly ever shown (docs/explanation/intervals.md).
     """
     one_side = Fraction(outside) / 2
     hidden = smallest_exceedance(lambda excess: noise.tail(excess, terms), _HIDDEN) - 1
@@ -318,7 +318,7 @@ def selected_outside(
     The first number is an excess over `least`; groups that are nearer to it have an interval at the
     first probability, others at the second. Of all groups of one size that are shown, intervals of
     a share of at most `outside` miss what they would miss with these probabilities if all groups
-    were shown (docs/intervals.md).
+    were shown (docs/explanation/intervals.md).
     """
 
     def tail(distance: int) -> Fraction:

@@ -1,8 +1,8 @@
 """Race for a selection: each candidate has a random time, times exp(rate * loss); the least wins.
 
 With exponential times this is the exponential mechanism, with uniform times permute-and-flip
-(docs/selection.md has both proofs). The candidates of a run have equal losses, so that only the
-first of them can win; its time follows from one uniform U and the run's length w through
+(docs/explanation/selection.md has both proofs). The candidates of a run have equal losses, so that
+only the first of them can win; its time follows from one uniform U and the run's length w through
 x = -ln(U) / w, and the race is between runs. Keys ln(time) + rate * loss are enclosed in floating
 point for whole blocks of groups; where the enclosures of a group leave more than one run, these
 few race again with the same uniforms, enclosed to any precision.

@@ -9,8 +9,9 @@ candidates. A threshold of group keys needs no seam, because it reads noisy coun
 The seam does not weaken privacy.
 
 * It gives no access. Code that can call `record_draws` runs in the process that holds the rows, and
-  could replace any function (docs/limits.md). No argument, statement, file or environment variable
-  reaches the seam, and no module of this package calls `record_draws` (a static rule).
+  could replace any function (docs/explanation/limits.md). No argument, statement, file or
+  environment variable reaches the seam, and no module of this package calls `record_draws` (a
+  static rule).
 * It ends with its block. A new thread has no recorder, and no exact value stays here: without a
   recorder the seam holds None. Only a context that was copied inside of the block keeps it.
 * It cannot hide a draw. The system's random bytes are refused outside of a recordable function

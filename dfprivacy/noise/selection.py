@@ -2,7 +2,7 @@
 
 Candidates are integers on a public grid and come as runs of equal loss, so that a grid of 2**60
 points costs as much as the distinct values of the data. One call selects for many groups. The
-laws are exact: docs/selection.md proves it.
+laws are exact: docs/explanation/selection.md proves it.
 
 Public random signs and labels (`random_signs`, `random_labels`) look at no data and cost nothing.
 """
@@ -91,7 +91,7 @@ class ExponentialMechanism(Selection):
 
     With epsilon = 2 * rate * sensitivity a choice is epsilon-DP and, as its privacy loss has a
     range of at most epsilon, epsilon**2 / 8-zCDP (Cesar and Rogers 2021). Sampled by an
-    exponential race between runs (docs/selection.md).
+    exponential race between runs (docs/explanation/selection.md).
 
     A median of 0, 0, 7 on the grid 0, ..., 9: the loss is the distance of #{x <= c} and #{x > c}.
 
@@ -120,8 +120,8 @@ class PermuteAndFlip(Selection):
     With epsilon = 2 * rate * sensitivity a choice is epsilon-DP, hence epsilon**2 / 2-zCDP (Bun and
     Steinke 2016), and for small epsilon no smaller constant than 1/2 will do: its privacy loss has
     a range of up to 2 * epsilon, so that epsilon**2 / 8 would be four times too little. Sampled as
-    the first of uniform arrivals (docs/selection.md), which is report-noisy-max with exponential
-    noise (Ding et al. 2021).
+    the first of uniform arrivals (docs/explanation/selection.md), which is report-noisy-max with
+    exponential noise (Ding et al. 2021).
 
     >>> from fractions import Fraction
     >>> mechanism = PermuteAndFlip.for_rho(Fraction(200), sensitivity=1)

@@ -2,7 +2,7 @@
 
 Decimal arithmetic of 60 significant digits and more, widened by a relative 10**-39 at the end:
 what comes out is never below the true probability. The closed forms for sums of discrete Laplace
-draws are proved in docs/sampling.md.
+draws are proved in docs/explanation/sampling.md.
 
 For sums of n discrete Gaussian draws, complete the square. Then
 P(Z_1 + ... + Z_n = k) = exp(-k**2 / (2 n s)) * w(k mod n) / theta(s)**n,
@@ -10,7 +10,7 @@ where s = sigma**2, theta(s) is the sum of exp(-j**2 / (2 s)) over all integers 
 theta sum over a shifted lattice of n - 1 dimensions: almost constant for s >= 4, added up term by
 term below. What remains, the sum of exp(-k**2 / (2 v)) over k >= m, is added up directly or by the
 Euler-Maclaurin formula with its remainder. All steps carry a lower and an upper bound; the proofs
-are in docs/sampling.md.
+are in docs/explanation/sampling.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def laplace_variance(scale: Fraction) -> float:
 
 
 def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
-    """Sum over j >= m of the probability of j, by n binomial tails; see docs/sampling.md."""
+    """Sum the probabilities of j >= m by n binomial tails (docs/explanation/sampling.md)."""
     if at_least / scale > LARGEST_EXPONENT:
         return Decimal(0)
     with decimal.localcontext(arithmetic(scale)):

@@ -55,7 +55,7 @@ class Answer(Protocol):
 
 @dataclass(frozen=True)
 class Threshold:
-    """What the noisy total of a group has reached where it is shown (docs/intervals.md). Public."""
+    """The public threshold of noisy totals of shown groups (docs/explanation/intervals.md)."""
 
     weights: CountWeights
     least: int
@@ -231,7 +231,7 @@ class CountPiece:
         """Return the groups whose noisy count shows that more than one unit may be behind them.
 
         A group that one unit alone has made stays with probability at most delta, by the exact
-        tail of the noise (docs/keys.md).
+        tail of the noise (docs/explanation/keys.md).
         """
         least = self.threshold(rule).least
         return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= least)]

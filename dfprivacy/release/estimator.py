@@ -29,7 +29,8 @@ class HalfWidths:
 
     P(abs(answer - exact) > distance) is at most 1 - level, where `exact` is the answer without
     noise. `certain` holds wherever the data lie within the bounds; `ordinary` holds for data in the
-    middle of the bounds (means) or spread evenly over them (variances). Proofs: docs/explain.md.
+    middle of the bounds (means) or spread evenly over them (variances). Proofs:
+    docs/how-to/explain.md.
     """
 
     certain: Floats

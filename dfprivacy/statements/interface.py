@@ -73,7 +73,8 @@ def sql(
     `frames` passed by name (pandas, polars, Arrow, a DuckDB relation, the path of a CSV or Parquet
     file). Views, CTEs and subqueries in FROM may project and filter row by row. It is DuckDB's
     SQL with dp_count, dp_sum, dp_mean (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile,
-    dp_quantiles, dp_center and dp_bounds as its aggregates. docs/dfp-sql.md has the whole of it.
+    dp_quantiles, dp_center and dp_bounds as its aggregates. docs/how-to/dfp-sql.md has the whole of
+    it.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def sql(
     schema : Schema, mapping, or path of a YAML file
         Who is protected in several tables, how they hang together, which are public: the
         statement may then join them, group and number each unit's own rows in subqueries, and so
-        on; docs/owned-rows.md. It names the unit, so that `unit` is left out.
+        on; docs/how-to/owned-rows.md. It names the unit, so that `unit` is left out.
     timezone : str
         The zone in which the statement reads times of a zone: their year, day and text, and
         literals that name none. UTC for frames and files, the zone of the session for `con`.
@@ -128,7 +129,7 @@ def sql(
     -----
     (epsilon, delta)-differentially private for adding or removing one row, or one unit: the rows
     are vetted functions of single rows of one relation, the answers those of `group_by(...).agg`,
-    what follows is a function of the answers. The proof is in docs/dfp-sql.md.
+    what follows is a function of the answers. The proof is in docs/how-to/dfp-sql.md.
 
     Examples
     --------
@@ -170,7 +171,7 @@ def explain(
     It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
     With `con`, `on_connection` is what the same text costs with the functions that
     `sql_udfs.register` gives a connection, where each dp_ call pays by itself.
-    `df.dp.explain` says the same of questions to a frame; docs/explain.md has what it says.
+    `df.dp.explain` says the same of questions to a frame; docs/how-to/explain.md has what it says.
 
     `within` is the half-width to reach in groups of `size` rows, instead of `epsilon`, as
     `df.dp.explain` takes it: the explanation is that with the least epsilon of three digits that

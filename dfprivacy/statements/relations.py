@@ -3,7 +3,7 @@
 This file alone decides what runs. Whatever it is asked to combine, the owner's equality stands in
 every join of owned relations, in every grouping, window and DISTINCT, and each owned relation
 carries its owner to whoever reads it. So the rows that a unit owns are a function of its own rows
-and of public tables, whatever the statement said. docs/owned-rows.md has the proof.
+and of public tables, whatever the statement said. docs/how-to/owned-rows.md has the proof.
 """
 
 from __future__ import annotations

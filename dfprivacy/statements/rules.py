@@ -1,8 +1,8 @@
 """Register refusals: what is refused, why, and what to write in its place.
 
 Rules go by the kind of a syntax node of DuckDB's, a part of one, `name()` of a call, `@name` of a
-column that DuckDB takes for a call, or by words of their own. docs/refusals.md lists them all, each
-with an example.
+column that DuckDB takes for a call, or by words of their own. docs/reference/refusals.md lists them
+all, each with an example.
 
 A syntax node of DuckDB's that no rule knows is refused by its kind, a known one by the name of the
 part that its rule does not know.

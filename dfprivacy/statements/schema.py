@@ -92,7 +92,7 @@ class Schema:
 
     Notes
     -----
-    docs/owned-rows.md says what is protected, and proves it.
+    docs/how-to/owned-rows.md says what is protected, and proves it.
 
     >>> Schema(unit="customer.id", links={"orders.customer_id": "customer.id"}, public=["nation"])
     Schema(unit='customer.id', links={'orders.customer_id': 'customer.id'}, public=['nation'])

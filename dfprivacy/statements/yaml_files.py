@@ -22,7 +22,7 @@ import yaml
 from dfprivacy.errors import InvalidDescriptionError
 
 MOST_BYTES, MOST_VALUES, DEEPEST, MOST_FAULTS = 2**18, 10_000, 32, 100
-HINT = "docs/etl.md describes every field; --check looks at a file without spending anything"
+HINT = "docs/how-to/etl.md describes every field; --check looks at a file without spending anything"
 
 Plain = str | int | float | bool | None
 At = tuple[str | int, ...]

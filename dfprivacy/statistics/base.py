@@ -225,7 +225,7 @@ class Question(ABC):
 class Statistic(Question):
     """What can be asked at every door: a frozen dataclass whose fields are its arguments.
 
-    A subclass that names a `kind` is known at every door. See docs/adding-a-statistic.md.
+    A subclass that names a `kind` is known at every door. See docs/reference/adding-a-statistic.md.
 
     Attributes
     ----------

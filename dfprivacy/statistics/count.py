@@ -58,7 +58,7 @@ class NUnique(LinearStatistic):
     counted as well, with a sixth of the loss. With a unit of several rows, at most `max_rows`
     different values of a unit count in a group, and the answer is about the values that count; of
     the unit's own column it is the number of units, which one unit moves by 1 whatever its rows
-    are. Unbiased for what counts; may be negative. docs/frequencies.md has the proofs.
+    are. Unbiased for what counts; may be negative. docs/how-to/frequencies.md has the proofs.
     """
 
     kind: ClassVar[str] = "nunique"

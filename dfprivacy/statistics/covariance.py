@@ -4,7 +4,7 @@ With a and b the values of two columns as parts of their bounds, the products of
 polynomials of a with those of b add up to 1: one vector holds the number of rows, means, variances
 and the covariance for one epsilon. A polynomial f of a and b that they span has weights w with
 sum(f) = w.S for the exact sums S. All answers are theta = (u.S) / (v.S), where u and v hold means
-read off the same sums; intervals are Fieller's. Proofs: docs/partition-of-unity.md.
+read off the same sums; intervals are Fieller's. Proofs: docs/explanation/partition-of-unity.md.
 """
 
 from __future__ import annotations

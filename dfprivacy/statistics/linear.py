@@ -5,7 +5,7 @@ the mean and the count with it, the mean brings the count. What is left shares t
 
 An interval of clipped values says nothing of what was clipped. So a small part of the loss of an
 answer within given bounds pays for three noisy counts, to which each value adds 1 once; where they
-show that something was clipped, the answer has a note (docs/intervals.md).
+show that something was clipped, the answer has a note (docs/explanation/intervals.md).
 """
 
 from __future__ import annotations

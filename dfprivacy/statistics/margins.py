@@ -3,7 +3,8 @@
 The cells of a table are the groups of a release, and its totals groups of these, added up after the
 one pass. Totals are noisy cells added up, or measured with a part of the loss and made to agree
 with the cells by weighted least squares: the choice is made by errors that are known beforehand
-(docs/crosstabs.md has the formulas). With secret keys cells are missing, and totals are measured.
+(docs/how-to/crosstabs.md has the formulas). With secret keys cells are missing, and totals are
+measured.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Within bounds `method` is "transformed" (Algorithm 3), "shifted" (2) or "independent" (1). Without,
 bounds are found at octave edges ("transformed"; "inverse", which selects the mean within them:
-`inverse.py`) or by rank ("subset"; "dick", as printed by Dick et al. 2023: docs/subset-optimal.md).
+`inverse.py`) or by rank ("subset"; "dick", as printed by Dick et al. 2023:
+docs/explanation/subset-optimal.md).
 """
 
 from __future__ import annotations
@@ -136,9 +137,10 @@ class Mean(LinearStatistic):
     ) -> tuple[Linear, RatioEstimator] | None:
         """Return two other sums whose ratio is the mean, about a `middle` not far from it.
 
-        They are of q - m, which a row moves by max(m, K - m) at most, and of c (docs/octaves.md):
-        the less `doubt` there is about how far the mean is from the middle, both in units of the
-        column, the smaller. None where the sums of q and K - q have less noise: in skewed data.
+        They are of q - m, which a row moves by max(m, K - m) at most, and of c
+        (docs/explanation/octaves.md): the less `doubt` there is about how far the mean is from the
+        middle, both in units of the column, the smaller. None where the sums of q and K - q have
+        less noise: in skewed data.
         """
         (q,) = linear.source.terms
         assert isinstance(q, OnGrid)  # noqa: S101 `linear` has made it

@@ -1,7 +1,8 @@
 """Answer sums, means and variances without bounds: one octave table, bounds, then the answers.
 
 A part of the loss pays for a noisy histogram of octaves, off which each group's bounds are read;
-the rest pays for the answers within these bounds, from the same table. Proof: docs/octaves.md.
+the rest pays for the answers within these bounds, from the same table. Proof:
+docs/explanation/octaves.md.
 """
 
 from __future__ import annotations
@@ -535,7 +536,7 @@ class Unclipped:
         return self.clipped.value(vector)
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return an interval of the values as they are (docs/intervals.md)."""
+        """Return an interval of the values as they are (docs/explanation/intervals.md)."""
         moved = Moved(*self.tails.below.moved(level), *self.tails.above.moved(level))
         return self.clipped.widened(vector, self.clipped.interval(vector, level), moved)
 

@@ -2,7 +2,7 @@
 
 Forecasts know errors in ranks, never in values: a selection of rate r from N candidates is more
 than k ranks off with probability at most N exp(-r k), r counted a rank; among values that are
-spread evenly with exp(-r k) at most (docs/explain.md).
+spread evenly with exp(-r k) at most (docs/how-to/explain.md).
 
 The least and the largest value are the quantiles 0 and 1. The extreme row itself can't be shown:
 another one can stand in its place. A selection of level 0 or 1 is aimed so far inwards that its
@@ -309,9 +309,9 @@ class Quantile(Ranked):
     With `ends` it has an interval, which holds the quantile of these rows whatever they are; an end
     is infinite (a bound, where bounds are given) where few rows lie beyond it or a noisy count does
     not confirm it.
-    Source: Smith 2011, with intervals of ranks (`method="selection"`; docs/quantiles.md), or Dick
-    et al. 2023, Algorithm 5 on all of a grid of 16 significant bits, 12 by group (`"inverse"`;
-    docs/monotone.md).
+    Source: Smith 2011, with intervals of ranks (`method="selection"`;
+    docs/explanation/quantiles.md), or Dick et al. 2023, Algorithm 5 on all of a grid of 16
+    significant bits, 12 by group (`"inverse"`; docs/explanation/monotone.md).
     """
 
     kind: ClassVar[str] = "quantile"
@@ -354,7 +354,7 @@ class Quantiles(Ranked):
     """Several quantiles of a column under one loss, in the order asked.
 
     Each is selected with an even part of the loss; they share a noisy number of rows, and are
-    sorted, so that none crosses another (docs/quantiles.md).
+    sorted, so that none crosses another (docs/explanation/quantiles.md).
     """
 
     kind: ClassVar[str] = "quantiles"
@@ -680,7 +680,7 @@ the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
 
 OF_EIGHT_OCTAVES = 6_145
-"""So many candidates there are where floats of eight octaves stand out (docs/quantiles.md)."""
+"""The number of candidates if floats of eight octaves stand out (docs/explanation/quantiles.md)."""
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:

@@ -4,7 +4,7 @@ With z_i and w the values of the explaining columns and of the explained one, ea
 within its bounds, a row adds 1, z_i, w, z_i z_j and z_i w to one vector of m coordinates: it moves
 the vector by m at most in the L1 norm and in the square of the L2 norm. Where noise could have made
 the smallest eigenvalue of the covariances, a ridge is read off the noisy matrix itself. Proofs:
-docs/partition-of-unity.md.
+docs/explanation/partition-of-unity.md.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ class CoefficientEstimator(ProductEstimator):
         return math.sqrt(noise.variance) / self.k
 
     def _ends(self, own: Floats, noise: Noise, level: float) -> tuple[float, float]:
-        """Return what the exact coefficient is between: docs/partition-of-unity.md."""
+        """Return what the exact coefficient is between: docs/explanation/partition-of-unity.md."""
         sums, rounded = sums_of(own, self.size), max(own[0], 1.0) * ROUNDED * ROUNDED / self.k
         rounded *= self.size + 2
         if np.linalg.eigvalsh(sums.products)[0] <= rounded:

@@ -2,7 +2,7 @@
 
 Answers about the population that rows were drawn from have noise and sampling in one interval.
 Sampling errors follow from the noisy Bernstein sums of a column; units are drawn with all their
-rows, at most `cluster` in a group. docs/intervals.md has the formulas and figures.
+rows, at most `cluster` in a group. docs/explanation/intervals.md has the formulas and figures.
 """
 
 from __future__ import annotations

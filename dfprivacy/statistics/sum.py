@@ -35,8 +35,8 @@ class Sum(LinearStatistic):
 
     Unbiased for the clipped values. The noise is that of sensitivity max(abs(lower), abs(upper)),
     by group of hypot(lower, upper) where the bounds have two signs: a count comes with it, off the
-    same vector (docs/partition-of-unity.md). Without bounds, bounds are found privately at powers
-    of two.
+    same vector (docs/explanation/partition-of-unity.md). Without bounds, bounds are found privately
+    at powers of two.
     """
 
     kind: ClassVar[str] = "sum"

@@ -6,7 +6,8 @@ mean m and variance v, the weights w = (m^2 - v, -m(1-m) - v, (1-m)^2 - v) give 
 
     v = V + (M - m)^2 - w.Z/N
 
-for the noisy variance V, the noisy mean M and the noise Z. See docs/partition-of-unity.md.
+for the noisy variance V, the noisy mean M and the noise Z. See
+docs/explanation/partition-of-unity.md.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ class Variance(_Spread):
     """The population variance of a column, each value clipped to the bounds.
 
     From noisy sums of the Bernstein basis, into which all of the loss goes
-    (docs/partition-of-unity.md). Without bounds, bounds are found privately at powers of two.
+    (docs/explanation/partition-of-unity.md). Without bounds, bounds are found privately at powers
+    of two.
     """
 
     kind: ClassVar[str] = "var"
@@ -187,7 +189,7 @@ class UnitVariance:
         """Return by how much rows beyond the bounds raise the variance at most, in squared units.
 
         A row that lies a distance d beyond the bound U raises the sum of squares around the mean m
-        by 2 d (U - m) + d^2; clipping never raises a variance (docs/intervals.md).
+        by 2 d (U - m) + d^2; clipping never raises a variance (docs/explanation/intervals.md).
         """
         total, mean, _ = self._moments(vector)
         m = np.clip(mean, 0, 1) * _width(self.grid)

@@ -15,7 +15,7 @@ import sql_udfs
 from tests.command_line import command
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NEEDS = {
     "sql_udfs.dbt": ("dbt.adapters.duckdb",),
     "ibis.md": ("ibis",),

@@ -9,7 +9,7 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import command
 
-PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "mistakes.md").read_text()
+PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/mistakes.md").read_text()
 FENCE = re.compile(r'^```(\w+) title="([\w ]+)"\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
 ENTRIES = re.split(r"^### ", PAGE, flags=re.MULTILINE)
 SETUP = FENCE.search(ENTRIES[0]).group(3)

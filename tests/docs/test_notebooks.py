@@ -109,7 +109,7 @@ def test_a_notebook_runs_and_its_claims_hold(notebook, tmp_path):
 
 
 def test_the_page_lists_every_notebook():
-    """docs/notebooks.md names the notebooks that are there and no others."""
-    page = (ROOT / "docs" / "notebooks.md").read_text()
-    assert re.findall(r"\.\./examples/(\w+)\.ipynb", page) == [path.stem for path in NOTEBOOKS]
+    """docs/how-to/notebooks.md names the notebooks that are there and no others."""
+    page = (ROOT / "docs" / "how-to" / "notebooks.md").read_text()
+    assert re.findall(r"\.\./\.\./examples/(\w+)\.ipynb", page) == [path.stem for path in NOTEBOOKS]
     assert sorted(CLAIMS) == [path.stem for path in NOTEBOOKS]

@@ -1,4 +1,4 @@
-"""docs/recipes.md: each line answers its question, and the truth beside it is true."""
+"""docs/how-to/recipes.md: each line answers its question, and the truth beside it is true."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dfp
 
-PAGE = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "recipes.md").read_text()
 SETUP, *_ = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 RECIPES = re.findall(
     r"^### (.*)\n\n```python\n(.*)\n```\n\n```text\n((?:.*\n)+?)```\n\n"

@@ -166,7 +166,7 @@ def test_a_release_that_is_remembered(name, grouped, ledger):
 
 
 def test_the_rows_that_quantiles_need():
-    """At epsilon 1 README and docs/quantiles.md name the rows from which on there are answers."""
+    """At epsilon 1 docs/explanation/quantiles.md names the rows from which on there are answers."""
     whole, each = FRAME.dp.explain, BY.explain
     plans = [
         each.median("x", bounds=(-60, 240), step=1), each.median("x"), whole.median("x"),

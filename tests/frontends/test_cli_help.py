@@ -43,7 +43,7 @@ def test_examples_of_help_run(run, folder, tmp_path, monkeypatch):
 
 def documented():
     """Return the commands of the page's console blocks and of its list of examples."""
-    lines = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8").splitlines()
     shown = [line.removeprefix("$ ") for line in lines if line.startswith(("$ ", "dfprivacy "))]
     return [line for line in shown if line != "dfprivacy demo"]
 
@@ -55,7 +55,7 @@ def test_documented_commands_run(run, folder, tmp_path, monkeypatch, line):
         (tmp_path / f"flights.{ending}").write_bytes((folder / f"flights.{ending}").read_bytes())
     monkeypatch.chdir(tmp_path)
     result = run(*shlex.split(line)[1:])
-    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
     assert result.exit_code == (2 if result.stderr else 0)
     assert result.stderr in page
     assert (result.stderr != "") == (f"$ {line}\nError" in page)

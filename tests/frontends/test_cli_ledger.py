@@ -200,7 +200,7 @@ def test_help_teaches(run, command):
 
 def test_documented_commands_run(run):
     """The commands on the page run as they stand, one after the other."""
-    lines = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "how-to" / "ledger.md").read_text(encoding="utf-8").splitlines()
     commands = [line for line in lines if line.startswith("dfprivacy ")]
     assert len(commands) >= 3
     for line in commands:

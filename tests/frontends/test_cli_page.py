@@ -1,4 +1,4 @@
-"""docs/command-line.md has every command, and every option of a question."""
+"""docs/reference/command-line.md has every command, and every option of a question."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.command_line import command
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/reference/command-line.md").read_text(encoding="utf-8")
 OTHERS = {"merge", "run", "statistics"}
 """Commands with pages of their own for their options."""
 

@@ -66,7 +66,7 @@ def test_faults(folder, text, messages):
         (*STATISTICS, "histogram", "describe", "regression", "value_counts", "top", "mode")
     )
     assert lines == [message.replace("KINDS", kinds) for message in messages]
-    assert hint.startswith("Hint: docs/etl.md")
+    assert hint.startswith("Hint: docs/how-to/etl.md")
     assert [path.name for path in folder.iterdir()] == ["release.yml"]
 
 

@@ -1,4 +1,4 @@
-"""Quantiles are selected by the losses of docs/quantiles.md, never cross, and are shown by a rule.
+"""Quantiles are selected by the losses of quantiles.md, never cross, and are shown by a rule.
 
 The references go through every candidate in Python integers. Tests at a large epsilon have a
 false-alarm rate below 1e-12 each: another answer has a probability of at most exp(-50). Intervals
@@ -373,7 +373,7 @@ def test_more_levels_and_more_candidates_need_more_rows():
 
 
 def test_rows_that_are_named_in_the_notes_are_enough():
-    """At epsilon 1 the counts that docs/quantiles.md and docs/sql.md promise answers from hold."""
+    """At epsilon 1 groups of the sizes that quantiles.md and sql.md promise have answers."""
     loss = Epsilon(Fraction(1))
     noise, rest = loss.share(Fraction(1, 6)).noise(1, 1), loss.share(Fraction(5, 6))
     for bits, promised in ((8, (70, 270, 720)), (16, (200, 370, 930))):

@@ -95,7 +95,7 @@ def shown(answers):
     """Return all that a release shows, NaN as text; text has one type, whatever its engine's.
 
     Of a variance without bounds by group six digits: files hold finer bins, whose squares are not
-    rounded as those of octaves are (docs/octaves.md, section 2).
+    rounded as those of octaves are (docs/explanation/octaves.md, section 2).
     """
     if isinstance(answers, pa.Table):
         squares = [own for own in answers.column_names if own.startswith("free var")]

@@ -1,7 +1,7 @@
 """What one privacy unit contributes is bounded, and a function of its own rows alone.
 
-docs/users.md proves what these tests check: the exact statistics of a table are the sum of those
-of each unit by itself, and no unit moves them by more than the limits allow.
+docs/how-to/users.md proves what these tests check: the exact statistics of a table are the sum of
+those of each unit by itself, and no unit moves them by more than the limits allow.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def broken(spark, kind):
 def test_what_spark_says_of_a_row_is_withheld(kind, spark, capfd, caplog):
     """The message, which quotes rows, is in no error, no cause, no context and not in Python's log.
 
-    What executors log is Spark's own and reaches the driver's console: docs/spark.md says so.
+    What executors log is Spark's own and reaches the driver's console: docs/how-to/spark.md says
+    so.
     """
     with pytest.raises(Exception, match=r"Alice|9223372036854775807"):
         broken(spark, kind).collect()

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "spark.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "how-to" / "spark.md"
 
 
 def test_python_blocks_run_in_order(spark):

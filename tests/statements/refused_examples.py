@@ -1,4 +1,4 @@
-"""An example of each rule of refusals, by the headings under which docs/refusals.md lists them.
+"""An example of each rule of refusals, by its heading in docs/reference/refusals.md.
 
 An example is SQL, the last statement of which is refused, or Python.
 """

@@ -1,4 +1,4 @@
-"""The questions of docs/flights-sql.md: each is answered, at the price that stands above it."""
+"""The questions of docs/how-to/flights-sql.md are answered, each at the price above it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.statements.flights_like import flights_like
 
 pytestmark = pytest.mark.sample(12)
 
-PAGE = (Path(__file__).parents[2] / "docs" / "flights-sql.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "flights-sql.md").read_text()
 STATEMENTS = re.findall(
     r'^### (.*?)\n\n```sql title="(.*?): (.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL
 )

@@ -37,7 +37,7 @@ from tests.statements.refused_examples import EXAMPLES
 from tests.statements.shop import SCHEMA, SHOP
 from tests.statements.visits import OTHERS, make_visits
 
-PAGE = Path(__file__).parents[2] / "docs" / "refusals.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "refusals.md"
 RULES = [(title, names) for title, rules in EXAMPLES.items() for names in rules]
 ELSEWHERE = {"another system"}
 """Rules whose example needs what DuckDB would download: test_row_by_row.py has a test of each."""

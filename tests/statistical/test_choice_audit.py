@@ -2,7 +2,8 @@
 
 A watched call hands over the mechanisms that it runs, with their rates, and what they choose from:
 these give the exact law of its choices, by quadrature or enumeration. Losses of quantiles are those
-of the code; laws follow from them by enumeration (docs/selection.md). Neighbours differ by one row.
+of the code; laws follow from them by enumeration (docs/explanation/selection.md). Neighbours differ
+by one row.
 Tests that draw compare at 1e-9 and less than 100 times, or say how often: a false-alarm rate below
 1e-6.
 """

@@ -174,7 +174,7 @@ SHOWN_BY = ASKS | {
 def test_intervals_hold_for_groups_that_their_noise_has_shown(ask, loss, bulk, upper_limit):
     """Of the groups of one size that are shown, 95 % of the intervals hold the truth.
 
-    Also where few are shown, because noise made them look large: docs/intervals.md.
+    Also where few are shown, because noise made them look large: docs/explanation/intervals.md.
     """
     judged = 0
     for size in (5, 7, 9, 10, 14, 20, 35, 100):

@@ -4,7 +4,7 @@ The length of a candidate says how many rows have to be added or removed until t
 value: inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ...,
 highest; a centre is where the pulls of rows, integers from a public table, cancel.
 `select_monotone` is their Algorithm 5 on public bounds, `monotone_estimate` their Algorithm 4,
-which finds bounds first. Derivations, and the errata of the paper: docs/monotone.md.
+which finds bounds first. Derivations, and the errata of the paper: docs/explanation/monotone.md.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class CentreLength:
         """Return the lengths of the candidates 0, ..., last, none beyond the least plus `reach`.
 
         Away from the centre lengths never fall, so that few candidates and the outermost rows
-        have to be looked at (docs/monotone.md).
+        have to be looked at (docs/explanation/monotone.md).
         """
         if not len(values):
             return np.ones(last + 1, np.int64)
@@ -364,7 +364,7 @@ def monotone_estimate(
     thousand rows (over epsilon) leave room for. Rows beyond them are dropped, about as many on
     either side, and the property is that of the rest; the half of the loss that is left selects
     between the bounds as `select_monotone` does. Step 5 of the print is left out: it
-    breaks privacy (docs/monotone.md).
+    breaks privacy (docs/explanation/monotone.md).
 
     It costs `loss`; neighbours: one row added or removed.
 

@@ -10,8 +10,9 @@ alone have no bounds. What a bin costs is the width it adds, so
 that a bin which noise alone has lifted has to be the taller the more harm it would do: the expected
 harm is a convergent sum, whatever the magnitude. A bin across zero joins from width / its outer end
 on, or CORE: a small one adds no width, so that noise lifts one of many into bounds that are then
-of both signs, while what it holds moves a sum by less than the noise does. docs/octaves.md has the
-reasoning, benchmarks/octave_rule.py the experiment behind the two numbers and the share.
+of both signs, while what it holds moves a sum by less than the noise does.
+docs/explanation/octaves.md has the reasoning, benchmarks/octave_rule.py the experiment behind the
+two numbers and the share.
 
 What the bounds have clipped is read off the same histogram.
 Rows beyond a bound count as the bound, and how far beyond they lie no noisy count can limit. What
@@ -20,7 +21,8 @@ noisy count; further out, counts are taken to fall at least as fast as anywhere 
 middle to the end. That gives an allowance, by which the interval of an answer is longer. Where the
 tail that is seen does not thin out fast enough (its counts times the squares of its distances do
 not fall, so that a few rows decide), or rows show further out, the answer is marked.
-Post-processing of public counts; docs/intervals.md has the rule, benchmarks/honesty.py its figures.
+Post-processing of public counts; docs/explanation/intervals.md has the rule, benchmarks/honesty.py
+its figures.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ CORE = 15.0
 
 WINDOWS = {1: CORE, 2: 17.5, 4: 19.5, 8: 22.0}
 """How tall so many adjacent bins must be together to be a core, where bins below LEAST count as 0:
-those of an empty group are with a probability below 5e-4 (docs/octaves.md, section 4)."""
+those of an empty group are with a probability below 5e-4 (docs/explanation/octaves.md, section
+4)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def find_bounds(
 
     The bounds of all groups together cost what `noise` does for a sensitivity of 1: one row added
     or removed moves one count by 1. What is made of the noisy counts is post-processing
-    (docs/octaves.md).
+    (docs/explanation/octaves.md).
 
     Examples
     --------

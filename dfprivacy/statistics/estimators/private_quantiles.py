@@ -4,7 +4,7 @@ Coordinates are searched by noisy counts: PrivQuant of Huang, Liang and Yi 2021 
 the noisy counts of their Theorem 1). A bin scores by the rows up to it and all rows: negative below
 the median, positive above. A threshold, one number, is selected by the exponential
 mechanism of Smith 2011, which seldom strays among empty bins. A `Relation` says what neighbouring
-sets of vectors are, and what follows for sensitivities. Proofs: docs/vectors.md.
+sets of vectors are, and what follows for sensitivities. Proofs: docs/how-to/vectors.md.
 """
 
 from __future__ import annotations

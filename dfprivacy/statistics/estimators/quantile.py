@@ -2,7 +2,8 @@
 
 Each level is one selection, about a noisy number of rows; several are sorted. For an interval, ends
 are selected at public distances in rank, then counted: an end that the noisy count does not show to
-be on its side is infinite, or a bound where there are some. docs/quantiles.md has the proofs.
+be on its side is infinite, or a bound where there are some. docs/explanation/quantiles.md has the
+proofs.
 """
 
 from __future__ import annotations

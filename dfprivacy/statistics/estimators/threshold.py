@@ -4,7 +4,7 @@ The rank is public and the loss of a candidate is its distance to that rank. Two
 al.: bins of a value-count table, for many groups at once (Corollary 3.8; `subset_bounds`, with
 public constants), and a window around each candidate of a uniform grid, for one group (Algorithm 2;
 `dick_bounds`, Algorithm 3 with constants that follow a noisy count). Proofs:
-docs/subset-optimal.md.
+docs/explanation/subset-optimal.md.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `RecentredMean` clips, moves the centre to the noisy mean, and clips again. `ClippedMean` and
 `ShiftedMean`, around rotated medians, are those of Huang, Liang and Yi 2021, Sections 3.1 to 3.3;
 `PlanMean` and `PlanItems`, for the error in l_p, that of Aumueller et al. 2023, Algorithm 1 with
-the scaling of Appendix C. docs/vectors.md says what each draw costs, where their add-remove forms
-and the caller's own coordinates differ from the papers, and has the proofs.
+the scaling of Appendix C. docs/how-to/vectors.md says what each draw costs, where their add-remove
+forms and the caller's own coordinates differ from the papers, and has the proofs.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the data reach, and about where their mean is. Where two neighbouring octaves of
 nearly all rows, the data are far from zero for their spread, and few rows are enough for that; near
 zero, where distances are values, there have to be more, and tails that fall slowly keep octaves.
 All others have another histogram of octaves, with more of the loss. Each step costs its own share,
-and what is read off noisy counts costs nothing more: docs/octaves.md.
+and what is read off noisy counts costs nothing more: docs/explanation/octaves.md.
 
 By group all groups together are looked at first: few rows are enough to tell that they are there,
 but not where. Each group's own octaves, among those that stand out of all, narrow these bounds
