@@ -35,7 +35,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import keys_of
 from dfprivacy.statistics import STATISTICS
-from dfprivacy.statistics.octaves import OctavePart, Unclipped
+from dfprivacy.statistics.octaves import BiasAwareEstimator, OctavePart
 
 LEVEL = 0.95
 HELD, MARKED = 0.93, 0.05
@@ -161,7 +161,7 @@ def told(data: Data, kind: str, answer: Any) -> Iterator[tuple[np.ndarray, ...]]
     _, low, high, notes = answer.columns(LEVEL)
     widths = np.full(len(low), np.nan)
     for piece in answer.pieces:
-        if isinstance(piece.estimator, Unclipped):
+        if isinstance(piece.estimator, BiasAwareEstimator):
             ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
             alone = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
             widths[piece.groups] = (high - low)[piece.groups] / alone

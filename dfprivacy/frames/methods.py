@@ -157,11 +157,11 @@ class GroupMethods(Registered[Answer]):
         return self._ask(Quantiles(column=column, qs=qs, bounds=bounds, step=step), terms)
 
     def min(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that few rows lie below: about 35 / epsilon of them, never the least row itself."""
+        """A value that about 35 / epsilon rows are below."""
         return self._ask(Min(column=column), terms)
 
     def max(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself."""
+        """A value that about 35 / epsilon rows are above."""
         return self._ask(Max(column=column), terms)
 
     def center(
@@ -173,7 +173,7 @@ class GroupMethods(Registered[Answer]):
         method: str = "octaves",
         **terms: Unpack[SelectionTerms],
     ) -> Answer:
-        """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p."""
+        """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
         return self._ask(Center(column=column, p=p, bounds=bounds, method=method), terms)
 
     def bounds(
@@ -488,11 +488,11 @@ class ColumnMethods(Registered[Answer]):
         return self._ask(Quantiles(column=self._column, qs=qs, bounds=bounds, step=step), terms)
 
     def min(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that few rows lie below: about 35 / epsilon of them, never the least row itself."""
+        """A value that about 35 / epsilon rows are below."""
         return self._ask(Min(column=self._column), terms)
 
     def max(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself."""
+        """A value that about 35 / epsilon rows are above."""
         return self._ask(Max(column=self._column), terms)
 
     def center(
@@ -503,7 +503,7 @@ class ColumnMethods(Registered[Answer]):
         method: str = "octaves",
         **terms: Unpack[SelectionTerms],
     ) -> Answer:
-        """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p."""
+        """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
         return self._ask(Center(column=self._column, p=p, bounds=bounds, method=method), terms)
 
     def bounds(self, rank: int | None = None, **terms: Unpack[SelectionTerms]) -> Any:

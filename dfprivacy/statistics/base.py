@@ -88,7 +88,7 @@ class Argument:
 
     @property
     def required(self) -> bool:
-        """Tell whether it must be given."""
+        """True if the argument has no default."""
         return self.default is MISSING
 
     @property
@@ -105,22 +105,22 @@ def argument(
     sample: Any = 0.5,
     form: str = "",
 ) -> Any:
-    """Return a dataclass field that is an argument of a question, with what it means."""
+    """Return a dataclass field that is an argument of a question and carries its documentation."""
     if choices and default is MISSING:
         default = choices[0]
-    told = {"doc": doc, "choices": tuple(choices), "sample": sample, "form": form}
-    return field(default=default, metadata=told)
+    metadata = {"doc": doc, "choices": tuple(choices), "sample": sample, "form": form}
+    return field(default=default, metadata=metadata)
 
 
 BOUNDS_DOC = (
     "Values are clipped to these bounds, (lower, upper). Choose them from what you know about the "
     "subject, never from the data. Found privately when left out."
 )
-"""What the bounds of a statistic mean that finds its own where it is given none."""
+"""Documentation of the bounds of a statistic that can find its own."""
 
 
 class Question(ABC):
-    """What a frame can be asked: a frozen dataclass whose fields are its arguments.
+    """Base of all questions: a frozen dataclass whose fields are its arguments.
 
     `asked_of` says whether whole frames, frames by group and single columns have its method,
     `terms` which terms that takes, and `returns` what it returns.
@@ -140,8 +140,8 @@ class Question(ABC):
         kind = cls.__dict__.get("kind")
         if not isinstance(kind, str):  # a property names the kind of a question that is asked apart
             return
-        known = cls.registry.get(kind)
-        if known is not None and known.__module__.startswith("dfprivacy."):
+        registered = cls.registry.get(kind)
+        if registered is not None and registered.__module__.startswith("dfprivacy."):
             raise ValueError(f"there is a statistic called {kind!r} already")
         cls.registry[kind] = cls
 
@@ -153,43 +153,46 @@ class Question(ABC):
     @classmethod
     def places(cls) -> tuple[str, ...]:
         """Return the names of its arguments that are columns."""
-        return tuple(own.name for own in cls.arguments() if own.form == "column")
+        return tuple(argument.name for argument in cls.arguments() if argument.form == "column")
 
     def __post_init__(self) -> None:
-        for own in type(self).arguments():
-            value = getattr(self, own.name)
-            object.__setattr__(self, own.name, self._checked(own, value))
+        for argument in type(self).arguments():
+            value = getattr(self, argument.name)
+            object.__setattr__(self, argument.name, self._checked(argument, value))
 
-    def _checked(self, own: Argument, value: Any) -> Any:
-        if own.form == "column":
+    def _checked(self, argument: Argument, value: Any) -> Any:
+        if argument.form == "column":
             return label_of(value)
-        if own.form == "bounds":
+        if argument.form == "bounds":
             return bounds_of(value)
-        if own.form == "choice" and value not in own.choices:
+        if argument.form == "choice" and value not in argument.choices:
             raise InvalidQuestionError(
-                f"{self.kind} has no such {own.name}",
-                hint=f"choose one of {', '.join(map(repr, own.choices))}",
+                f"{self.kind} has no such {argument.name}",
+                hint=f"choose one of {', '.join(map(repr, argument.choices))}",
             )
-        if own.form == "flag" and not isinstance(value, bool):
+        if argument.form == "flag" and not isinstance(value, bool):
             raise InvalidQuestionError(
-                f"{own.name} of {self.kind} must be True or False, not {describe(value)}",
-                hint=f"pass {own.name}={not own.default}, or leave it out",
+                f"{argument.name} of {self.kind} must be True or False, not {describe(value)}",
+                hint=f"pass {argument.name}={not argument.default}, or leave it out",
             )
-        if own.form == "value":
-            known = plain_value(value)
-            if known is None:
+        if argument.form == "value":
+            constant = plain_value(value)
+            if constant is None:
                 raise InvalidQuestionError(
-                    f"the {own.name} of {self.kind} must be a text, a number, true or false, a "
-                    f"date or a time, not {describe(value)}",
-                    hint=f"pass {own.name}='JFK'",
+                    f"the {argument.name} of {self.kind} must be a text, a number, true or false, "
+                    f"a date or a time, not {describe(value)}",
+                    hint=f"pass {argument.name}='JFK'",
                 )
-            return known.shown
-        if own.form == "number" and not own.required and value is None:
+            return constant.shown
+        if argument.form == "number" and not argument.required and value is None:
             return None
-        if own.form == "number" and exact_number(value) is None:
+        if argument.form == "number" and exact_number(value) is None:
             raise InvalidQuestionError(
-                f"the {own.name} of {self.kind} must be a finite number, not {describe(value)}",
-                hint=f"pass {own.name}=0.5" if own.required else f"leave {own.name} out",
+                f"the {argument.name} of {self.kind} must be a finite number, "
+                f"not {describe(value)}",
+                hint=f"pass {argument.name}=0.5"
+                if argument.required
+                else f"leave {argument.name} out",
             )
         return value
 
@@ -197,33 +200,33 @@ class Question(ABC):
     def text(self) -> str:
         """The question as it was asked, for the history of a ledger."""
         shown = []
-        for own in type(self).arguments():
-            value = getattr(self, own.name)
-            if own.required:
+        for argument in type(self).arguments():
+            value = getattr(self, argument.name)
+            if argument.required:
                 shown.append(_shown(value))
-            elif value != own.default:
-                name = "" if own.form == "column" else f"{own.name}="
+            elif value != argument.default:
+                name = "" if argument.form == "column" else f"{argument.name}="
                 shown.append(f"{name}{_shown(value)}")
         return f"{self.kind}({', '.join(shown)})"
 
-    def completed(self, known: Mapping[Hashable, object]) -> Self:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
         """Return the question with bounds that the terms of a frame know, where it has none.
 
         The bounds of a question come in the order of its columns.
         """
-        ends = [own for own in self.arguments() if own.form == "bounds"]
-        columns = [getattr(self, place) for place in self.places()]
-        found = {
-            own.name: self._checked(own, known[column])
-            for column, own in zip(columns, ends, strict=False)
-            if getattr(self, own.name) is None and column in known
+        ends = [argument for argument in self.arguments() if argument.form == "bounds"]
+        columns = [getattr(self, name) for name in self.places()]
+        bounds = {
+            argument.name: self._checked(argument, bounds_by_column[column])
+            for column, argument in zip(columns, ends, strict=False)
+            if getattr(self, argument.name) is None and column in bounds_by_column
         }
-        return replace(self, **found) if found else self  # type: ignore[type-var]
+        return replace(self, **bounds) if bounds else self  # type: ignore[type-var]
 
 
 @boundary
 class Statistic(Question):
-    """What can be asked at every door: a frozen dataclass whose fields are its arguments.
+    """Base of all statistics: a frozen dataclass whose fields are its arguments.
 
     A subclass that names a `kind` is known at every door. See docs/reference/adding-a-statistic.md.
 
@@ -262,28 +265,28 @@ class Statistic(Question):
     answers_one: ClassVar[bool] = True
     adds_up: ClassVar[bool] = True
     column: Hashable
-    """The column that it is about, where it is about one."""
+    """The column that the statistic reads, if it reads exactly one."""
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
-        """The columns that it is about; none for rows."""
-        found = (getattr(self, place) for place in self.places())
-        return tuple(column for column in found if column is not None)
+        """The columns that the statistic reads; none for rows."""
+        labels = (getattr(self, name) for name in self.places())
+        return tuple(column for column in labels if column is not None)
 
     @property
     def name(self) -> str:
-        """What its answer is called: its column, or what is asked of rows or of two columns."""
+        """The name of its answer: the only column, else the kind of statistic."""
         return str(self.columns[0]) if len(self.columns) == 1 else self.kind
 
     @property
     def full_name(self) -> str:
-        """What its answer is called beside others that would have the same name."""
+        """The name of its answer if another answer has the short name."""
         return "_".join([*map(str, self.columns or [self.kind]), self.kind])
 
     def about(self, *columns: Hashable) -> Self:
-        """Return the same question about other columns."""
-        given: Any = dict(zip(self.places(), columns, strict=False))
-        return replace(self, **given)  # type: ignore[type-var]
+        """Return the same question with other columns."""
+        changes: Any = dict(zip(self.places(), columns, strict=False))
+        return replace(self, **changes)  # type: ignore[type-var]
 
     def within(self, bounds: Bounds) -> Self:
         """Return the same question within bounds; itself where it takes none."""
@@ -295,22 +298,22 @@ class Statistic(Question):
 
     @property
     def finds_bounds(self) -> bool:
-        """Tell whether its bounds are found first, from the octaves of the values."""
+        """True if the bounds are missing and have to be found first."""
         return False
 
     @property
     def answers_in_kind(self) -> bool:
-        """Tell whether an answer about dates or times is one itself."""
+        """True if the answer about a column of datetimes is a datetime."""
         return False
 
     @property
     def has_note(self) -> bool:
-        """Tell whether an answer comes with a note: where its interval can't be relied on."""
+        """True if an answer can carry a note that limits the use of its interval."""
         return self.finds_bounds
 
     @property
     def tells_interval(self) -> bool:
-        """Tell whether its answer comes with an interval, where the question can ask for one."""
+        """True if the answer carries an interval under these arguments."""
         return self.has_interval
 
     def told(self, *, interval: bool) -> Self:
@@ -323,7 +326,7 @@ class Statistic(Question):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What tells its answers apart in SQL and files; one nameless answer for most."""
+        """Suffixes that distinguish several answers in SQL and files."""
         return ("",)
 
     def check(self) -> None:
@@ -340,18 +343,20 @@ class Statistic(Question):
         bounds = bounds_of(getattr(self, name, None))
         if bounds is None:
             about = ", ".join(map(repr, self.columns))
-            several = [own.name for own in type(self).arguments() if own.form == "bounds"]
-            lacking = several if name in several else [name]
-            given = ", ".join(f"{own}=(0, 100)" for own in lacking)
+            names = [
+                argument.name for argument in type(self).arguments() if argument.form == "bounds"
+            ]
+            lacking = names if name in names else [name]
+            example = ", ".join(f"{missing}=(0, 100)" for missing in lacking)
             raise MissingBoundsError(
                 f"{self.kind} needs the bounds of column {column or self.columns[0]!r}",
-                hint=f"pass {self.kind}({about}, {given}) with numbers that you "
+                hint=f"pass {self.kind}({about}, {example}) with numbers that you "
                 "know without looking at the data",
             )
         return bounds
 
     def titles(self, name: str) -> tuple[str, ...]:
-        """Return what its answers are called in a frame, if the question is called `name`."""
+        """Return the column titles of its answers in a frame, given the name of the question."""
         return (name,)
 
     @property
@@ -360,7 +365,7 @@ class Statistic(Question):
         return ()
 
     def whole(self, rows: int) -> float | None:
-        """Return what 100 % of a half-width is among so many rows: the rows, for errors in ranks.
+        """Return the number that is 100 % of a half-width in a group of `rows` rows.
 
         None where no such number is known: its half-width is then named in its own unit.
         """
@@ -368,7 +373,7 @@ class Statistic(Question):
 
     @abstractmethod
     def part(self, name: str, *, grouped: bool) -> Any:
-        """Return what measures and answers the question when it is measured by itself."""
+        """Return the mechanism that measures and answers this question alone."""
 
 
 @cache
@@ -376,14 +381,15 @@ def _arguments(kind: type[Question]) -> tuple[Argument, ...]:
     hints = get_type_hints(kind)
     return tuple(
         Argument(
-            own.name,
-            own.metadata.get("form") or _form(hints[own.name], own.metadata.get("choices", ())),
-            own.metadata.get("doc", ""),
-            own.default,
-            own.metadata.get("choices", ()),
-            own.metadata.get("sample", 0.5),
+            attribute.name,
+            attribute.metadata.get("form")
+            or _form(hints[attribute.name], attribute.metadata.get("choices", ())),
+            attribute.metadata.get("doc", ""),
+            attribute.default,
+            attribute.metadata.get("choices", ()),
+            attribute.metadata.get("sample", 0.5),
         )
-        for own in fields(kind)  # type: ignore[arg-type]
+        for attribute in fields(kind)  # type: ignore[arg-type]
     )
 
 
@@ -415,8 +421,8 @@ def question_text(questions: Mapping[str, Statistic], by: Sequence[Hashable] = (
     >>> question_text({"x": Mean("x", Bounds(0, 9))}, ["city"])
     "mean('x', bounds=(0.0, 9.0)) by 'city'"
     """
-    asked = ", ".join(question.text for question in questions.values())
-    return f"{asked} by {', '.join(map(repr, by))}" if by else asked
+    texts = ", ".join(question.text for question in questions.values())
+    return f"{texts} by {', '.join(map(repr, by))}" if by else texts
 
 
 def plain(value: Any) -> Any:
@@ -426,5 +432,5 @@ def plain(value: Any) -> Any:
     if isinstance(value, Bounds):
         return [value.lower, value.upper]
     if isinstance(value, tuple):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     return float(value) if not isinstance(value, Fraction) else str(value)

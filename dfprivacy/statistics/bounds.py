@@ -77,7 +77,7 @@ class PrivateBounds(Statistic):
         return lower, upper
 
     def part(self, name: str, *, grouped: bool) -> BoundsPart:
-        """Return what finds both ends."""
+        """Return the mechanism that finds both ends."""
         return BoundsPart(name, self, grouped)
 
 
@@ -92,30 +92,38 @@ class BoundsPart(RankPart):
         return Octaves() if self.question.rank is None else super().binning(integers=integers)
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, statistics: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of both ends: at octave edges, or by rank."""
-        rest, text = loss.share(1 - COUNT_SHARE), asked[self.name].text
-        halve = halving(asked[self.name], known)
+        rest, text = loss.share(1 - COUNT_SHARE), statistics[self.name].text
+        halve = halving(statistics[self.name], circumstances)
         if self.question.rank is None:
             return [_octave_bounds(self, rest, text, halve)]
         law = rest.share(Fraction(1, 2)).selection(1)
-        candidates = self.candidates(integers=known.holds_integers(self.question.column))
+        candidates = self.candidates(integers=circumstances.holds_integers(self.question.column))
         outer = outer_rows(law, candidates)
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
         error = np.full_like(
-            known.each_size, math.log(2 * candidates / (1 - known.level)) / float(law.rate)
+            circumstances.each_size,
+            math.log(2 * candidates / (1 - circumstances.level)) / float(law.rate),
         )
-        near = np.full_like(known.each_size, math.log(2 / (1 - known.level)) / float(law.rate))
+        independent = np.full_like(
+            circumstances.each_size, math.log(2 / (1 - circumstances.level)) / float(law.rate)
+        )
         how = f"two selections by {law_of(law)}, {rank:,} rows from either end"
         return [
             Forecast(
-                self.name, text, how, unit=f"{RANKS}, at both ends",
-                certain=told(error, answered, known), ordinary=told(near, answered, known),
-                answered=answered, halve=halve,
+                self.name,
+                text,
+                how,
+                unit=f"{RANKS}, at both ends",
+                certain=told(error, answered, circumstances),
+                ordinary=told(independent, answered, circumstances),
+                answered=answered,
+                halve=halve,
                 remarks=(NO_INTERVAL,),
             )
-        ]  # fmt: skip
+        ]
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then find both ends; where too few rows are there is no answer."""
@@ -127,8 +135,10 @@ class BoundsPart(RankPart):
 
     def _by_octaves(self, table: BinTable | StoredBins, loss: Epsilon | Rho, _: Counted) -> Column:
         """Return both ends at octave edges, a row each."""
-        found = [find_bounds(block, loss.noise(1, 1)) for block in table.blocks()]
-        return np.concatenate([(own.lower, own.upper) for own in found], axis=1)
+        blocks = [find_bounds(block, loss.noise(1, 1)) for block in table.blocks()]
+        return np.concatenate(
+            [(block_bounds.lower, block_bounds.upper) for block_bounds in blocks], axis=1
+        )
 
     def _by_rank(
         self, table: BinTable | StoredBins, loss: Epsilon | Rho, counted: Counted
@@ -154,11 +164,15 @@ def _octave_bounds(
     plain, doubling = count_of(LEAST, noise), count_of(LEAST + GROWTH, noise)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
-        part.name, text, f"a noisy histogram of octaves ({name_of(noise)})",
-        scale=spread_of(noise), scale_unit="rows, on each octave",
-        answered=bounds_reach(noise), halve=halve,
+        part.name,
+        text,
+        f"a noisy histogram of octaves ({name_of(noise)})",
+        scale=spread_of(noise),
+        scale_unit="rows, on each octave",
+        answered=bounds_reach(noise),
+        halve=halve,
         remarks=(
             "sizes count the rows of one octave, from a power of two to the next",
             f"an octave is included {joins}, and more for each further doubling",
         ),
-    )  # fmt: skip
+    )

@@ -18,7 +18,7 @@ CENTER_METHODS = ("octaves", "dick")
 
 @dataclass(frozen=True)
 class Center(Statistic):
-    """The l_p centre of a column, p > 1: the c with the least sum of abs(x - c)**p.
+    """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p.
 
     p = 2 is the mean; values beyond `bounds`, where there are some, are clipped to them. Without,
     bounds are found at octave edges (`method="octaves"`) or by rank, as in Dick et al. 2023,
@@ -48,11 +48,11 @@ class Center(Statistic):
                 hint="leave method out; method='dick' finds bounds by rank, and takes none",
             )
 
-    def completed(self, known: Mapping[Hashable, object]) -> Center:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Center:
         """Take the bounds that the terms of a frame know, unless it finds its own."""
-        return self if self.method == "dick" else super().completed(known)
+        return self if self.method == "dick" else super().completed(bounds_by_column)
 
     def part(self, name: str, *, grouped: bool) -> MonotonePart:
-        """Return what selects it."""
+        """Return the mechanism that selects the center."""
         law, by_rank = CentreLength(self.p), self.method == "dick"
         return MonotonePart(name, self, grouped, law, bounds_of(self.bounds), by_rank=by_rank)

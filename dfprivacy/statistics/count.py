@@ -85,15 +85,17 @@ class NUnique(LinearStatistic):
         return CountEstimator(CountWeights((0,), linear.matrix[0][1]))
 
     def counts_units(self, unit: Unit | None) -> bool:
-        """Tell whether the values are the units themselves: each has one, whatever its rows are."""
+        """Check whether the values are the privacy units themselves."""
         return unit is not None and unit.column == self.column
 
-    def noted(self, known: Circumstances) -> tuple[str, ...]:
-        """Say what is counted where rows belong to units."""
-        if known.unit is None:
+    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:
+        """Return remarks on rows that belong to units."""
+        if circumstances.unit is None:
             return ()
-        if self.counts_units(known.unit):
+        if self.counts_units(circumstances.unit):
             return (f"this is the number of units: each value of {self.column!r} is one",)
-        return (f"of each unit at most max_rows={known.unit.max_rows} values count in a group",)
+        return (
+            f"of each unit at most max_rows={circumstances.unit.max_rows} values count in a group",
+        )
 
     whole = Statistic.whole  # the rows

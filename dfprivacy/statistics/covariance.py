@@ -37,7 +37,7 @@ _BASES = {1: ((1, -1), (0, 1)), 2: ((1, -2, 1), (0, 2, -2), (0, 0, 1))}
 """The Bernstein polynomials of a degree: the factors of 1, a and a^2."""
 
 _POWERS = {1: np.array([[1, 0], [1, 1]]), 2: np.array([[1, 0, 0], [1, 0.5, 0], [1, 1, 1]])}
-"""What each Bernstein polynomial weighs in 1, a and a^2: a = b1 / 2 + b2."""
+"""Coefficients of 1, a and a^2 as sums of Bernstein polynomials: a = b1 / 2 + b2."""
 
 
 class PairStatistic(LinearStatistic):
@@ -47,7 +47,7 @@ class PairStatistic(LinearStatistic):
     """The degrees of its basis in the x and in the y column."""
 
     reader: ClassVar[type[PairEstimator]]
-    """What reads it off a basis of these degrees, or of higher ones."""
+    """Estimator that reads a basis of these degrees, or of higher ones."""
 
     x: Hashable
     y: Hashable
@@ -71,7 +71,7 @@ class PairStatistic(LinearStatistic):
             [None, *(q, q * q // k)[:degree]]
             for q, degree in zip(on_grids, self.degrees, strict=True)
         )
-        terms = [own for own in (*a, *b) if own is not None]
+        terms = [term for term in (*a, *b) if term is not None]
         places: dict[tuple[int, int], int] = {(0, 0): 0}
         places |= {(i, 0): i for i in range(1, len(a))}
         places |= {(0, j): len(a) - 1 + j for j in range(1, len(b))}
@@ -81,16 +81,16 @@ class PairStatistic(LinearStatistic):
                     terms.append(left * right // k)
                     places[i, j] = len(terms)
         matrix = []
-        for own in _BASES[self.degrees[0]]:
-            for other in _BASES[self.degrees[1]]:
+        for left_basis in _BASES[self.degrees[0]]:
+            for right_basis in _BASES[self.degrees[1]]:
                 row = [0] * (1 + len(terms))
-                for (i, j), place in places.items():
-                    row[place] = own[i] * other[j] * (k if place == 0 else 1)
+                for (i, j), index in places.items():
+                    row[index] = left_basis[i] * right_basis[j] * (k if index == 0 else 1)
                 matrix.append(tuple(row))
         return Linear.near_unity(tuple(terms), tuple(matrix), k)
 
     def estimator(self, linear: Linear) -> PairEstimator:  # noqa: ARG002 it is made of them all
-        """Return what reads it off its own basis."""
+        """Return the estimator that reads the answer from this basis."""
         return self.reader(self.grids, self.degrees)
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 the degrees say all
@@ -157,9 +157,9 @@ class Ratio:
     drift: Callable[[Floats, Floats, Floats], Floats]
 
 
-def require_sizes(sizes: Iterable[float], most: float) -> None:
-    """Require that no size is above `most` or below its inverse."""
-    if not all(1 / most <= own <= most for own in sizes):
+def require_sizes(sizes: Iterable[float], limit: float) -> None:
+    """Require that no size is above `limit` or below its inverse."""
+    if not all(1 / limit <= size <= limit for size in sizes):
         raise InvalidBoundsError(
             "the distances between the bounds are too large or too small for this answer",
             hint="rescale the columns",
@@ -168,13 +168,13 @@ def require_sizes(sizes: Iterable[float], most: float) -> None:
 
 @dataclass(frozen=True)
 class ProductEstimator:
-    """What reads an answer off noisy sums of products of columns, each on a grid of its own."""
+    """Estimator that reads noisy sums of products of columns, each on its grid."""
 
     grids: tuple[Grid, ...]
 
     @cached_property
     def k(self) -> int:
-        """What a product of 1 is in units of the coordinates."""
+        """The product 1 in units of the sums."""
         return max(grid.last for grid in self.grids)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:  # noqa: ARG002 one law for all
@@ -189,15 +189,15 @@ class PairEstimator(ProductEstimator, ABC):
     grids: tuple[Grid, Grid]
     degrees: tuple[int, int]
 
-    least: ClassVar[float] = -math.inf
-    most: ClassVar[float] = math.inf
-    """What theta lies between."""
+    smallest: ClassVar[float] = -math.inf
+    largest: ClassVar[float] = math.inf
+    """Limits of theta."""
 
     even: ClassVar[float] = 0.0
     """Theta of values that are spread evenly over the bounds, independently."""
 
     spans: ClassVar[tuple[bool, bool]] = (False, False)
-    """Whether the variance of x, and that of y, must be above 0."""
+    """Requirement that the variance of x, or of y, is above 0."""
 
     powers: ClassVar[tuple[int, int]] = (0, 0)
     """The powers of the widths of x and of y in the unit of the answer: -1, 0 or 1."""
@@ -208,24 +208,24 @@ class PairEstimator(ProductEstimator, ABC):
 
     @property
     def widths(self) -> tuple[float, float]:
-        """What a = 1 and b = 1 are in units of the columns."""
+        """The distances a = 1 and b = 1 in units of the columns."""
         x, y = (self.k * grid.step for grid in self.grids)
         return x, y
 
     @property
     def unit(self) -> float:
-        """What theta = 1 is in units of the answer."""
-        own = list(zip(self.widths, self.powers, strict=True))
-        above, below = (math.prod(w for w, power in own if power == sign) for sign in (1, -1))
+        """The distance theta = 1 in units of the answer."""
+        scales = list(zip(self.widths, self.powers, strict=True))
+        above, below = (math.prod(w for w, power in scales if power == sign) for sign in (1, -1))
         return above / below
 
     @property
     def start(self) -> float:
-        """What theta = 0 is in units of the answer."""
+        """The value theta = 0 in units of the answer."""
         return 0.0
 
     @abstractmethod
-    def ratio(self, held: Moments) -> Ratio:
+    def ratio(self, moments: Moments) -> Ratio:
         """Return the answer as a ratio."""
 
     def value(self, vector: NoisyVector) -> Floats:
@@ -244,22 +244,25 @@ class PairEstimator(ProductEstimator, ABC):
 
     def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the theta for which u.S - theta v.S is within its noise and its drift."""
-        held, outside = self.moments(vector), 1 - level
+        moments, outside = self.moments(vector), 1 - level
         theta, ratio = self._theta(vector)
         u, v = self._weights(ratio.above), self._weights(ratio.below)
         above, below = (u * _floats(vector)).sum(axis=0), (v * _floats(vector)).sum(axis=0)
-        spread, far = (reach_of(vector.noise, share * outside) for share in (0.9, 0.1))
-        rows = np.where(held.rows > 0, held.rows, 1.0)
+        spread, drift_spread = (reach_of(vector.noise, share * outside) for share in (0.9, 0.1))
+        rows = np.where(moments.rows > 0, moments.rows, 1.0)
         off_x, off_y = (
-            far * np.linalg.norm(self._weights(own), axis=0) / (self.k * rows)
-            for own in (product(held.off_x, held.one), product(held.one, held.off_y))
+            drift_spread * np.linalg.norm(self._weights(polynomial), axis=0) / (self.k * rows)
+            for polynomial in (
+                product(moments.off_x, moments.one),
+                product(moments.one, moments.off_y),
+            )
         )
-        moved = ratio.drift(off_x, off_y, np.abs(np.nan_to_num(theta)))
-        drift = self.k * rows * (moved + ROUNDED / self.k)
+        mean_drift = ratio.drift(off_x, off_y, np.abs(np.nan_to_num(theta)))
+        drift = self.k * rows * (mean_drift + ROUNDED / self.k)
         a = below**2 - spread**2 * (v * v).sum(axis=0)
-        closed = (a > 0) & (below > 0) & self._spread_out(held, spread)
+        closed = (a > 0) & (below > 0) & self._spread_out(moments, spread)
         ends = []
-        for sign, blank in ((-1, self.least), (1, self.most)):
+        for sign, blank in ((-1, self.smallest), (1, self.largest)):
             off = above + sign * drift
             half_b = off * below - spread**2 * (u * v).sum(axis=0)
             c = off**2 - spread**2 * (u * u).sum(axis=0)
@@ -267,7 +270,7 @@ class PairEstimator(ProductEstimator, ABC):
             end = np.full_like(below, blank)
             ends.append(np.divide(half_b + sign * root, a, out=end, where=closed))
         low, high = ends
-        return np.clip(low, self.least, self.most), np.clip(high, self.least, self.most)
+        return np.clip(low, self.smallest, self.largest), np.clip(high, self.smallest, self.largest)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
@@ -275,7 +278,7 @@ class PairEstimator(ProductEstimator, ABC):
         u, v = self._weights(ratio.above), self._weights(ratio.below)
         below = (v * _floats(vector)).sum(axis=0)
         noise = math.sqrt(vector.noise.variance) * np.linalg.norm(u - theta * v, axis=0)
-        widest = (self.most - self.least) / 2
+        widest = (self.largest - self.smallest) / 2
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.asarray(np.fmin(error, widest) * self.unit)
 
@@ -289,7 +292,7 @@ class PairEstimator(ProductEstimator, ABC):
 
     def _certain(self, draw: Draw, rows: Floats) -> Floats:  # noqa: ARG002 unless a subclass knows better
         """Return a half-width of theta for any data: all that it can be, as variances may be 0."""
-        return np.full_like(rows, self.most - self.least)
+        return np.full_like(rows, self.largest - self.smallest)
 
     def moments(self, vector: NoisyVector) -> Moments:
         """Return the noisy moments."""
@@ -300,7 +303,7 @@ class PairEstimator(ProductEstimator, ABC):
         def mean(i: int, j: int) -> Floats:
             if i > self.degrees[0] or j > self.degrees[1]:
                 return np.full_like(rows, math.nan)
-            x, y = (_POWERS[own] for own in self.degrees)
+            x, y = (_POWERS[degree] for degree in self.degrees)
             weights = np.outer(x[:, i], y[:, j]).reshape(-1, 1)
             return np.asarray((weights * sums).sum(axis=0) / safe)
 
@@ -308,34 +311,38 @@ class PairEstimator(ProductEstimator, ABC):
         return Moments(rows, x, y, mean(2, 0) - x * x, mean(0, 2) - y * y, mean(1, 1) - x * y)
 
     def _theta(self, vector: NoisyVector) -> tuple[Floats, Ratio]:
-        held = self.moments(vector)
-        ratio = self.ratio(held)
+        moments = self.moments(vector)
+        ratio = self.ratio(moments)
         above, below = (
-            (self._weights(own) * _floats(vector)).sum(axis=0) for own in (ratio.above, ratio.below)
+            (self._weights(polynomial) * _floats(vector)).sum(axis=0)
+            for polynomial in (ratio.above, ratio.below)
         )
-        known = (below > 0) & self._spread_out(held, math.sqrt(vector.noise.variance))
-        blank = (self.least + self.most) / 2  # NaN where theta has no limits
-        theta = np.divide(above, below, out=np.full_like(below, blank), where=known)
-        return np.clip(theta, self.least, self.most), ratio
+        is_known = (below > 0) & self._spread_out(moments, math.sqrt(vector.noise.variance))
+        blank = (self.smallest + self.largest) / 2  # NaN where theta has no limits
+        theta = np.divide(above, below, out=np.full_like(below, blank), where=is_known)
+        return np.clip(theta, self.smallest, self.largest), ratio
 
     def _weights(self, polynomial: Polynomial) -> Floats:
         """Return the weights of each coordinate that add up to a polynomial."""
-        x, y = (_POWERS[own] for own in self.degrees)
-        held = polynomial[: x.shape[1], : y.shape[1]]
-        weights = np.einsum("ik,jl,klg->ijg", x, y, held)
-        return np.asarray(weights.reshape(len(x) * len(y), held.shape[2]))
+        x, y = (_POWERS[degree] for degree in self.degrees)
+        factors = polynomial[: x.shape[1], : y.shape[1]]
+        weights = np.einsum("ik,jl,klg->ijg", x, y, factors)
+        return np.asarray(weights.reshape(len(x) * len(y), factors.shape[2]))
 
-    def _spread_out(self, held: Moments, spread: float) -> npt.NDArray[np.bool_]:
-        """Tell where the variances that the answer divides by are above their noise."""
-        found = held.rows > 0
-        squares = (product(squared(held.off_x), held.one), product(held.one, squared(held.off_y)))
-        for needed, own, variance in zip(
-            self.spans, squares, (held.var_x, held.var_y), strict=True
+    def _spread_out(self, moments: Moments, spread: float) -> npt.NDArray[np.bool_]:
+        """Return a mask of groups whose required variances are above their noise."""
+        is_positive = moments.rows > 0
+        squares = (
+            product(squared(moments.off_x), moments.one),
+            product(moments.one, squared(moments.off_y)),
+        )
+        for needed, square, variance in zip(
+            self.spans, squares, (moments.var_x, moments.var_y), strict=True
         ):
             if needed:
-                noise = spread * np.linalg.norm(self._weights(own), axis=0)
-                found &= variance * held.rows * self.k > noise
-        return found
+                noise = spread * np.linalg.norm(self._weights(square), axis=0)
+                is_positive &= variance * moments.rows * self.k > noise
+        return is_positive
 
     def _units(self, theta: Floats) -> Floats:
         return np.asarray(self.start + self.unit * theta)
@@ -349,21 +356,21 @@ PAIR_BOUNDS = (
     "What values of the {} column are clipped to, (lower, upper): from what you know about the "
     "subject, never from the data."
 )
-"""What the bounds of a statistic of two columns mean."""
+"""Documentation of the bounds of a statistic of two columns."""
 
 
 @dataclass(frozen=True)
 class CovarianceEstimator(PairEstimator):
     """The covariance: E[(a - mean)(b - mean)] over 1."""
 
-    least: ClassVar[float] = -0.25
-    most: ClassVar[float] = 0.25
+    smallest: ClassVar[float] = -0.25
+    largest: ClassVar[float] = 0.25
     powers: ClassVar[tuple[int, int]] = (1, 1)
 
-    def ratio(self, held: Moments) -> Ratio:
+    def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over 1."""
-        above = product(held.off_x, held.off_y)
-        return Ratio(above, product(held.one, held.one), lambda x, y, _: x * y)
+        above = product(moments.off_x, moments.off_y)
+        return Ratio(above, product(moments.one, moments.one), lambda x, y, _: x * y)
 
     def _certain(self, draw: Draw, rows: Floats) -> Floats:
         """Return a half-width for any data: weights are the longest where all rows are one corner.
@@ -372,36 +379,43 @@ class CovarianceEstimator(PairEstimator):
         """
         x, y = (1 if degree == 1 else math.sqrt(1.25) for degree in self.degrees)
         wide, high = (math.sqrt(1 + degree) for degree in self.degrees)  # those of a constant
-        spread, far = (draw.spread(share) / self.k for share in (0.9, 0.1))
-        left, least = (np.maximum(rows - wide * high * own, 1e-300) for own in (spread, far))
-        off = spread * x * y / left + far * x * high / least * (far * y * wide / least)
-        return np.minimum(off + ROUNDED / self.k, self.most - self.least)
+        spread, drift_spread = (draw.spread(share) / self.k for share in (0.9, 0.1))
+        left, drift_left = (
+            np.maximum(rows - wide * high * spread_term, 1e-300)
+            for spread_term in (spread, drift_spread)
+        )
+        off = spread * x * y / left + drift_spread * x * high / drift_left * (
+            drift_spread * y * wide / drift_left
+        )
+        return np.minimum(off + ROUNDED / self.k, self.largest - self.smallest)
 
 
 @dataclass(frozen=True)
 class CorrelationEstimator(PairEstimator):
     """The correlation: E[(a - mean)(b - mean)] over both deviations."""
 
-    least: ClassVar[float] = -1.0
-    most: ClassVar[float] = 1.0
+    smallest: ClassVar[float] = -1.0
+    largest: ClassVar[float] = 1.0
     spans: ClassVar[tuple[bool, bool]] = (True, True)
 
-    def ratio(self, held: Moments) -> Ratio:
+    def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over half of (h (a - mean)^2 + (b - mean)^2 / h).
 
         With h = sd(b) / sd(a) the second is the product of the deviations, and does not move with
         h to first order.
         """
-        known = (held.var_x > 0) & (held.var_y > 0)
-        square = np.divide(held.var_y, held.var_x, out=np.ones_like(held.rows), where=known)
+        is_known = (moments.var_x > 0) & (moments.var_y > 0)
+        square = np.divide(
+            moments.var_y, moments.var_x, out=np.ones_like(moments.rows), where=is_known
+        )
         h = np.sqrt(square)
-        below = h * product(squared(held.off_x), held.one)
-        below = (below + product(held.one, squared(held.off_y)) / h) / 2
+        below = h * product(squared(moments.off_x), moments.one)
+        below = (below + product(moments.one, squared(moments.off_y)) / h) / 2
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * y + theta / 2 * (h * x * x + y * y / h))
 
-        return Ratio(product(held.off_x, held.off_y), below, drift)
+        return Ratio(product(moments.off_x, moments.off_y), below, drift)
 
 
 @dataclass(frozen=True)
@@ -459,14 +473,14 @@ class SlopeEstimator(PairEstimator):
     spans: ClassVar[tuple[bool, bool]] = (True, False)
     powers: ClassVar[tuple[int, int]] = (-1, 1)
 
-    def ratio(self, held: Moments) -> Ratio:
+    def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over the mean square."""
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * (y + theta * x))
 
-        below = product(squared(held.off_x), held.one)
-        return Ratio(product(held.off_x, held.off_y), below, drift)
+        below = product(squared(moments.off_x), moments.one)
+        return Ratio(product(moments.off_x, moments.off_y), below, drift)
 
 
 @dataclass(frozen=True)
@@ -482,27 +496,29 @@ class InterceptEstimator(PairEstimator):
         """The lower bound of the explained column."""
         return self.grids[1].anchor
 
-    def ratio(self, held: Moments) -> Ratio:
+    def ratio(self, moments: Moments) -> Ratio:
         """Return E[w (b - slope (a - zero))] over E[w].
 
         With w = variance + (zero - mean)(a - mean), residuals have no mean whatever the slope is,
         to first order.
         """
         zero = -self.grids[0].anchor / self.widths[0]
-        known = held.var_x > 0
-        slope = np.divide(held.covariance, held.var_x, out=np.zeros_like(held.rows), where=known)
-        lever = zero - held.mean_x
-        nothing = np.zeros_like(held.rows)
-        first = held.var_x - lever * held.mean_x
+        is_known = moments.var_x > 0
+        slope = np.divide(
+            moments.covariance, moments.var_x, out=np.zeros_like(moments.rows), where=is_known
+        )
+        lever = zero - moments.mean_x
+        nothing = np.zeros_like(moments.rows)
+        first = moments.var_x - lever * moments.mean_x
         weight = np.stack([first, lever, nothing])
         along = slope * np.stack([first * zero, lever * zero - first, -lever])
         second = np.stack([nothing, nothing + 1, nothing])
-        above = product(weight, second) + product(along, held.one)
+        above = product(weight, second) + product(along, moments.one)
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:  # noqa: ARG001 one signature
             return np.asarray((np.abs(lever) + x) * x * (y + np.abs(slope) * x))
 
-        return Ratio(above, product(weight, held.one), drift)
+        return Ratio(above, product(weight, moments.one), drift)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""State what is known of an answer before it is released: its noise, its error, what halves it."""
+"""Forecast answers before their release: noise, error and ways to halve the error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 HalfWidths = tuple[float | None, ...]
 
 UNTOLD: HalfWidths = (None,) * len(SIZES)
-"""Half-widths where nothing can be said before there is data."""
+"""Half-widths that are unknown before there is data."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Reach:
 
 
 @lru_cache(maxsize=256)
-def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
-    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= least, by probability."""
+def reaching(threshold: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reach:
+    """Return the sizes at which divisor * rows + Z_1 + ... + Z_terms >= threshold."""
 
     def smallest(chance: Fraction) -> int:
         def reached(rows: int) -> bool:
-            return noise.tail(least - rows * divisor, terms) >= chance
+            return noise.tail(threshold - rows * divisor, terms) >= chance
 
         high = 1
         while not reached(high):
@@ -67,7 +67,7 @@ def reaching(least: int, noise: Noise, divisor: int = 1, terms: int = 1) -> Reac
 
 @dataclass(frozen=True)
 class Forecast:
-    """One answer before it is made: its noise, and how far that moves it. Public facts alone.
+    """Forecast of one answer from public facts: its noise and its half-widths.
 
     `mechanism` says in words what makes it private; `scale`, in `scale_unit`, is that of discrete
     Laplace noise on the sums behind it, or the standard deviation of discrete Gaussian noise. For
@@ -96,16 +96,17 @@ class Forecast:
 
     @property
     def told(self) -> bool:
-        """Tell whether any half-width is known beforehand."""
+        """True if a half-width is known beforehand."""
         return any(half is not None for half in self.certain + self.ordinary)
 
-    def about(self, sizes: tuple[int, ...], whole: HalfWidths) -> Forecast:
+    def about(self, sizes: tuple[int, ...], percent_base: HalfWidths) -> Forecast:
         """Return the forecast with the sizes that it was made for, and what 100 % is for each."""
         untold = (None,) * len(sizes)
         certain, ordinary = (
-            untold if own is UNTOLD else own for own in (self.certain, self.ordinary)
+            untold if half_widths is UNTOLD else half_widths
+            for half_widths in (self.certain, self.ordinary)
         )
-        return replace(self, rows=sizes, certain=certain, ordinary=ordinary, whole=whole)
+        return replace(self, rows=sizes, certain=certain, ordinary=ordinary, whole=percent_base)
 
     def noted(self, *remarks: str) -> Forecast:
         """Return the forecast with further remarks."""
@@ -123,7 +124,7 @@ def by_size(values: Iterable[float]) -> HalfWidths:
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What a forecast depends on besides its part: public facts.
+    """Public facts that a forecast depends on besides its mechanism.
 
     `loss` is the whole loss of the call, `draws` how many draws share it; `declared` says what
     columns are declared to hold, as far as that is known; `sizes` are the groups that half-widths
@@ -139,7 +140,7 @@ class Circumstances:
     sizes: tuple[int, ...] = SIZES
 
     def holds_integers(self, column: Hashable) -> bool:
-        """Tell whether a column is declared to hold integers or booleans."""
+        """Check whether a column is declared to hold integers or booleans."""
         return self.declared.get(column) in {INTEGER, BOOLEAN}
 
     @property
@@ -148,15 +149,19 @@ class Circumstances:
         return np.array(self.sizes, dtype=np.float64)
 
 
-def halving(question: Statistic, known: Circumstances) -> tuple[str, ...]:
+def halving(question: Statistic, circumstances: Circumstances) -> tuple[str, ...]:
     """Return changes each of which halves the error, to first order."""
-    pure = isinstance(known.loss, Epsilon)
-    changes = [halving_loss(known.loss), *question.halve]
-    if known.unit is not None and known.unit.max_rows > 1:
+    pure = isinstance(circumstances.loss, Epsilon)
+    changes = [halving_loss(circumstances.loss), *question.halve]
+    if circumstances.unit is not None and circumstances.unit.max_rows > 1:
         changes.append("halve max_rows")
-    if known.unit is not None and known.grouped and known.unit.max_groups != 1:
+    if (
+        circumstances.unit is not None
+        and circumstances.grouped
+        and circumstances.unit.max_groups != 1
+    ):
         changes.append("halve max_groups" if pure else "divide max_groups by 4")
-    if known.draws >= (2 if pure else 4):  # asked alone, an answer gets the whole loss
+    if circumstances.draws >= (2 if pure else 4):  # asked alone, an answer gets the whole loss
         changes.append("ask this question alone")
     return tuple(changes)
 

@@ -1,4 +1,4 @@
-"""Say how statistics are called in SQL: names, arguments in their order, and what each measures."""
+"""Define the SQL functions of statistics: names and arguments in their order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dfprivacy.statistics.octaves import OctavePart
 
 
 def ends_of(argument: Argument) -> tuple[str, str]:
-    """Return what the two ends of bounds are called in SQL: lo, hi; of several columns x_lo, x_hi.
+    """Return the SQL names of the two ends of bounds: lo, hi; with several columns x_lo, x_hi.
 
     >>> from dfprivacy.statistics import Correlation
     >>> ends_of(Correlation.arguments()[3])
@@ -36,58 +36,66 @@ class Form:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """What the expressions are called that it is about."""
+        """Names of the expressions that are its columns."""
         places = self.statistic.places()
         return () if self.about_rows else ("x",) if len(places) == 1 else places
 
     @cached_property
     def ends(self) -> dict[str, tuple[str, str]]:
         """The ends of bounds among the constants, by the argument that they make."""
-        own = (each for each in self.statistic.arguments() if each.form == "bounds")
-        return {each.name: ends_of(each) for each in own if ends_of(each)[0] in self.constants}
+        arguments = (
+            argument for argument in self.statistic.arguments() if argument.form == "bounds"
+        )
+        return {
+            argument.name: ends_of(argument)
+            for argument in arguments
+            if ends_of(argument)[0] in self.constants
+        }
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
         """The constants, but for the ends of bounds."""
-        own = {argument.name: argument for argument in self.statistic.arguments()}
-        return tuple(own[name] for name in self.constants if name in own)
+        arguments = {argument.name: argument for argument in self.statistic.arguments()}
+        return tuple(arguments[name] for name in self.constants if name in arguments)
 
     def is_end(self, constant: str) -> bool:
-        """Tell whether a constant is an end of bounds."""
+        """Check whether a constant is an end of bounds."""
         return any(constant in pair for pair in self.ends.values())
 
     def is_list(self, constant: str) -> bool:
-        """Tell whether a constant is a list of numbers."""
-        return any(own.name == constant and own.form == "numbers" for own in self.arguments)
+        """Check whether a constant is a list of numbers."""
+        return any(
+            argument.name == constant and argument.form == "numbers" for argument in self.arguments
+        )
 
     def question(self, values: Mapping[str, Any]) -> Statistic:
         """Return the question that constants ask about columns called as in `columns`."""
-        given = {name: value for name, value in values.items() if not self.is_end(name)}
+        arguments = {name: value for name, value in values.items() if not self.is_end(name)}
         for name, ends in self.ends.items():
-            given[name] = tuple(values[end] for end in ends)
+            arguments[name] = tuple(values[end] for end in ends)
         about = dict(zip(self.statistic.places(), self.columns, strict=False))
-        return self.statistic(**about, **given)
+        return self.statistic(**about, **arguments)
 
     @cached_property
     def sample(self) -> Statistic:
         """The question with constants that stand for any others of the same form."""
-        values: dict[str, Any] = {own.name: own.sample for own in self.arguments}
+        values: dict[str, Any] = {argument.name: argument.sample for argument in self.arguments}
         for lower, upper in self.ends.values():
             values |= {lower: 0.0, upper: 1.0}
         return self.question(values)
 
     @cached_property
     def part(self) -> Any:
-        """What measures it; only what all constants have in common counts."""
+        """Mechanism that measures the sample question."""
         return part_of(self.sample)
 
 
 def part_of(question: Statistic) -> Any:
-    """Return what measures a question by itself, over one group."""
+    """Return the mechanism of one question over one group."""
     question.check()
     if question.finds_bounds:
-        own: Any = {question.kind: question}
-        return OctavePart(question.column, own, grouped=False)
+        questions: Any = {question.kind: question}
+        return OctavePart(question.column, questions, grouped=False)
     return question.part(question.kind, grouped=False)
 
 
@@ -103,33 +111,42 @@ def sql_names(statistic: type[Statistic]) -> tuple[str, ...]:
 
 def functions() -> dict[str, type[Statistic]]:
     """Return every statistic that SQL knows, by the names of its function."""
-    return {name: own for own in STATISTICS.values() for name in sql_names(own) if forms_of(own)}
+    return {
+        name: statistic
+        for statistic in STATISTICS.values()
+        for name in sql_names(statistic)
+        if forms_of(statistic)
+    }
 
 
 def function_of(name: str) -> type[Statistic] | None:
-    """Return the statistic that an SQL function asks; the forms of others are not looked at."""
-    named = [own for own in STATISTICS.values() if name in sql_names(own) and forms_of(own)]
-    return named[-1] if named else None
+    """Return the statistic of an SQL function, or None."""
+    statistics = [
+        statistic
+        for statistic in STATISTICS.values()
+        if name in sql_names(statistic) and forms_of(statistic)
+    ]
+    return statistics[-1] if statistics else None
 
 
 @cache
 def forms_of(statistic: type[Statistic]) -> tuple[Form, ...]:
     """Return the ways to call the function of a statistic, without an epsilon of its own."""
-    own = statistic.arguments()
-    if any(argument.required and argument.form == "choice" for argument in own):
+    arguments = statistic.arguments()
+    if any(argument.required and argument.form == "choice" for argument in arguments):
         return ()
-    needed = tuple(a.name for a in own if a.required and a.form != "column")
+    needed = tuple(a.name for a in arguments if a.required and a.form != "column")
     forms = [Form(statistic, about_rows=False, constants=needed)]
-    if own[0].default is None:
+    if arguments[0].default is None:
         forms.insert(0, Form(statistic, about_rows=True, constants=()))
-    ends = [end for each in own if each.form == "bounds" for end in ends_of(each)]
+    ends = [end for argument in arguments if argument.form == "bounds" for end in ends_of(argument)]
     if ends:
         forms.append(Form(statistic, about_rows=False, constants=(*needed, *ends)))
     return tuple(form for form in forms if _is_measured(form))
 
 
 def _is_measured(form: Form) -> bool:
-    """Tell whether a form can be measured: not every statistic finds its own bounds."""
+    """Check whether a form can be measured: not every statistic finds its own bounds."""
     try:
         return bool(form.part.weight)
     except ValueError:
@@ -137,7 +154,7 @@ def _is_measured(form: Form) -> bool:
 
 
 def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
-    """Return how a function may be called, each form with and without an epsilon.
+    """Return example calls of a function: each form with and without an epsilon.
 
     >>> from dfprivacy.statistics import Quantile
     >>> for call in example_calls("dp_quantile", Quantile):
@@ -150,11 +167,14 @@ def example_calls(name: str, statistic: type[Statistic]) -> list[str]:
     calls = []
     for form in forms_of(statistic):
         values = [
-            str(list(own.sample) if own.form == "numbers" else own.sample) for own in form.arguments
+            str(list(argument.sample) if argument.form == "numbers" else argument.sample)
+            for argument in form.arguments
         ]
         values += ["0", "100"] * len(form.ends)
         if form.about_rows:
             calls.append(f"{name}(*)")
             continue
-        calls += [f"{name}({', '.join([*form.columns, *values, *own])})" for own in ([], ["0.5"])]
+        calls += [
+            f"{name}({', '.join([*form.columns, *values, *epsilon])})" for epsilon in ([], ["0.5"])
+        ]
     return calls

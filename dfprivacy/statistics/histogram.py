@@ -80,9 +80,9 @@ class Histogram(Question):
             raise _refused(f"the number of bins must be from 1 to {MOST_BINS:,}")
         _ = self.edges
 
-    def completed(self, known: Mapping[Hashable, object]) -> Self:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
         """Take the bounds that the terms of a frame know, unless it has edges."""
-        return self if isinstance(self.bins, Sequence) else super().completed(known)
+        return self if isinstance(self.bins, Sequence) else super().completed(bounds_by_column)
 
     @property
     def columns(self) -> tuple[Hashable]:
@@ -109,10 +109,10 @@ class Histogram(Question):
         return f"histogram({self.column!r}, {self.count if edges is None else list(edges)!r})"
 
 
-def _edges(given: object) -> tuple[float, ...]:
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence | np.ndarray):
-        raise _refused(f"the edges must be a list of numbers, not {describe(given)}")
-    exact = [exact_number(edge) for edge in given]
+def _edges(edges_given: object) -> tuple[float, ...]:
+    if isinstance(edges_given, str | bytes) or not isinstance(edges_given, Sequence | np.ndarray):
+        raise _refused(f"the edges must be a list of numbers, not {describe(edges_given)}")
+    exact = [exact_number(edge) for edge in edges_given]
     if len(exact) < 2 or any(edge is None or abs(edge) > LARGEST_VALUE for edge in exact):
         raise _refused("a histogram needs two edges or more, finite numbers of size up to 2**126")
     edges = tuple(float(edge) for edge in exact if edge is not None)
@@ -172,7 +172,7 @@ class HistogramPart:
         return {self.name: {self.name: True}}
 
     def left(self, loss: Epsilon | Rho) -> Epsilon | Rho:
-        """Return what the counts can spend of a loss."""
+        """Return the privacy loss that is left for the counts."""
         return loss if self.finding is None else loss.share(1 - SHARE)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -186,21 +186,31 @@ class HistogramPart:
         return [(("the bounds of the bins",), SHARE), ((self.name,), 1 - SHARE)]
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Any], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Any], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each count."""
         noise, _, _ = self.count_noise(loss)
-        half = (float(noise.quantile(1 - known.level)),) * len(known.sizes)
-        found = "" if self.finding is None else " within bounds from a noisy histogram of octaves"
-        made = Forecast(
-            self.name, asked[self.name].text, f"{name_of(noise)}{found}", scale=spread_of(noise),
-            scale_unit="rows", unit="rows, in each bin", certain=half, ordinary=half,
-            halve=(halving_loss(known.loss),),
-        )  # fmt: skip
+        half = (float(noise.quantile(1 - circumstances.level)),) * len(circumstances.sizes)
+        how_found = (
+            "" if self.finding is None else " within bounds from a noisy histogram of octaves"
+        )
+        forecast = Forecast(
+            self.name,
+            questions[self.name].text,
+            f"{name_of(noise)}{how_found}",
+            scale=spread_of(noise),
+            scale_unit="rows",
+            unit="rows, in each bin",
+            certain=half,
+            ordinary=half,
+            halve=(halving_loss(circumstances.loss),),
+        )
         if self.finding is not None:
             reach = bounds_reach(self.finding.noise(1, 1))
-            made = made.noted(f"edges are found by rows in one octave, in all groups: {reach}")
-        return [made]
+            forecast = forecast.noted(
+                f"edges are found by rows in one octave, in all groups: {reach}"
+            )
+        return [forecast]
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredHistogram:
         """Run the pass."""
@@ -224,16 +234,16 @@ class MeasuredHistogram(MeasuredTable):
         """Find edges where none are given, and count between them; forget what is not shown."""
         edges, table = self._within_edges()
         noise = self.part.left(loss).noise(1, 1)
-        least = None if rule is None else rule.least(noise, 1, 1)
-        bins, found = len(edges) - 1, []
-        for some in table.parts(max(1, CELLS // bins)):
-            noisy = add_to(_dense(table, bins, some), noise)
-            large = noisy >= least if least is not None else np.ones((len(some), 1), bool)
-            kept = np.flatnonzero(large.any(axis=1))
-            found.append((some.start + kept, noisy[kept]))
-        shown, counts = (np.concatenate(own) for own in zip(*found, strict=True))
-        made = NoisyBins(self.table.groups, (), edges, shown, counts, noise, least)
-        return Answered(self.keys, {self.part.name: (made,)}, made)
+        threshold = None if rule is None else rule.least(noise, 1, 1)
+        bins, chunks = len(edges) - 1, []
+        for groups in table.parts(max(1, CELLS // bins)):
+            noisy = add_to(_dense(table, bins, groups), noise)
+            large = noisy >= threshold if threshold is not None else np.ones((len(groups), 1), bool)
+            passing = np.flatnonzero(large.any(axis=1))
+            chunks.append((groups.start + passing, noisy[passing]))
+        shown, counts = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
+        noisy_bins = NoisyBins(self.table.groups, (), edges, shown, counts, noise, threshold)
+        return Answered(self.keys, {self.part.name: (noisy_bins,)}, noisy_bins)
 
     def _within_edges(self) -> tuple[tuple[float, ...], BinTable]:
         """Return the edges, NaN where none were found, and the table counted by them."""
@@ -242,21 +252,29 @@ class MeasuredHistogram(MeasuredTable):
             return question.edges, self.table
         assert finding is not None  # noqa: S101 what has no edges finds them
         pooled = rebinned(self.table, Octaves(), pooled=True)
-        found = find_bounds(pooled, finding.noise(1, 1))
-        known = bool(found.found[0])
-        bounds = Bounds(float(found.lower[0]), float(found.upper[0])) if known else _UNKNOWN
+        octave_bounds = find_bounds(pooled, finding.noise(1, 1))
+        is_known = bool(octave_bounds.found[0])
+        bounds = (
+            Bounds(float(octave_bounds.lower[0]), float(octave_bounds.upper[0]))
+            if is_known
+            else _UNKNOWN
+        )
         edges = _equal(bounds, question.count)
         counts = rebinned(self.table, Edges(edges))
-        return edges if known or found.zeros[0] else (math.nan,) * len(edges), counts
+        return edges if is_known or octave_bounds.zeros[0] else (math.nan,) * len(edges), counts
 
 
 def _dense(table: BinTable, bins: int, groups: range) -> Any:
     """Return the counts of some groups between the edges, a row a group."""
     counts = np.zeros((len(groups), bins), dtype=np.int64)
-    own = slice(*np.searchsorted(table.group, (groups.start, groups.stop)))
-    group, places, rows = table.group[own] - groups.start, table.bins[own], table.rows[own]
-    inside = (places >= 1) & (places <= bins)
-    counts[group[inside], places[inside] - 1] = rows[inside]
+    rows_of_groups = slice(*np.searchsorted(table.group, (groups.start, groups.stop)))
+    group, bins_of_rows, rows = (
+        table.group[rows_of_groups] - groups.start,
+        table.bins[rows_of_groups],
+        table.rows[rows_of_groups],
+    )
+    inside = (bins_of_rows >= 1) & (bins_of_rows <= bins)
+    counts[group[inside], bins_of_rows[inside] - 1] = rows[inside]
     return counts
 
 
@@ -280,7 +298,7 @@ class NoisyBins(Counted):
     def columns(self, level: float) -> list[Column]:
         """Return count, low and high of each bin of each group that is shown."""
         half = self.noise.quantile(1 - level)
-        low, high = ((self.noisy + own).astype(np.float64) for own in (-half, half))
+        low, high = ((self.noisy + offset).astype(np.float64) for offset in (-half, half))
         return [self.noisy, low if self.least is None else self._lower(low, level), high]
 
     def _lower(self, low: Column, level: float) -> Column:
@@ -288,9 +306,9 @@ class NoisyBins(Counted):
         threshold = Threshold(CountWeights((0,), 1), self.least or 0)
         large = self.noisy >= threshold.least
         vector = NoisyVector(self.noisy.reshape(1, -1), self.noise)
-        given = threshold.lowest(vector, level).reshape(low.shape)
+        lowest = threshold.lowest(vector, level).reshape(low.shape)
         alone = large & (large.sum(axis=1, keepdims=True) == 1)
-        return np.where(alone, np.minimum(low, given), low)
+        return np.where(alone, np.minimum(low, lowest), low)
 
 
 def histogram_names(by: Sequence[Hashable]) -> list[str]:
@@ -304,13 +322,13 @@ def histogram_names(by: Sequence[Hashable]) -> list[str]:
     return names
 
 
-def bins_table(made: Answers, request: Request, names: Sequence[str]) -> pa.Table:
-    """Return one row for each bin of each kept group."""
-    ((bins,),) = made.answers.values()
+def bins_table(answers: Answers, request: Request, names: Sequence[str]) -> pa.Table:
+    """Return one row for each bin of each group that is released."""
+    ((bins,),) = answers.answers.values()
     assert isinstance(bins, NoisyBins)  # noqa: S101 the part answers so
-    edges, groups = bins.edges, pa.array(np.repeat(made.kept, len(bins.edges) - 1))
-    columns = list(made.keys.take(groups).columns) if made.keys.num_columns else []
-    columns += [pa.array(np.tile(ends, len(made.kept))) for ends in (edges[:-1], edges[1:])]
+    edges, groups = bins.edges, pa.array(np.repeat(answers.kept, len(bins.edges) - 1))
+    columns = list(answers.keys.take(groups).columns) if answers.keys.num_columns else []
+    columns += [pa.array(np.tile(ends, len(answers.kept))) for ends in (edges[:-1], edges[1:])]
     counts, low, high = (column.reshape(-1) for column in bins.columns(request.level))
     largest = 2**63 - 1
     if counts.dtype == object:

@@ -54,20 +54,23 @@ class MonotonePart(ColumnPart):
     by_rank: bool = False
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, statistics: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast: from which sizes on there is an answer."""
         rest = loss.share(1 - COUNT_SHARE)
-        made = Forecast(
-            self.name, asked[self.name].text, "a selection by inverse sensitivity",
-            halve=halving(asked[self.name], known), remarks=(NO_INTERVAL,),
-        )  # fmt: skip
+        forecast = Forecast(
+            self.name,
+            statistics[self.name].text,
+            "a selection by inverse sensitivity",
+            halve=halving(statistics[self.name], circumstances),
+            remarks=(NO_INTERVAL,),
+        )
         if isinstance(self.law, QuantileLength):
-            return [replace(made, answered=rows_reach(loss, self._rows_for(self.law, rest)))]
+            return [replace(forecast, answered=rows_reach(loss, self._rows_for(self.law, rest)))]
         if self.bounds or self.by_rank:
-            return [made]
-        found = bounds_reach(rest.share(SHARE).noise(1, 1))
-        return [replace(made, answered=found).noted("sizes count the rows of one octave")]
+            return [forecast]
+        smallest = bounds_reach(rest.share(SHARE).noise(1, 1))
+        return [replace(forecast, answered=smallest).noted("sizes count the rows of one octave")]
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then select the property's value for each group."""
@@ -90,12 +93,15 @@ class MonotonePart(ColumnPart):
         if isinstance(law, QuantileLength):
             grid = values_grid(table)
             numbers = [
-                select_order_statistic(law, table.bins[own], table.rows[own], grid.last, loss)
-                for own in table.slices()
+                select_order_statistic(law, table.bins[rows], table.rows[rows], grid.last, loss)
+                for rows in table.slices()
             ]
             return grid.values(np.array(numbers, dtype=np.int64))
         if self.by_rank:
-            values = [monotone_estimate(law, *held, loss) for held in table.held()]
+            values = [
+                monotone_estimate(law, *values_and_counts, loss)
+                for values_and_counts in table.held()
+            ]
         else:
             values = self._within_bounds(law, table, loss)
         return np.array(values, dtype=np.float64)
@@ -108,10 +114,12 @@ class MonotonePart(ColumnPart):
         if self.bounds is not None:
             ends = itertools.repeat((self.bounds.lower, self.bounds.upper), table.groups)
         else:
-            found = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).noise(1, 1))
-            ends = zip(found.lower.tolist(), found.upper.tolist(), strict=True)
+            octave_bounds = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).noise(1, 1))
+            ends = zip(octave_bounds.lower.tolist(), octave_bounds.upper.tolist(), strict=True)
             loss = loss.share(1 - SHARE)
         return [
-            math.nan if math.isnan(domain[0]) else select_monotone(law, *held, domain, loss)
-            for held, domain in zip(table.held(), ends, strict=True)
+            math.nan
+            if math.isnan(domain[0])
+            else select_monotone(law, *values_and_counts, domain, loss)
+            for values_and_counts, domain in zip(table.held(), ends, strict=True)
         ]

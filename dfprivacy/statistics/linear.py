@@ -57,16 +57,16 @@ from dfprivacy.statistics.part import ROOM, Grouping
 CLIPPING_DOC = "Whether a twentieth of the loss tells, in a note, what given bounds have clipped."
 
 SHARE = Fraction(1, 20)
-"""The part of the loss of a vector that counts what its bounds clip."""
+"""Fraction of the privacy loss of a sum query that counts clipped rows."""
 
 REMARK = "a twentieth of the loss counts what the bounds clip (clipping=False saves it)"
-"""What explanations say of it."""
+"""Remark of forecasts on the cost of this count."""
 
 TOTALS = (
     "each unit's own total in a group is clipped to what max_rows rows can add: for the noise of "
     "clipped rows, and never further from the total than these"
 )
-"""What they say of sums where units are protected."""
+"""Remark of forecasts on sums that protect units."""
 
 _ALONE = 0.02  # outside probability: noise alone is larger at one of two ends in 1 % each
 _LEVEL = 0.95
@@ -99,16 +99,16 @@ def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, lis
     room.
     """
     notes: dict[int, list[str | None]] = {}
-    alike: dict[Noise, list[int]] = {}
-    for vector, (own, _) in counted.items():
-        alike.setdefault(own.noise, []).append(vector)
-    for vectors in alike.values():
+    vectors_by_noise: dict[Noise, list[int]] = {}
+    for vector, (noisy, _) in counted.items():
+        vectors_by_noise.setdefault(noisy.noise, []).append(vector)
+    for vectors in vectors_by_noise.values():
         groups = counted[vectors[0]][0].coordinates.shape[1]
         room = max(ROOM // max(groups, 1), 1)
         for first in range(0, len(vectors), room):
-            some = vectors[first : first + room]
-            read = _clipped_notes([counted[vector] for vector in some], groups)
-            notes |= zip(some, read, strict=True)
+            batch = vectors[first : first + room]
+            read = _clipped_notes([counted[vector] for vector in batch], groups)
+            notes |= zip(batch, read, strict=True)
     return notes
 
 
@@ -117,18 +117,18 @@ def _clipped_notes(
 ) -> list[list[str | None]]:
     """Return the notes of as many groups each by counts with the same noise."""
     noise = counted[0][0].noise
-    counts = np.concatenate([own.coordinates for own, _ in counted], axis=1)
+    counts = np.concatenate([noisy.coordinates for noisy, _ in counted], axis=1)
     sides, seen = [], counts > noise.quantile(_ALONE)
-    for place, side, end in ((0, "below", "lower"), (2, "above", "upper")):
-        some = np.flatnonzero(seen[place])
-        own, share = NoisyVector(counts[:, some], noise), ProportionEstimator(3, place, WHOLE)
-        value, low, high = _percents(np.stack([share.value(own), *share.interval(own, _LEVEL)]))
+    for index, side, end in ((0, "below", "lower"), (2, "above", "upper")):
+        flagged = np.flatnonzero(seen[index])
+        noisy, share = NoisyVector(counts[:, flagged], noise), ProportionEstimator(3, index, WHOLE)
+        value, low, high = _percents(np.stack([share.value(noisy), *share.interval(noisy, _LEVEL)]))
         ends = pa.array([f"] {side} {getattr(bounds, end):g}" for _, bounds in counted])
-        beyond = ends.take(pa.array(some // max(groups, 1)))
-        said = pc.binary_join_element_wise(value, " % [", low, ", ", high, beyond, "")
-        where = np.cumsum(seen[place]) - 1
-        told = said.take(pa.array(where, mask=~seen[place]))
-        sides.append(pc.fill_null(told, ""))
+        ends_of_groups = ends.take(pa.array(flagged // max(groups, 1)))
+        clauses = pc.binary_join_element_wise(value, " % [", low, ", ", high, ends_of_groups, "")
+        where = np.cumsum(seen[index]) - 1
+        clauses_of_groups = clauses.take(pa.array(where, mask=~seen[index]))
+        sides.append(pc.fill_null(clauses_of_groups, ""))
     begins = pa.array([None, "clipped: "]).take((seen[0] | seen[2]).view(np.int8))
     middle = pa.array(["", ", "]).take((seen[0] & seen[2]).view(np.int8))
     texts = pc.binary_join_element_wise(begins, sides[0], middle, sides[1], "").to_pylist()
@@ -139,10 +139,10 @@ def _percents(shares: Floats) -> list[pa.StringArray]:
     """Write shares as percentages of three digits; many are alike, and each is written once."""
     exact = 100 * shares
     digit = 10.0 ** (np.floor(np.log10(np.maximum(exact, 1e-300))) - 2)
-    alike = [pa.array(own).dictionary_encode() for own in np.rint(exact / digit) * digit]
+    columns = [pa.array(row).dictionary_encode() for row in np.rint(exact / digit) * digit]
     return [
-        pa.array(map(_written, own.dictionary.to_pylist()), pa.string()).take(own.indices)
-        for own in alike
+        pa.array(map(_written, column.dictionary.to_pylist()), pa.string()).take(column.indices)
+        for column in columns
     ]
 
 
@@ -158,18 +158,18 @@ class LinearStatistic(Statistic):
     stand_in: ClassVar[Bounds] = Bounds(0, 1)
     """Bounds in whose place those that are found come, for forecasts in widths of them."""
     totals: ClassVar[bool] = False
-    """Whether a unit's own total is clipped, instead of its rows scaled down."""
+    """True if a unit's total in a group is clipped, instead of its rows scaled down."""
 
     @abstractmethod
     def linear(self, *, grouped: bool) -> Linear:
-        """Return what a row adds, and how far it moves the sums."""
+        """Return the sum query: the terms that a row adds and their sensitivity."""
 
     @abstractmethod
     def estimator(self, linear: Linear) -> Foreseen:
-        """Return what reads the answer off the noisy vector."""
+        """Return the estimator that reads the answer from the noisy sums."""
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 none by default
-        """Return what reads another question's answer off this one's vector, if it is there."""
+        """Return the estimator of another statistic on the sums of this one, or None."""
         return None
 
     def about_middle(
@@ -178,17 +178,17 @@ class LinearStatistic(Statistic):
         middle: float,  # noqa: ARG002
         doubt: float,  # noqa: ARG002
     ) -> tuple[Linear, Foreseen] | None:
-        """Return what else answers, and reads the answer, where a middle of the rows is known."""
+        """Return a query with less noise and its estimator if the mean is roughly known."""
         return None
 
     units: ClassVar[str] = ""
-    """What the answer is measured in, of its columns by their places; units of its column if empty.
+    """Unit of the answer as a format of the column names; the unit of its column if empty.
     """
 
     def unit(self, *, found: bool = False) -> str:
-        """Return in what the answer is measured; `found` where its bounds are found first."""
+        """Return the unit of the answer; `found` if its bounds are found first."""
         if self.units:
-            return self.units.format(**{place: getattr(self, place) for place in self.places()})
+            return self.units.format(**{name: getattr(self, name) for name in self.places()})
         return "widths of the bounds found" if found else f"units of {self.column!r}"
 
     def whole(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them
@@ -198,22 +198,22 @@ class LinearStatistic(Statistic):
 
     @property
     def finds_bounds(self) -> bool:
-        """Tell whether its bounds are found first, from the octaves of the values."""
+        """True if the bounds are missing and have to be found first."""
         return getattr(self, "bounds", self) is None
 
     @property
     def watched(self) -> Bounds | None:
-        """The bounds of which it is told what they clip; None where nothing is."""
-        told = getattr(self, "clipping", False)
-        return bounds_of(getattr(self, "bounds", None)) if told else None
+        """Bounds whose clipping is counted; None if it isn't."""
+        is_counted = getattr(self, "clipping", False)
+        return bounds_of(getattr(self, "bounds", None)) if is_counted else None
 
     @property
     def has_note(self) -> bool:
-        """Tell whether an answer comes with a note: bounds are found, or what they clip is told."""
+        """True if the bounds are found first or their clipping is counted."""
         return self.finds_bounds or self.watched is not None
 
-    def noted(self, known: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
-        """Return what else to know of its half-widths."""
+    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
+        """Return remarks on the half-widths."""
         return ()
 
     def part(self, name: str, *, grouped: bool) -> LinearPart:
@@ -244,32 +244,32 @@ class Vectors:
         return len(self.linears) - len(set(self.counts_clipped.values()))
 
     def shares(self) -> list[Fraction]:
-        """Return each vector's share of the loss: even, less what counts what is clipped."""
-        each = Fraction(1, self.answering)
-        own = [each] * self.answering + [Fraction(0)] * (len(self.linears) - self.answering)
+        """Return each query's fraction of the loss: even, minus the count of clipped rows."""
+        even = Fraction(1, self.answering)
+        fractions = [even] * self.answering + [Fraction(0)] * (len(self.linears) - self.answering)
         for vector, counts in self.counts_clipped.items():
-            own[vector] -= each * SHARE
-            own[counts] += each * SHARE
-        return own
+            fractions[vector] -= even * SHARE
+            fractions[counts] += even * SHARE
+        return fractions
 
     def noises(self, loss: Epsilon | Rho) -> list[Noise]:
         """Return each vector's noise for its share of the loss."""
         pairs = zip(self.linears, self.shares(), strict=True)
-        return [loss.share(share).noise(own.l1, own.l2_squared) for own, share in pairs]
+        return [loss.share(share).noise(linear.l1, linear.l2_squared) for linear, share in pairs]
 
     def counting(self) -> tuple[int, CountWeights]:
         """Return the vector that counts groups: of rows, else of values, else the first."""
         able = [
-            ((bool(own.source.terms), bool(own.source.columns), index), own.count)
-            for index, own in enumerate(self.linears)
-            if own.count is not None
+            ((bool(linear.source.terms), bool(linear.source.columns), index), linear.count)
+            for index, linear in enumerate(self.linears)
+            if linear.count is not None
         ]
         (*_, vector), weights = min(able, key=itemgetter(0))
         return vector, weights
 
     @property
     def counts(self) -> bool:
-        """Tell whether a vector can count groups."""
+        """True if a query can count groups."""
         return any(linear.count is not None for linear in self.linears)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -285,49 +285,55 @@ def vectors_of(
 
     Of `units` what clips a unit's total has a vector of its own.
     """
-    own = {name: question.linear(grouped=grouped) for name, question in questions.items()}
+    linears = {name: question.linear(grouped=grouped) for name, question in questions.items()}
     places: dict[Linear, int] = {}
-    alike: dict[Hashable, dict[str, LinearStatistic]] = {}
+    questions_by_column: dict[Hashable, dict[str, LinearStatistic]] = {}
     for name, question in questions.items():
         for column in question.columns:
-            alike.setdefault(column, {})[name] = question
+            questions_by_column.setdefault(column, {})[name] = question
     answers = []
     for name, question in questions.items():
-        near = alike[question.columns[0]] if question.columns else questions
+        candidates = questions_by_column[question.columns[0]] if question.columns else questions
         if units:
-            near = {one: each for one, each in near.items() if each.totals == question.totals}
-        carrier = _carrier(name, near, own)
-        linear, estimator = own[carrier], None
+            candidates = {
+                candidate: other
+                for candidate, other in candidates.items()
+                if other.totals == question.totals
+            }
+        carrier = _carrier(name, candidates, linears)
+        linear, estimator = linears[carrier], None
         if carrier != name:
             estimator = questions[carrier].carried(question, linear)
-        place = places.setdefault(linear, len(places))
-        answers.append(Read(name, place, estimator or question.estimator(linear)))
+        index = places.setdefault(linear, len(places))
+        answers.append(Read(name, index, estimator or question.estimator(linear)))
     return Vectors(tuple(places), tuple(answers))
 
 
 def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) -> Vectors:
     """Return the vectors with others that count what is clipped: one for each column and bounds."""
     linears, counts = list(vectors.linears), {}
-    known: dict[tuple[Hashable, Bounds], int] = {}
+    clipped_indexes: dict[tuple[Hashable, Bounds], int] = {}
     for answer in vectors.answers:
         question = questions[answer.name]
         if question.watched is None or answer.vector in counts:
             continue
         about = (question.column, question.watched)
-        if about not in known:
-            own, clipped = watched(linears[answer.vector], *about)
-            known[about], linears[answer.vector] = len(linears), own
+        if about not in clipped_indexes:
+            counted_linear, clipped = watched(linears[answer.vector], *about)
+            clipped_indexes[about], linears[answer.vector] = len(linears), counted_linear
             linears.append(clipped)
-        counts[answer.vector] = known[about]
+        counts[answer.vector] = clipped_indexes[about]
     return Vectors(tuple(linears), vectors.answers, counts)
 
 
-def _carrier(name: str, questions: Mapping[str, LinearStatistic], own: Mapping[str, Linear]) -> str:
+def _carrier(
+    name: str, questions: Mapping[str, LinearStatistic], linears: Mapping[str, Linear]
+) -> str:
     """Return the one of some questions about the same column that brings this answer with it."""
     for other, carrying in questions.items():
-        apart = other != name and own[other] != own[name]
-        if apart and carrying.carried(questions[name], own[other]) is not None:
-            return _carrier(other, questions, own)
+        differs = other != name and linears[other] != linears[name]
+        if differs and carrying.carried(questions[name], linears[other]) is not None:
+            return _carrier(other, questions, linears)
     return name
 
 
@@ -338,26 +344,26 @@ class LinearPart:
     questions: Mapping[str, LinearStatistic]
     grouped: bool
     read: Callable[..., Vectors] | None = None
-    """What returns the vectors where these are not those of `vectors_of`."""
+    """Function that returns the queries, if it isn't `vectors_of`."""
     units: bool = False
-    """Whether units of several rows are protected."""
+    """True if units of several rows are protected."""
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
         if self.read is not None:
             return with_clipping(self.read(self.questions, grouped=self.grouped), self.questions)
-        made = vectors_of(self.questions, grouped=self.grouped, units=self.units)
+        vectors = vectors_of(self.questions, grouped=self.grouped, units=self.units)
         if self.units:
-            made = replace(made, linears=tuple(self._with_totals(made)))
-        return with_clipping(made, self.questions)
+            vectors = replace(vectors, linears=tuple(self._with_totals(vectors)))
+        return with_clipping(vectors, self.questions)
 
     def _with_totals(self, vectors: Vectors) -> Iterator[Linear]:
         """Yield vectors whose totals of units are clipped where all that is read off them is."""
-        for index, own in enumerate(vectors.linears):
+        for index, linear in enumerate(vectors.linears):
             read = [a.name for a in vectors.answers if a.vector == index]
             totals = all(self.questions[name].totals for name in read)
-            yield replace(own, source=replace(own.source, totals=totals))
+            yield replace(linear, source=replace(linear.source, totals=totals))
 
     @property
     def weight(self) -> Fraction:
@@ -370,14 +376,14 @@ class LinearPart:
         numbers: dict[Hashable, bool] = {}
         for linear in self.vectors.linears:
             for column in linear.source.columns:
-                known = numbers.get(column, False)
-                numbers[column] = known or column in linear.source.numbers
+                as_number = numbers.get(column, False)
+                numbers[column] = as_number or column in linear.source.numbers
         return numbers
 
     @property
     def told(self) -> tuple[Told, ...]:
-        """The columns whose values are told apart."""
-        return tuple(own for linear in self.vectors.linears for own in linear.source.told)
+        """The categorical columns."""
+        return tuple(column for linear in self.vectors.linears for column in linear.source.told)
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
@@ -386,12 +392,12 @@ class LinearPart:
 
     @property
     def counts(self) -> bool:
-        """Tell whether a vector can count groups."""
+        """True if a query can count groups."""
         return self.vectors.counts
 
     @property
     def answers_count(self) -> bool:
-        """Tell whether one of the answers is the count that groups are selected by."""
+        """True if one of the answers is the count that selects groups."""
         vector, weights = self.vectors.counting()
         return any(
             answer.estimator == CountEstimator(weights) and answer.vector == vector
@@ -413,48 +419,59 @@ class LinearPart:
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the questions that each noisy vector answers, and its part of the loss."""
         vectors = self.vectors
-        each = Fraction(1, vectors.answering)
+        even = Fraction(1, vectors.answering)
         return [
-            (tuple(own.name for own in vectors.answers if own.vector == index), each)
+            (tuple(answer.name for answer in vectors.answers if answer.vector == index), even)
             for index in range(vectors.answering)
         ]
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
         vectors = self.vectors
         noises = vectors.noises(loss)
-        made = []
-        for own in vectors.answers:
-            question, drawn = self.questions[own.name], vectors.linears[own.vector]
+        forecasts = []
+        for answer in vectors.answers:
+            question, linear = self.questions[answer.name], vectors.linears[answer.vector]
             forecast = forecast_of(
-                own, (drawn, noises[own.vector]), asked[own.name], known, unit=question.unit()
+                answer,
+                (linear, noises[answer.vector]),
+                questions[answer.name],
+                circumstances,
+                unit=question.unit(),
             )
-            said = [REMARK] if question.watched is not None else []
-            said += [TOTALS] if drawn.source.totals else []
-            made.append(forecast.noted(*said))
-        return made
+            remarks = [REMARK] if question.watched is not None else []
+            remarks += [TOTALS] if linear.source.totals else []
+            forecasts.append(forecast.noted(*remarks))
+        return forecasts
 
 
 def forecast_of(
-    answer: Read, drawn: tuple[Linear, Noise], asked: Statistic, known: Circumstances, *, unit: str
+    answer: Read,
+    query: tuple[Linear, Noise],
+    question: Statistic,
+    circumstances: Circumstances,
+    *,
+    unit: str,
 ) -> Forecast:
-    """Return what is known beforehand of an answer read off a noisy vector."""
-    linear, noise = drawn
-    widths = answer.estimator.half_widths(Draw(linear, noise, known.level), known.each_size)
+    """Return the forecast of an answer that is read from noisy sums."""
+    linear, noise = query
+    widths = answer.estimator.half_widths(
+        Draw(linear, noise, circumstances.level), circumstances.each_size
+    )
     scale, of = answer.estimator.scale(spread_of(noise), unit)
     return Forecast(
         name=answer.name,
-        question=asked.text,
+        question=question.text,
         mechanism=name_of(noise),
         scale=scale,
         scale_unit=of,
         unit=unit,
         certain=by_size(widths.certain),
         ordinary=by_size(widths.ordinary),
-        halve=halving(asked, known),
-        remarks=asked.noted(known) if isinstance(asked, LinearStatistic) else (),
+        halve=halving(question, circumstances),
+        remarks=question.noted(circumstances) if isinstance(question, LinearStatistic) else (),
     )
 
 
@@ -487,23 +504,25 @@ class MeasuredSums:
         groups = noisy.vectors[0].coordinates.shape[1]
         every = everyone(groups)
         counted = {
-            vectors.counts_clipped[own.vector]: bounds
-            for own in vectors.answers
-            if (bounds := self.part.questions[own.name].watched) is not None
+            vectors.counts_clipped[answer.vector]: bounds
+            for answer in vectors.answers
+            if (bounds := self.part.questions[answer.name].watched) is not None
         }
-        notes = notes_of({own: (noisy.vectors[own], bounds) for own, bounds in counted.items()})
+        notes = notes_of(
+            {vector: (noisy.vectors[vector], bounds) for vector, bounds in counted.items()}
+        )
         answers = {}
-        for own in vectors.answers:
-            question = self.part.questions[own.name]
-            estimator, texts = own.estimator, None
+        for answer in vectors.answers:
+            question = self.part.questions[answer.name]
+            estimator, texts = answer.estimator, None
             if question.watched is not None:
-                counts = vectors.counts_clipped[own.vector]
+                counts = vectors.counts_clipped[answer.vector]
                 texts = notes[counts]
                 if isinstance(estimator, Counting):
                     estimator = estimator.counted_by(noisy.vectors[counts])
-            piece = Piece(every, estimator, noisy.vectors[own.vector], texts)
-            answers[own.name] = (
-                Estimated(own.name, groups, (piece,), has_notes=question.has_note),
+            piece = Piece(every, estimator, noisy.vectors[answer.vector], texts)
+            answers[answer.name] = (
+                Estimated(answer.name, groups, (piece,), has_notes=question.has_note),
             )
         if not vectors.counts:
             return Answered(noisy.keys, answers)

@@ -1,4 +1,4 @@
-"""Measure a table of two group columns together with its totals: by row, by column and of all.
+"""Measure a table of two group columns together with its row, column and grand totals.
 
 The cells of a table are the groups of a release, and its totals groups of these, added up after the
 one pass. Totals are noisy cells added up, or measured with a part of the loss and made to agree
@@ -35,19 +35,19 @@ from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, forecast
 from dfprivacy.statistics.part import Grouping
 
 PARTS = 20
-"""The loss is shared in so many parts."""
+"""Number of equal fractions that the privacy loss is split into."""
 
 FEWEST = 16
-"""So many of the parts the cells keep at least: totals make them at most a quarter noisier."""
+"""Fewest fractions that the cells keep: totals make cells at most a quarter noisier."""
 
 SECRET = (48, 4, 4, 4)
-"""How cells and totals share the loss, in sixtieths, where keys are secret: totals have a fifth."""
+"""Fractions of the loss, in sixtieths, if keys are secret: totals get a fifth."""
 
 KINDS = ("cells", "row totals", "column totals", "grand total")
 
 
 class Four(NamedTuple):
-    """Something of the cells, of the totals of rows and of columns, and of the grand total."""
+    """Four values: for the cells, for row totals, for column totals and for the grand total."""
 
     cells: Any
     rows: Any
@@ -55,8 +55,8 @@ class Four(NamedTuple):
     whole: Any
 
 
-def combined(rows: int, columns: int, each: Four) -> Four:
-    """Return the variances of cells and totals that agree, from those of what was measured.
+def combined(rows: int, columns: int, variance: Four) -> Four:
+    """Return the variances of consistent cells and totals, given the measured variances.
 
     The least squares are solved by parts that are orthogonal: mean, rows, columns and the rest. A
     variance that is infinite is of what was not measured.
@@ -65,12 +65,12 @@ def combined(rows: int, columns: int, each: Four) -> Four:
     Four(cells=1.0, rows=4.0, columns=3.0, whole=12.0)
     """
     size = rows * columns
-    mean = size / each.cells + size**2 * (
-        1 / (rows * each.rows) + 1 / (columns * each.columns) + 1 / each.whole
+    mean = size / variance.cells + size**2 * (
+        1 / (rows * variance.rows) + 1 / (columns * variance.columns) + 1 / variance.whole
     )
-    by_row = (1 - 1 / rows) / (columns / each.cells + columns**2 / each.rows)
-    by_column = (1 - 1 / columns) / (rows / each.cells + rows**2 / each.columns)
-    rest = each.cells * (1 - 1 / rows) * (1 - 1 / columns)
+    by_row = (1 - 1 / rows) / (columns / variance.cells + columns**2 / variance.rows)
+    by_column = (1 - 1 / columns) / (rows / variance.cells + rows**2 / variance.columns)
+    rest = variance.cells * (1 - 1 / rows) * (1 - 1 / columns)
     return Four(
         cells=1 / mean + by_row + by_column + rest,
         rows=columns**2 * (1 / mean + by_row),
@@ -79,41 +79,46 @@ def combined(rows: int, columns: int, each: Four) -> Four:
     )
 
 
-def agreeing(each: Four, variances: Four) -> Four:
-    """Return cells and totals that agree, by least squares weighted by their variances.
+def agreeing(measured: Four, variances: Four) -> Four:
+    """Return consistent cells and totals by least squares, weighted by their variances.
 
     Arrays of coordinates: cells by (coordinate, row, column), totals by (coordinate, row) and
     (coordinate, column), the grand total by coordinate.
     """
-    cells = each.cells
+    cells = measured.cells
     _, rows, columns = cells.shape
     size = rows * columns
-    means = (cells.mean((1, 2)), each.rows.sum(1) / size, each.columns.sum(1) / size)
+    means = (cells.mean((1, 2)), measured.rows.sum(1) / size, measured.columns.sum(1) / size)
     errors = (
-        variances.cells / size, variances.rows / (rows * columns**2),
-        variances.columns / (columns * rows**2), variances.whole / size**2,
-    )  # fmt: skip
+        variances.cells / size,
+        variances.rows / (rows * columns**2),
+        variances.columns / (columns * rows**2),
+        variances.whole / size**2,
+    )
     weights = [1 / error for error in errors]
-    found = zip((*means, each.whole / size), weights, strict=True)
-    mean = sum(own * weight for own, weight in found) / sum(weights)
+    weighted_means = zip((*means, measured.whole / size), weights, strict=True)
+    mean = sum(estimate * weight for estimate, weight in weighted_means) / sum(weights)
 
     def moved(totals: Floats, axis: int, count: int, variance: float) -> Floats:
         """Return how far the totals move the means of rows or columns off the mean of all."""
-        own = cells.mean(axis)
-        of_cells, of_totals = own - own.mean(1)[:, None], totals - totals.mean(1)[:, None]
+        cell_means = cells.mean(axis)
+        of_cells, of_totals = (
+            cell_means - cell_means.mean(1)[:, None],
+            totals - totals.mean(1)[:, None],
+        )
         weight = count * variances.cells / (count * variances.cells + variance)
         moved_: Floats = weight * (of_totals / count - of_cells)
         return moved_
 
-    by_row = moved(each.rows, 2, columns, variances.rows)
-    by_column = moved(each.columns, 1, rows, variances.columns)
-    made = cells + (mean - means[0])[:, None, None] + by_row[:, :, None] + by_column[:, None, :]
-    return Four(made, made.sum(2), made.sum(1), made.sum((1, 2)))
+    by_row = moved(measured.rows, 2, columns, variances.rows)
+    by_column = moved(measured.columns, 1, rows, variances.columns)
+    agreed = cells + (mean - means[0])[:, None, None] + by_row[:, :, None] + by_column[:, None, :]
+    return Four(agreed, agreed.sum(2), agreed.sum(1), agreed.sum((1, 2)))
 
 
 @cache
 def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Four:
-    """Return how cells and totals share the loss so that their errors are least: fractions.
+    """Return the fractions of the loss that minimize the errors of cells and totals.
 
     Least is the geometric mean of the four errors, so that to halve any of them counts alike. A
     share of 0 says that totals are cells added up. A total can hold `spread` groups of one unit,
@@ -131,16 +136,16 @@ def public_shares(rows: int, columns: int, spread: int, *, laplace: bool) -> Fou
         return (PARTS / share) ** 2 if laplace else times * PARTS / share
 
     def error(shares: Four) -> float:
-        each = Four(*(variance(own, spread if i else 1) for i, own in enumerate(shares)))
-        return sum(map(math.log, combined(rows, columns, each)))
+        variances = Four(*(variance(share, spread if i else 1) for i, share in enumerate(shares)))
+        return sum(map(math.log, combined(rows, columns, variances)))
 
-    several = [
+    candidates = [
         Four(PARTS - sum(totals), *totals)
         for totals in itertools.product(range(PARTS - FEWEST + 1), repeat=3)
         if sum(totals) <= PARTS - FEWEST
     ]
-    least = min(several, key=lambda shares: (round(error(shares), 9), -shares.cells))
-    return Four(*(Fraction(share, PARTS) for share in least))
+    best = min(candidates, key=lambda shares: (round(error(shares), 9), -shares.cells))
+    return Four(*(Fraction(share, PARTS) for share in best))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +165,7 @@ class MarginsPart(LinearPart):
 
     @property
     def titles(self) -> dict[str, str]:
-        """What cells and totals are called, by their kind."""
+        """The titles of cells and totals by their kind."""
         (name,) = self.questions
         row, column = map(str, self.by)
         return dict(zip(KINDS, (name, f"{row}_total", f"{column}_total", "total"), strict=True))
@@ -183,8 +188,8 @@ class MarginsPart(LinearPart):
     def noises(self, loss: Epsilon | Rho) -> Four:
         """Return the noise of cells and totals; None of totals that are cells added up."""
         (linear,) = self.vectors.linears
-        apart = Fraction(1) if self.laplace else Fraction(1, self.groups)
-        losses = [self.shares.cells, *(share * apart for share in self.shares[1:])]
+        per_total = Fraction(1) if self.laplace else Fraction(1, self.groups)
+        losses = [self.shares.cells, *(share * per_total for share in self.shares[1:])]
         return Four(
             *(loss.share(s).noise(linear.l1, linear.l2_squared) if s else None for s in losses)
         )
@@ -195,13 +200,13 @@ class MarginsPart(LinearPart):
             return noises
         if self.size is None:
             return Four(noises.cells, None, None, None)
-        each = Four(*map(_variance, noises))
+        variances = Four(*map(_variance, noises))
         summed = all(noise is None for noise in noises[1:])
         rows, columns = self.size
         many = (1, columns, rows, rows * columns) if summed else (0,) * 4
-        pairs = zip(combined(rows, columns, each), many, strict=True)
-        made = [Summed(noises.cells, *own) for own in pairs]
-        return Four(noises.cells if summed else made[0], *made[1:])
+        pairs = zip(combined(rows, columns, variances), many, strict=True)
+        laws = [Summed(noises.cells, *variance_and_count) for variance_and_count in pairs]
+        return Four(noises.cells if summed else laws[0], *laws[1:])
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredMargins:
         """Run the one pass, and add up the cells of each total that is measured."""
@@ -212,7 +217,7 @@ class MarginsPart(LinearPart):
         if self.size is not None:
             part = replace(self, size=(rows, columns) if rows * columns == len(row) else None)
         shares = zip(numbers, part.shares[1:], strict=True)
-        totals = [cells.pooled(own, _size(own)) if share else None for own, share in shares]
+        totals = [cells.pooled(codes, _size(codes)) if share else None for codes, share in shares]
         return MeasuredMargins(part, cells, numbers, totals)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -221,24 +226,25 @@ class MarginsPart(LinearPart):
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the question of cells, and each total that is measured, with its share."""
-        drawn = zip(self.titles.values(), self.shares, strict=True)
-        return [((title,), Fraction(share)) for title, share in drawn if share]
+        shares_by_title = zip(self.titles.values(), self.shares, strict=True)
+        return [((title,), Fraction(share)) for title, share in shares_by_title if share]
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecasts of cells and totals; `loss` is that of one row in one cell."""
         (read,), (linear,) = self.vectors.answers, self.vectors.linears
         question, laws = self.questions[read.name], self.laws(self.noises(loss))
         remark = told_shares(self.shares)
-        made = []
+        forecasts = []
         for title, law in zip(self.titles.values(), laws, strict=True):
             if law is not None:
                 answer = Read(read.name, 0, estimator_of(read.estimator, law))
-                own = forecast_of(answer, (linear, law), asked[read.name], known,
-                                  unit=question.unit())  # fmt: skip
-                made.append(Forecast(**{**vars(own), "name": title}).noted(remark))
-        return made
+                forecast = forecast_of(
+                    answer, (linear, law), questions[read.name], circumstances, unit=question.unit()
+                )
+                forecasts.append(Forecast(**{**vars(forecast), "name": title}).noted(remark))
+        return forecasts
 
 
 def _variance(noise: Noise | None) -> float:
@@ -247,7 +253,7 @@ def _variance(noise: Noise | None) -> float:
 
 
 def told_shares(shares: Four) -> str:
-    """Say how totals come about.
+    """Describe how totals are measured.
 
     >>> told_shares(Four(Fraction(1), 0, 0, 0))
     'totals are sums of cells: that is quieter than to measure them'
@@ -288,7 +294,7 @@ class PlainCount(CountEstimator):
 
 
 def estimator_of(estimator: Foreseen, law: Noise) -> Foreseen:
-    """Return what reads an answer off a vector whose noise is of this law."""
+    """Return the estimator for sums with noise of this distribution."""
     if isinstance(estimator, CountEstimator) and isinstance(law, Summed) and not law.many:
         return PlainCount(estimator.weights)
     return estimator
@@ -317,11 +323,11 @@ class MeasuredMargins(MeasuredSums):
         ]
         groups = noisy.coordinates.shape[1]
         pieces = [
-            Piece(everyone(groups), estimator_of(read.estimator, own.noise), own)
-            for own in self._read(noisy, totals)
+            Piece(everyone(groups), estimator_of(read.estimator, vector.noise), vector)
+            for vector in self._read(noisy, totals)
         ]
         titles = self.part.titles.values()
-        answers = [Estimated(n, groups, (own,)) for n, own in zip(titles, pieces, strict=True)]
+        answers = [Estimated(n, groups, (piece,)) for n, piece in zip(titles, pieces, strict=True)]
         counted = None
         if vectors.counts:
             _, weights = vectors.counting()
@@ -329,36 +335,40 @@ class MeasuredMargins(MeasuredSums):
         return Answered(self.keys, {read.name: tuple(answers)}, counted)
 
     def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:
-        """Return the vectors that cells and totals are read off, each with one column a cell."""
+        """Return the vectors of cells and totals, each with one column per cell."""
         if not self.part.public:
-            places: tuple[Any, ...] = (slice(None), *self.numbers)
-            pairs = zip((cells, *totals), places, strict=True)
-            return [NoisyVector(own.coordinates[:, at], own.noise) for own, at in pairs if own]
-        if all(own is None for own in totals):
+            indexes: tuple[Any, ...] = (slice(None), *self.numbers)
+            pairs = zip((cells, *totals), indexes, strict=True)
+            return [
+                NoisyVector(vector.coordinates[:, at], vector.noise)
+                for vector, at in pairs
+                if vector
+            ]
+        if all(total is None for total in totals):
             return [cells, *(_summed(cells, number) for number in self.numbers)]
         assert self.part.size is not None  # noqa: S101 only whole tables measure totals
         rows, columns = self.part.size
-        laws = self.part.laws(Four(cells.noise, *(own and own.noise for own in totals)))
+        laws = self.part.laws(Four(cells.noise, *(total and total.noise for total in totals)))
         size = cells.coordinates.shape[0]
         shapes = [(size, rows), (size, columns), (size,)]
-        each = [
-            np.zeros(shape) if own is None else to_floats(own.coordinates).reshape(shape)
-            for own, shape in zip(totals, shapes, strict=True)
+        arrays = [
+            np.zeros(shape) if total is None else to_floats(total.coordinates).reshape(shape)
+            for total, shape in zip(totals, shapes, strict=True)
         ]
-        place = self.numbers[0] * columns + self.numbers[1]
+        cell = self.numbers[0] * columns + self.numbers[1]
         table = np.empty((size, rows * columns))
-        table[:, place] = to_floats(cells.coordinates)
-        noises = [None if own is None else own.noise for own in (cells, *totals)]
-        measured = Four(table.reshape(size, rows, columns), *each)
-        made = agreeing(measured, Four(*map(_variance, noises)))
-        row, column, one = self.numbers
+        table[:, cell] = to_floats(cells.coordinates)
+        noises = [None if vector is None else vector.noise for vector in (cells, *totals)]
+        measured = Four(table.reshape(size, rows, columns), *arrays)
+        agreed = agreeing(measured, Four(*map(_variance, noises)))
+        row, column, grand = self.numbers
         read = [
-            made.cells.reshape(size, rows * columns)[:, place],
-            made.rows[:, row],
-            made.columns[:, column],
-            made.whole[:, None][:, one],
+            agreed.cells.reshape(size, rows * columns)[:, cell],
+            agreed.rows[:, row],
+            agreed.columns[:, column],
+            agreed.whole[:, None][:, grand],
         ]
-        return [NoisyVector(own, law) for own, law in zip(read, laws, strict=True)]
+        return [NoisyVector(coordinates, law) for coordinates, law in zip(read, laws, strict=True)]
 
 
 def _size(numbers: Integers) -> int:
@@ -375,5 +385,7 @@ def _codes(column: pa.ChunkedArray) -> Integers:
 def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:
     """Return the sums of noisy cells as a vector, with the law of the most cells."""
     total = added_up(cells.coordinates, numbers, _size(numbers))
-    most = int(np.bincount(numbers).max(initial=1))
-    return NoisyVector(total[:, numbers], Summed(cells.noise, most * cells.noise.variance, most))
+    largest = int(np.bincount(numbers).max(initial=1))
+    return NoisyVector(
+        total[:, numbers], Summed(cells.noise, largest * cells.noise.variance, largest)
+    )

@@ -86,23 +86,23 @@ class Mean(LinearStatistic):
                 f"the method {self.method!r} finds its own bounds", hint="leave bounds out"
             )
 
-    def completed(self, known: Mapping[Hashable, object]) -> Mean:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Mean:
         """Take the bounds that the terms of a frame know, unless the method finds its own."""
-        return super().completed(known) if self.method in BOUNDED_METHODS else self
+        return super().completed(bounds_by_column) if self.method in BOUNDED_METHODS else self
 
     @property
     def finds_bounds(self) -> bool:
-        """Tell whether octaves give it bounds."""
+        """True if the bounds are found from dyadic bins."""
         return self.bounds is None and self.method == "transformed"
 
     @property
     def watched(self) -> Bounds | None:
-        """The bounds of which it is told what they clip: the papers' other forms are as printed."""
+        """Bounds whose clipping is reported; None for the methods as printed in the papers."""
         return super().watched if self.method == "transformed" else None
 
     @property
     def has_note(self) -> bool:
-        """Tell whether its bounds are found, or what they clip is told."""
+        """True if the bounds are found or their clipping is reported."""
         return super().has_note or (self.bounds is None and self.method != "inverse")
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
@@ -147,14 +147,14 @@ class Mean(LinearStatistic):
         k, grid = q.grid.last, q.grid
         m = min(max(round((middle - grid.anchor) * grid.inverse_step), 0), k)
         reach = max(m, k - m)
-        far = doubt * grid.inverse_step
-        c = min(max(math.ceil((reach * far**2) ** (1 / 3)), 1), reach)
-        if (reach + c) * math.hypot(1, far / c) >= math.hypot(m, k - m):
+        doubt_in_steps = doubt * grid.inverse_step
+        c = min(max(math.ceil((reach * doubt_in_steps**2) ** (1 / 3)), 1), reach)
+        if (reach + c) * math.hypot(1, doubt_in_steps / c) >= math.hypot(m, k - m):
             return None
         matrix, squared = ((-m, 1), (c, 0)), reach * reach + c * c
-        made = Linear(linear.source, matrix, reach + c, squared, CountWeights((1,), c))
+        about_middle = Linear(linear.source, matrix, reach + c, squared, CountWeights((1,), c))
         ends, unit, offset = (-m / c, (k - m) / c), c * grid.step, m * grid.step
-        return made, RatioEstimator((1, 0), (0, 1), *ends, unit, grid, offset, each=c)
+        return about_middle, RatioEstimator((1, 0), (0, 1), *ends, unit, grid, offset, each=c)
 
     def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the count or the sum of the column, which come with the transformed noise."""
@@ -186,7 +186,7 @@ class Mean(LinearStatistic):
 
 RADIUS = 1e9
 GAMMA = 1e-3
-"""What `method="dick"` takes for granted, in units of the column: sizes are at most RADIUS, and an
+"""Assumptions of `method="dick"`, in units of the column: sizes are at most RADIUS, and an
 error of GAMMA / (epsilon * rows) is of no interest."""
 
 
@@ -220,22 +220,26 @@ class SubsetPart(ColumnPart):
         return vectors.count_noise(left)
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of a mean within bounds by rank, in widths of them."""
         vectors, left = self.vectors(loss)
         (answer,), (linear,), (noise,) = vectors.answers, vectors.linears, vectors.noises(left)
         unit = "widths of the bounds found"
-        made = forecast_of(answer, (linear, noise), asked[self.name], known, unit=unit)
-        made = replace(made, mechanism=f"{made.mechanism} within bounds from private selections")
+        forecast = forecast_of(
+            answer, (linear, noise), questions[self.name], circumstances, unit=unit
+        )
+        forecast = replace(
+            forecast, mechanism=f"{forecast.mechanism} within bounds from private selections"
+        )
         if self.question.method != "dick":
-            return [made]
-        taken = (
+            return [forecast]
+        assumption = (
             f"absolute values are taken to be at most {RADIUS:g}, and errors below "
             f"{GAMMA:g}/(epsilon n) are ignored"
         )
         small = "groups too small to find bounds in are averaged within that whole range"
-        return [made.noted(taken, small)]
+        return [forecast.noted(assumption, small)]
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Find bounds, then average within them, group by group."""
@@ -243,23 +247,25 @@ class SubsetPart(ColumnPart):
         pieces: list[Piece] = []
         counts: list[CountPiece] = []
         for block in measured.table.blocks():
-            for held, found in zip(block.held(), find(block, loss), strict=True):
-                piece, count = self._mean(len(pieces), held, found)
+            for values_and_counts, bounds in zip(block.held(), find(block, loss), strict=True):
+                piece, count = self._mean(len(pieces), values_and_counts, bounds)
                 pieces.append(piece)
                 counts.append(count)
         answer = Estimated(self.name, measured.table.groups, tuple(pieces), has_notes=True)
         counted = Counted(measured.table.groups, tuple(counts))
         return Answered(measured.keys, {self.name: (answer,)}, counted)
 
-    def _mean(self, group: int, held: Held, found: Found) -> tuple[Piece, CountPiece]:
-        bounds, loss, method = found
-        place, question = np.array([group]), Mean(self.question.column, bounds, method)
+    def _mean(
+        self, group: int, values_and_counts: Held, group_bounds: Found
+    ) -> tuple[Piece, CountPiece]:
+        bounds, loss, method = group_bounds
+        groups, question = np.array([group]), Mean(self.question.column, bounds, method)
         vectors = vectors_of({self.name: question}, grouped=True)
-        exact = _sums(*held, vectors.linears[0].source)
+        exact = _sums(*values_and_counts, vectors.linears[0].source)
         noisy = add_noise(exact, vectors.linears, vectors.noises(loss)).vectors[0]
         _, weights = vectors.counting()
-        piece = Piece(place, vectors.answers[0].estimator, noisy, [CLIPPED_BY_RANK])
-        return piece, CountPiece(place, noisy, weights)
+        piece = Piece(groups, vectors.answers[0].estimator, noisy, [CLIPPED_BY_RANK])
+        return piece, CountPiece(groups, noisy, weights)
 
 
 def _subset(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
@@ -271,8 +277,8 @@ def _subset(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
 def _dick(table: BinTable, loss: Epsilon | Rho) -> Iterator[Found]:
     for values, rows in table.held():
         epsilon = Epsilon(loss.pure())
-        found = dick_bounds(values, rows, epsilon=epsilon, radius=RADIUS, gamma=GAMMA)
-        yield Bounds(found.lower, found.upper), found.left, "shifted"
+        dick = dick_bounds(values, rows, epsilon=epsilon, radius=RADIUS, gamma=GAMMA)
+        yield Bounds(dick.lower, dick.upper), dick.left, "shifted"
 
 
 def _sums(values: Floats, rows: Integers, source: Source) -> Statistics:

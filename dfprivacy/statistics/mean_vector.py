@@ -63,8 +63,9 @@ class MeanVector(Question):
     radius: float | None = argument(
         "A public bound on Euclidean norms, in units of the columns. Larger vectors are cut; a "
         "radius a thousand times too large costs little.",
-        None, form="float | None",
-    )  # fmt: skip
+        None,
+        form="float | None",
+    )
     method: str = argument("How vectors are averaged.", choices=VECTOR_METHODS)
     neighbours: str = argument("The neighbour relation.", choices=NEIGHBOURS)
     p: float = argument('Which l_p error "plan" keeps small.', 2, form="float")
@@ -81,16 +82,19 @@ class MeanVector(Question):
     )
 
     def __post_init__(self) -> None:
-        several = isinstance(self.columns, list | tuple)
-        given = tuple(self.columns) if several else label_of(self.columns)  # type: ignore[arg-type]
-        object.__setattr__(self, "columns", given)
+        is_list = isinstance(self.columns, list | tuple)
+        columns = tuple(self.columns) if is_list else label_of(self.columns)  # type: ignore[arg-type]
+        object.__setattr__(self, "columns", columns)
         super().__post_init__()
         _check_labels(self)
         number_within(
-            self.p, 1, _LARGEST_P, InvalidQuestionError,
+            self.p,
+            1,
+            _LARGEST_P,
+            InvalidQuestionError,
             f"the error's p must be a number from 1 to {_LARGEST_P}",
             hint="pass p=2 for Euclidean error, p=1 for total variation",
-        )  # fmt: skip
+        )
         sizes = {"dimension": self.dimension, "universe": self.universe}
         for name, size in sizes.items():
             if size is not None:
@@ -99,11 +103,14 @@ class MeanVector(Question):
                 whole_number(size, 1, LARGEST_DIMENSION, InvalidQuestionError, what, hint=hint)
         if not self.binary:
             number_within(
-                self.radius, Fraction(1, _LARGEST_RADIUS), _LARGEST_RADIUS, InvalidBoundsError,
+                self.radius,
+                Fraction(1, _LARGEST_RADIUS),
+                _LARGEST_RADIUS,
+                InvalidBoundsError,
                 "radius must be a positive number",
                 hint="pass a bound on Euclidean norms that you know without looking at the data; "
                 "too large costs little, too small cuts: e.g. radius=1000",
-            )  # fmt: skip
+            )
         _check_combination(self)
 
     @property
@@ -113,12 +120,12 @@ class MeanVector(Question):
 
     @property
     def wide(self) -> bool:
-        """Tell whether each coordinate is a column of its own."""
+        """True if each coordinate is a column."""
         return isinstance(self.columns, tuple)
 
     @property
     def binary(self) -> bool:
-        """Tell whether vectors are sets: their coordinates are 0 or 1."""
+        """True if vectors are sets: their coordinates are 0 or 1."""
         return self.universe is not None or self.deviations == "binary"
 
     @property
@@ -134,7 +141,7 @@ class MeanVector(Question):
 
     @property
     def name(self) -> str:
-        """What the answer is called."""
+        """The name of the answer."""
         return "mean_vector" if self.wide else str(self.columns)
 
     @property

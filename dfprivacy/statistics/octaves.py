@@ -1,4 +1,4 @@
-"""Answer sums, means and variances without bounds: one octave table, bounds, then the answers.
+"""Answer sums, means and variances without bounds: count dyadic bins, find bounds, answer.
 
 A part of the loss pays for a noisy histogram of octaves, off which each group's bounds are read;
 the rest pays for the answers within these bounds, from the same table. Proof:
@@ -52,13 +52,13 @@ from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, Mask, Tails
 from dfprivacy.statistics.estimators.zoom import (
-    AGAIN,
-    EVERYTHING,
-    FIRST,
-    GLANCE,
-    OWN,
+    FIRST_PARTS,
+    GLANCE_PARTS,
+    GROUP_PARTS,
     PARTS,
-    POOLED,
+    POOLED_PARTS,
+    POOLED_RETRY_PARTS,
+    RETRY_PARTS,
     Zoomed,
     group_bounds,
     zoomed_bounds,
@@ -68,7 +68,7 @@ from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, v
 from dfprivacy.statistics.part import ROOM, Bins, Grouping, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
-"""Stands for bounds where only the form of a plan matters, and where none were found."""
+"""Bounds for queries of which only the form matters."""
 
 
 @dataclass(frozen=True)
@@ -87,28 +87,30 @@ class OctavePart:
     groups: int = 1
 
     def vectors(self, bounds: Bounds) -> Vectors:
-        """Return the vectors that answer the questions within bounds."""
-        asked = {name: question.within(bounds) for name, question in self.questions.items()}
-        vectors = (self.read or vectors_of)(asked, grouped=self.grouped)
+        """Return the queries that answer the questions within bounds."""
+        bounded = {name: question.within(bounds) for name, question in self.questions.items()}
+        vectors = (self.read or vectors_of)(bounded, grouped=self.grouped)
         if not all(fits_octaves(linear) or not linear.source.terms for linear in vectors.linears):
-            next(iter(asked.values())).required_bounds()
+            next(iter(bounded.values())).required_bounds()
             raise InvalidQuestionError(
                 "bounds can't be found for this question", hint="pass bounds=(0, 100)"
             )
         return replace(vectors, linears=tuple(with_slack(linear) for linear in vectors.linears))
 
     def about(self, vectors: Vectors, middle: float, doubt: float) -> Vectors:
-        """Return what answers about a known middle, where only one answer is asked, and it can.
+        """Return queries with less noise about a known middle, if the only question has them.
 
         The mean is within `doubt` of the middle, about. Both are NaN where they are not known.
         """
         if self.grouped or self.read is not None or math.isnan(middle) or len(self.questions) > 1:
             return vectors
         (question,), (linear,), (read,) = self.questions.values(), vectors.linears, vectors.answers
-        made = question.about_middle(linear, middle, doubt)
-        if made is None:
+        replacement = question.about_middle(linear, middle, doubt)
+        if replacement is None:
             return vectors
-        return replace(vectors, linears=made[:1], answers=(replace(read, estimator=made[1]),))
+        return replace(
+            vectors, linears=replacement[:1], answers=(replace(read, estimator=replacement[1]),)
+        )
 
     @cached_property
     def _form(self) -> Vectors:
@@ -116,12 +118,12 @@ class OctavePart:
 
     @cached_property
     def alike(self) -> Hashable:
-        """What it asks, whichever its column is called."""
-        asked = tuple(
-            own.about(*range(len(own.columns))) if own.columns else own
-            for own in self.questions.values()
+        """Key by which columns are answered in one batch."""
+        questions = tuple(
+            question.about(*range(len(question.columns))) if question.columns else question
+            for question in self.questions.values()
         )
-        return asked, self.read, self.fine, self.groups
+        return questions, self.read, self.fine, self.groups
 
     @property
     def weight(self) -> Fraction:
@@ -140,12 +142,12 @@ class OctavePart:
 
     @property
     def counts(self) -> bool:
-        """Tell whether a vector can count groups."""
+        """True if a query can count groups."""
         return self._form.counts
 
     @property
     def answers_count(self) -> bool:
-        """Tell whether one of the answers is the count that groups are selected by."""
+        """True if one of the answers is the count that selects groups."""
         return any(isinstance(question, Count) for question in self.questions.values())
 
     @property
@@ -162,8 +164,8 @@ class OctavePart:
     def left(self) -> Fraction:
         """The share of the loss that answers, at least, of data that are not far from zero."""
         if self.grouped:
-            return Fraction(PARTS - POOLED - OWN, PARTS)
-        return Fraction(PARTS - GLANCE - FIRST - AGAIN, PARTS)
+            return Fraction(PARTS - POOLED_PARTS - GROUP_PARTS, PARTS)
+        return Fraction(PARTS - GLANCE_PARTS - FIRST_PARTS - RETRY_PARTS, PARTS)
 
     @property
     def tables(self) -> tuple[Bins, ...]:
@@ -172,7 +174,7 @@ class OctavePart:
         return tuple((binning, self.moments) for binning in able)
 
     def measured(self, table: BinTable) -> MeasuredOctaves:
-        """Return what it would have measured, from its table."""
+        """Return the measurement that this table is."""
         return MeasuredOctaves(self, table)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -184,33 +186,35 @@ class OctavePart:
         return [(tuple(self.questions), Fraction(1))]
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
-        found = bounds_reach(loss.share(SHARE).noise(1, 1))
+        column_reach = bounds_reach(loss.share(SHARE).noise(1, 1))
         remarks: tuple[str, ...] = (
             "sizes count the rows of one octave, in which the bounds are found",
         )
         if self.grouped:
-            groups = 1 if known.unit is None else known.unit.max_groups or 1
-            together = bounds_reach(
-                loss.share(Fraction(EVERYTHING, PARTS)).pooled(groups).noise(1, 1)
+            groups = 1 if circumstances.unit is None else circumstances.unit.max_groups or 1
+            pooled_reach = bounds_reach(
+                loss.share(Fraction(POOLED_RETRY_PARTS, PARTS)).pooled(groups).noise(1, 1)
             )
             remarks = (
-                f"all groups together find bounds {together} in one octave",
+                f"all groups together find bounds {pooled_reach} in one octave",
                 "each group's own octaves narrow them where groups differ in size",
             )
-        made = []
+        forecasts = []
         for name, question in self.questions.items():
             vectors = self.vectors(question.stand_in)
-            answer = next(own for own in vectors.answers if own.name == name)
+            answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
             noise = vectors.noises(loss.share(self.left))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found=True)
-            own = forecast_of(answer, (linear, noise), asked[name], known, unit=unit)
-            law = f"{own.mechanism} within bounds from a noisy histogram of octaves"
-            reach = None if self.grouped else found
-            made.append(replace(own.noted(*remarks), answered=reach, mechanism=law))
-        return made
+            forecast = forecast_of(
+                answer, (linear, noise), questions[name], circumstances, unit=unit
+            )
+            law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
+            reach = None if self.grouped else column_reach
+            forecasts.append(replace(forecast.noted(*remarks), answered=reach, mechanism=law))
+        return forecasts
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
         """Run the pass: one GROUP BY the keys and the octave."""
@@ -221,14 +225,14 @@ def measured_together(
     parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
 ) -> Iterator[MeasuredOctaves]:
     """Run the pass of several columns: one reading of the frame where the engine can."""
-    asked = [Asked(own.column, own.binning, own.moments) for own in parts]
-    tables = run_bins(adopted, grouping.by, asked, public=grouping.public)
+    columns = [Asked(part.column, part.binning, part.moments) for part in parts]
+    tables = run_bins(adopted, grouping.by, columns, public=grouping.public)
     return map(MeasuredOctaves, parts, tables)
 
 
 def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
-    """Return parts that count in fine bins at once: their rows can't be read again."""
-    return [replace(own, fine=True) if isinstance(own, OctavePart) else own for own in parts]
+    """Return parts that count in fine bins at once, for rows that can't be read twice."""
+    return [replace(part, fine=True) if isinstance(part, OctavePart) else part for part in parts]
 
 
 def bounds_reach(noise: Noise) -> Reach:
@@ -243,14 +247,14 @@ class MeasuredOctaves(MeasuredTable):
     part: OctavePart
     table: BinTable
     finer: Callable[[], BinTable] | None = None
-    """Counts again in finer bins, the groups that there are then."""
+    """Function that counts again in finer bins, with the groups of that moment."""
 
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the counts of exactly the groups with these keys, in finer bins too."""
-        made, finer = super().of_groups(keys), self.finer
+        measured, finer = super().of_groups(keys), self.finer
         if finer is None:
-            return made
-        return replace(made, finer=lambda: bins_of_groups(finer(), keys))
+            return measured
+        return replace(measured, finer=lambda: bins_of_groups(finer(), keys))
 
     def answer(
         self,
@@ -262,7 +266,7 @@ class MeasuredOctaves(MeasuredTable):
 
     @property
     def alike(self) -> Hashable:
-        """What is the same of columns that are answered together."""
+        """Key by which columns are answered in one batch."""
         return self.part.alike, self.table.groups, self.table.binning, self._finer is None
 
     @property
@@ -270,18 +274,21 @@ class MeasuredOctaves(MeasuredTable):
         return (lambda: self.table) if self.table.binning == FINE else self.finer
 
     def answer_together(
-        self, several: Sequence[MeasuredOctaves], loss: Epsilon | Rho
+        self, measured: Sequence[MeasuredOctaves], loss: Epsilon | Rho
     ) -> list[Answered]:
-        """Answer about several columns alike: this loss is that of each, which has its own noise.
+        """Answer about several columns in one batch; `loss` is that of each column.
 
         All go one step after another together, or as many as have room. Groups are those of the
         first column, in finer bins where it is counted in these: a frame can have other rows then.
         """
         if not self.part.grouped:
-            return [_answered([own], zoomed_bounds(own.table, loss), loss)[0] for own in several]
-        made: dict[int, Answered] = {}
+            return [
+                _answered([column], zoomed_bounds(column.table, loss), loss)[0]
+                for column in measured
+            ]
+        answers: dict[int, Answered] = {}
         room = max(ROOM // max(self.table.groups, 1), 1)
-        keys, finer = self.keys, [one._finer for one in several if one._finer is not None]  # noqa: SLF001 its own kind
+        keys, finer = self.keys, [column._finer for column in measured if column._finer is not None]  # noqa: SLF001 its own kind
 
         def counted_again(column: int) -> BinTable:
             nonlocal keys
@@ -290,18 +297,23 @@ class MeasuredOctaves(MeasuredTable):
                 keys = table.keys
             return bins_of_groups(table, keys)
 
-        for first in range(0, len(several), room):
-            own = several[first : first + room]
-            again = [partial(counted_again, first + place) for place in range(len(own))]
+        for first in range(0, len(measured), room):
+            batch = measured[first : first + room]
+            again = [partial(counted_again, first + index) for index in range(len(batch))]
             pooled = loss.pooled(self.part.groups)
-            found = group_bounds(
-                [bins_of_groups(one.table, keys) for one in own], loss, pooled,
-                again if finer else (), of_groups=lambda table: bins_of_groups(table, keys),
-            )  # fmt: skip
-            for columns, zoomed in found:
-                some = [own[column].of_groups(keys) for column in columns.tolist()]
-                made |= zip((columns + first).tolist(), _answered(some, zoomed, loss), strict=True)
-        return [made[column] for column in range(len(several))]
+            parts_of_batch = group_bounds(
+                [bins_of_groups(measured_column.table, keys) for measured_column in batch],
+                loss,
+                pooled,
+                again if finer else (),
+                of_groups=lambda table: bins_of_groups(table, keys),
+            )
+            for columns, zoomed in parts_of_batch:
+                chosen = [batch[column].of_groups(keys) for column in columns.tolist()]
+                answers |= zip(
+                    (columns + first).tolist(), _answered(chosen, zoomed, loss), strict=True
+                )
+        return [answers[column] for column in range(len(measured))]
 
     def answer_apart(self, loss: Epsilon | Rho, *, ends: bool = True) -> Answered:
         """Find bounds, answer within them; a group without bounds has no answer, or 0 for zeros.
@@ -314,7 +326,7 @@ class MeasuredOctaves(MeasuredTable):
 
 
 def _answered(
-    several: Sequence[MeasuredOctaves],
+    columns: Sequence[MeasuredOctaves],
     zoomed: Zoomed,
     loss: Epsilon | Rho,
     without: Mask | None = None,
@@ -325,17 +337,18 @@ def _answered(
 
     Groups are those of each column in turn.
     """
-    part, found = several[0].part, zoomed.found.found
+    part, has_bounds = columns[0].part, zoomed.found.found
     cells = [
-        _cell(part, own, groups, loss, zoomed, ends=ends) for own, groups in bounds_classes(zoomed)
+        _cell(part, bounds, groups, loss, zoomed, ends=ends)
+        for bounds, groups in bounds_classes(zoomed)
     ]
-    missing = np.flatnonzero(~found if without is None else without)
+    missing = np.flatnonzero(~has_bounds if without is None else without)
     if len(missing):
         cells.append(_cell(part, None, missing, loss, zoomed))
-    groups = zoomed.table.groups // len(several)
+    groups = zoomed.table.groups // len(columns)
     return [
-        _answered_of(own, [cell.of(column * groups, groups) for cell in cells])
-        for column, own in enumerate(several)
+        _answered_of(column_measured, [cell.of(column * groups, groups) for cell in cells])
+        for column, column_measured in enumerate(columns)
     ]
 
 
@@ -348,12 +361,12 @@ def _answered_of(measured: MeasuredOctaves, cells: Sequence[Cell]) -> Answered:
             Estimated(
                 name,
                 groups,
-                tuple(cell.pieces[place] for cell in cells),
+                tuple(cell.pieces[index] for cell in cells),
                 NO_COUNT if isinstance(question, Count) else UNKNOWN,
                 has_notes=question.has_note,
             ),
         )
-        for place, (name, question) in enumerate(part.questions.items())
+        for index, (name, question) in enumerate(part.questions.items())
     }
     counts = tuple(cell.count for cell in cells if cell.count is not None)
     return Answered(measured.keys, answers, Counted(groups, counts) if part.counts else None)
@@ -371,7 +384,7 @@ def _cell(
     """Answer for groups with the same bounds and share; None where there are no bounds."""
     vectors = part.vectors(_ANY if bounds is None else bounds)
     if bounds is not None:
-        vectors = part.about(vectors, *(float(own[groups[0]]) for own in zoomed.middle))
+        vectors = part.about(vectors, *(float(middles[groups[0]]) for middles in zoomed.middle))
     sources = tuple(dict.fromkeys(linear.source for linear in vectors.linears))
     exact = octave_statistics(zoomed.table, groups, sources)
     left = loss.share(Fraction(zoomed.left(groups), PARTS))
@@ -381,16 +394,16 @@ def _cell(
         vector, weights = vectors.counting()
         count = CountPiece(groups, noisy.vectors[vector], weights)
         rows = CountEstimator(weights).value(noisy.vectors[vector]).astype(np.float64)
-    read = {own.name: own for own in vectors.answers}
+    read = {answer.name: answer for answer in vectors.answers}
     answers = [read[name] for name in part.questions]
-    estimators: list[Estimator] = [own.estimator for own in answers]
+    estimators: list[Estimator] = [answer.estimator for answer in answers]
     notes = None
     if ends or bounds is None:
         reads, notes = _reading(zoomed, bounds, groups, rows)
         estimators = list(map(reads, estimators))
     pieces = [
-        Piece(groups, estimator, noisy.vectors[own.vector], notes)
-        for own, estimator in zip(answers, estimators, strict=True)
+        Piece(groups, estimator, noisy.vectors[answer.vector], notes)
+        for answer, estimator in zip(answers, estimators, strict=True)
     ]
     return Cell(groups, pieces, count)
 
@@ -403,38 +416,41 @@ class Cell:
     pieces: Sequence[Piece]
     count: CountPiece | None
     read: dict[Any, Any] = field(default_factory=dict)
-    """What has been read of all groups."""
+    """Estimates of all groups that have been computed."""
 
     def of(self, first: int, size: int) -> Cell:
-        """Return the answers of so many groups in a row, numbered from the first on."""
+        """Return the answers of `size` consecutive groups from the first on."""
         start, stop = np.searchsorted(self.groups, [first, first + size]).tolist()
-        groups, some, count = self.groups[start:stop] - first, slice(start, stop), self.count
+        groups, selected, count = self.groups[start:stop] - first, slice(start, stop), self.count
         if start == stop:
             return Cell(groups, (), None)
-        vectors = [own.vector for own in self.pieces] + ([count.vector] if count else [])
-        cut = {id(own): NoisyVector(own.coordinates[:, some], own.noise) for own in vectors}
+        vectors = [piece.vector for piece in self.pieces] + ([count.vector] if count else [])
+        cut = {
+            id(vector): NoisyVector(vector.coordinates[:, selected], vector.noise)
+            for vector in vectors
+        }
         pieces = []
-        for place, own in enumerate(self.pieces):
-            estimator, notes = own.estimator, own.notes and own.notes[some]
-            if isinstance(estimator, (Unclipped, UnknownEstimator)) and len(groups) < len(
+        for index, piece in enumerate(self.pieces):
+            estimator, notes = piece.estimator, piece.notes and piece.notes[selected]
+            if isinstance(estimator, (BiasAwareEstimator, UnknownEstimator)) and len(groups) < len(
                 self.groups
             ):
-                estimator = Among(estimator, own.vector, some, self.read, place)
-            pieces.append(Piece(groups, estimator, cut[id(own.vector)], notes))
+                estimator = GroupSlice(estimator, piece.vector, selected, self.read, index)
+            pieces.append(Piece(groups, estimator, cut[id(piece.vector)], notes))
         if count is not None:
             count = CountPiece(groups, cut[id(count.vector)], count.weights)
         return Cell(groups, pieces, count)
 
 
 @dataclass(frozen=True, eq=False)
-class Among:
-    """Read the answers of some groups of a cell: those of all are `read` once, whoever asks."""
+class GroupSlice:
+    """Estimates of a slice of groups; those of all groups are cached in `read`."""
 
     estimator: Estimator
     vector: NoisyVector
     some: slice
     read: dict[Any, Any]
-    place: int
+    index: int
 
     @property
     def reads(self) -> tuple[int, ...] | None:
@@ -442,7 +458,7 @@ class Among:
         return getattr(self.estimator, "reads", None)
 
     def _once(self, name: str, *terms: float) -> Any:
-        key = (self.place, name, *terms)
+        key = (self.index, name, *terms)
         if key not in self.read:
             self.read[key] = getattr(self.estimator, name)(self.vector, *terms)
         return self.read[key]
@@ -464,7 +480,7 @@ class Among:
 def _reading(
     zoomed: Zoomed, bounds: Bounds | None, groups: Integers, rows: Floats
 ) -> tuple[Callable[[Any], Estimator], list[str | None]]:
-    """Return how answers of groups within these bounds are read, and a note for each group.
+    """Return the function that adapts estimators to these bounds, and a note for each group.
 
     `rows` are the noisy rows of these groups.
     """
@@ -473,26 +489,31 @@ def _reading(
         unknown = UnknownEstimator(np.where(zeros, 0.0, np.nan))
         both = np.array(["too few rows for bounds", "only zeros stand out"], dtype=object)
         notes = both[zeros.astype(np.int64)].tolist()
-        return lambda known: known if isinstance(known, CountEstimator) else unknown, notes
-    beyond = zoomed.tails(bounds, groups, rows)
+        return (
+            lambda estimator: estimator if isinstance(estimator, CountEstimator) else unknown,
+            notes,
+        )
+    tails = zoomed.tails(bounds, groups, rows)
     return (
-        lambda known: Unclipped(known, beyond) if isinstance(known, Clipped) else known,
-        beyond.notes(),
+        lambda estimator: (
+            BiasAwareEstimator(estimator, tails) if isinstance(estimator, Clipped) else estimator
+        ),
+        tails.notes(),
     )
 
 
 def bounds_classes(zoomed: Zoomed) -> Iterator[tuple[Bounds, Integers]]:
     """Yield each pair of bounds with the groups that have it, from one histogram and centre."""
-    found, groups = zoomed.found, np.flatnonzero(zoomed.found.found)
-    ends = [(own[groups] + 0.0).view(np.int64) for own in (found.lower, found.upper)]
-    middle = (own[groups].view(np.int64) for own in zoomed.middle)
+    bounds, groups = zoomed.found, np.flatnonzero(zoomed.found.found)
+    ends = [(column[groups] + 0.0).view(np.int64) for column in (bounds.lower, bounds.upper)]
+    middle = (column[groups].view(np.int64) for column in zoomed.middle)
     every = [*ends, zoomed.histogram[groups], zoomed.centre[groups], *middle]
-    columns = [own for own in every if (own != own[:1]).any()] or every[:1]
+    columns = [column for column in every if (column != column[:1]).any()] or every[:1]
     order = np.lexsort(columns)  # stable: groups that are the same ascend
     for run in run_slices(*(column[order] for column in columns)):
         same = groups[order[run]]
         first = same[0]
-        yield Bounds(float(found.lower[first]), float(found.upper[first])), same
+        yield Bounds(float(bounds.lower[first]), float(bounds.upper[first])), same
 
 
 @dataclass(frozen=True)
@@ -515,8 +536,8 @@ class UnknownEstimator:
 
 
 @dataclass(frozen=True)
-class Unclipped:
-    """An estimator of clipped values whose interval makes room for what the bounds have clipped."""
+class BiasAwareEstimator:
+    """Estimator of clipped values whose interval covers the rows outside the bounds."""
 
     clipped: Clipped
     tails: Tails

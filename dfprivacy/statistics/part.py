@@ -1,4 +1,4 @@
-"""Define what every part of a release offers."""
+"""Define the interface of the mechanisms of a release."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Part(Protocol):
 
     @property
     def counts(self) -> bool:
-        """Tell whether it can count groups."""
+        """True if it can count groups."""
 
     @property
     def answers_count(self) -> bool:
-        """Tell whether one of its answers is the count that it selects groups by."""
+        """True if one of its answers is the count that selects groups."""
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> Measured:
         """Run the pass."""
@@ -68,7 +68,7 @@ class Part(Protocol):
         """Return the questions that each draw answers, and its part of the part's loss."""
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
 
@@ -142,12 +142,12 @@ class ColumnPart(ABC):
         secret = self.grouped and not grouping.public
         if adopted.from_files and secret and isinstance(binning, SignificantBits):
             return self.measured(run_stored_bins(adopted, grouping.by, column, binning))
-        asked = [Asked(column, binning)]
-        (table,) = run_bins(adopted, grouping.by, asked, public=grouping.public)
+        columns = [Asked(column, binning)]
+        (table,) = run_bins(adopted, grouping.by, columns, public=grouping.public)
         return self.measured(table)
 
     def measured(self, table: BinTable | StoredBins) -> MeasuredTable:
-        """Return what it would have measured, from its table."""
+        """Return the measurement that this table is."""
         return MeasuredTable(self, table)
 
     @abstractmethod
@@ -156,7 +156,7 @@ class ColumnPart(ABC):
 
     @abstractmethod
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer; `loss` is that of one row."""
 
@@ -188,10 +188,10 @@ class MeasuredTable:
 
 
 ROOM = 2**16
-"""So many groups of all columns are answered together, or those of one column."""
+"""Number of groups that are answered at a time, over all columns."""
 
 COUNT_SHARE = Fraction(1, 6)
-"""The part of a loss that counts the rows of each group: it selects groups, and tells too few."""
+"""Fraction of the loss that counts the rows of each group."""
 
 
 def noisy_rows(table: BinTable | StoredBins, loss: Epsilon | Rho) -> Counted:
@@ -202,14 +202,14 @@ def noisy_rows(table: BinTable | StoredBins, loss: Epsilon | Rho) -> Counted:
     return Counted(table.groups, (piece,))
 
 
-def blanked(values: Column, counted: Counted, least: int) -> Column:
-    """Return values, not a number where a group's noisy count is below `least`."""
-    return np.where(counted.column() < least, np.nan, values)
+def blanked(values: Column, counted: Counted, threshold: int) -> Column:
+    """Return values, not a number where a group's noisy count is below `threshold`."""
+    return np.where(counted.column() < threshold, np.nan, values)
 
 
 NO_INTERVAL = "the answer is selected and has no interval"
 
 
-def rows_reach(loss: Epsilon | Rho, least: int) -> Reach:
+def rows_reach(loss: Epsilon | Rho, threshold: int) -> Reach:
     """Return the sizes whose noisy count, a sixth of the loss, reaches what an answer needs."""
-    return reaching(least, loss.share(COUNT_SHARE).noise(1, 1))
+    return reaching(threshold, loss.share(COUNT_SHARE).noise(1, 1))

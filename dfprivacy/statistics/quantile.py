@@ -1,4 +1,4 @@
-"""Answer quantiles: count values in one table, then select privately from it, by rank.
+"""Answer quantiles: count values in one table, then select privately by rank.
 
 Forecasts know errors in ranks, never in values: a selection of rate r from N candidates is more
 than k ranks off with probability at most N exp(-r k), r counted a rank; among values that are
@@ -80,12 +80,16 @@ from dfprivacy.statistics.part import (
 QUANTILE_METHODS = ("selection", "inverse")
 
 VALUE_SHARE = Fraction(1, 3)
-"""What selects answers that have an interval, and again their ends; a sixth each counts rows before
-and after."""
+"""Fraction of the loss that selects answers with an interval, and again their ends.
+
+A sixth each counts rows before and after.
+"""
 
 TOGETHER = Fraction(1, 20)
-"""By group this finds the sizes of the values of all groups together, unless candidates are named;
-the rest is as if it were all."""
+"""Fraction of the loss by group that finds the magnitudes of the pooled values.
+
+The rest is shared as if it were all. Named candidates need no magnitudes.
+"""
 
 
 CANDIDATES_DOC = (
@@ -103,40 +107,44 @@ ENDS_DOC = (
 
 
 Kind = tuple[str, str | None]
-"""What a column is declared to hold: whole numbers, dates, times or durations; and its zone."""
+"""Type of a column, integers, dates, times or durations, and its time zone."""
 WHOLE: Kind = ("whole numbers", None)
 
 Choices = Steps | Magnitudes | SignificantBits
-"""What answers are selected from."""
+"""Candidates that answers are selected from."""
 
 Candidates = BoundsLike | tuple[Moment, Moment]
 """Bounds of numbers, or a pair of dates, times or durations."""
 
 
 class Ranked(Statistic):
-    """What is selected by the ranks of the values."""
+    """Base of the statistics that are selected by rank."""
 
     bounds: Candidates | None
     step: float | dt.timedelta | None
 
-    def _checked(self, own: Argument, value: Any) -> Any:
+    def _checked(self, argument: Argument, value: Any) -> Any:
         """Check an argument by its form; dates and times bound columns of their kind."""
-        if own.form == "bounds" and isinstance(value, tuple | list):
+        if argument.form == "bounds" and isinstance(value, tuple | list):
             value = tuple(map(_of_python, value))
-        if own.form == "bounds" and _are_moments(value):
+        if argument.form == "bounds" and _are_moments(value):
             return tuple(value)
-        if own.form == "bounds" and isinstance(value, tuple | list) and str in map(type, value):
+        if (
+            argument.form == "bounds"
+            and isinstance(value, tuple | list)
+            and str in map(type, value)
+        ):
             raise InvalidBoundsError(
                 "bounds are numbers, dates or times, and these are text",
                 hint="pass numbers, or bounds=(date(2013, 1, 1), date(2014, 1, 1))",
             )
-        if own.name == "step" and isinstance(_of_python(value), dt.timedelta):
+        if argument.name == "step" and isinstance(_of_python(value), dt.timedelta):
             return _of_python(value)
-        return super()._checked(own, value)
+        return super()._checked(argument, value)
 
     @property
     def of_moments(self) -> bool:
-        """Tell whether bounds or step are of dates or times."""
+        """True if bounds or step are datetimes or durations."""
         return _are_moments(self.bounds) or isinstance(self.step, dt.timedelta)
 
     @property
@@ -165,7 +173,7 @@ class Ranked(Statistic):
 
     @property
     def tells_interval(self) -> bool:
-        """Tell whether an interval is asked for and paid."""
+        """True if an interval is requested."""
         return bool(getattr(self, "ends", False))
 
     def told(self, *, interval: bool) -> Self:
@@ -189,15 +197,15 @@ class Ranked(Statistic):
         _ = self.steps
         if isinstance(self.bounds, tuple):
             first = self.bounds[0]
-            self.clock(next(own for kind, own in _KINDS if isinstance(first, kind)))
+            self.clock(next(of_kind for kind, of_kind in _KINDS if isinstance(first, kind)))
 
     @property
     def _is_inverse(self) -> bool:
         return getattr(self, "method", "selection") == "inverse"
 
-    def completed(self, known: Mapping[Hashable, object]) -> Self:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
         """Take the bounds that the terms of a frame know, unless the method takes none."""
-        return self if self._is_inverse else super().completed(known)
+        return self if self._is_inverse else super().completed(bounds_by_column)
 
     @property
     def fractions(self) -> tuple[Fraction, ...]:
@@ -205,15 +213,15 @@ class Ranked(Statistic):
         raise NotImplementedError
 
     def wanted(self, law: RankLaw, q: Fraction, rows: Floats) -> Floats:  # noqa: ARG002 one interface
-        """Return the rank that an answer without error has, among so many rows."""
+        """Return the rank of the exact answer among `rows` rows."""
         return float(q) * rows
 
     def least(self, law: RankLaw, q: Fraction) -> int:
-        """Return the least noisy count for which an answer is shown."""
+        """Return the smallest noisy count for which an answer is shown."""
         return law.least(q)
 
     def remarks(self, law: RankLaw) -> tuple[str, ...]:  # noqa: ARG002 one interface
-        """Return what a forecast says of the answer."""
+        """Return remarks of a forecast."""
         return ()
 
     @property
@@ -222,15 +230,18 @@ class Ranked(Statistic):
         return ("double the number of rows (for the error as a share of the rows)",)
 
     def part(self, name: str, *, grouped: bool) -> Any:
-        """Return what selects it: by ranks, or by inverse sensitivity (`inverse.py`)."""
+        """Return the mechanism: selection by rank, or inverse sensitivity (`inverse.py`)."""
         if self._is_inverse:
             return MonotonePart(name, self, grouped, QuantileLength(self.fractions[0]))
         return QuantilePart(name, self, grouped)
 
 
 _KINDS = (
-    (dt.datetime, TIME), (dt.date, TIME), (dt.time, CLOCK), (dt.timedelta, DURATION),
-)  # fmt: skip
+    (dt.datetime, TIME),
+    (dt.date, TIME),
+    (dt.time, CLOCK),
+    (dt.timedelta, DURATION),
+)
 """The kinds of columns that bounds are of; a date bounds dates too."""
 
 
@@ -253,14 +264,14 @@ def end_of(text: str) -> float | Moment:
 def _of_python(value: object) -> object:
     """Return a date, time or duration of numpy's as one of Python's; anything else as it is."""
     if isinstance(value, np.datetime64 | np.timedelta64):
-        made: object = value.item()
+        plain: object = value.item()
         kind = "M8[us]" if isinstance(value, np.datetime64) else "m8[us]"
-        return value.astype(kind).item() if isinstance(made, int) else made
+        return value.astype(kind).item() if isinstance(plain, int) else plain
     return value
 
 
 def _are_moments(value: object) -> bool:
-    """Tell a pair of dates, times or durations."""
+    """Check for a pair of dates, times or durations."""
     pair = isinstance(value, tuple | list) and len(value) == 2
     return pair and all(isinstance(end, Moment) for end in value)  # type: ignore[attr-defined]
 
@@ -317,8 +328,11 @@ class Quantile(Ranked):
     kind: ClassVar[str] = "quantile"
     aliases: ClassVar[tuple[str, ...]] = ("percentile",)
     sql_names: ClassVar[tuple[str, ...]] = (
-        "quantile", "quantile_cont", "quantile_disc", "approx_quantile",
-    )  # fmt: skip
+        "quantile",
+        "quantile_cont",
+        "quantile_disc",
+        "approx_quantile",
+    )
     has_interval: ClassVar[bool] = True
     title: ClassVar[str] = "a quantile"
     example: ClassVar[str] = 'df.dp.quantile("x", 0.9, epsilon=1)'
@@ -394,7 +408,7 @@ class Quantiles(Ranked):
     @property
     def suffixes(self) -> tuple[str, ...]:
         """Their places in the list."""
-        return tuple(f"_{place}" for place in range(len(self.qs)))
+        return tuple(f"_{index}" for index in range(len(self.qs)))
 
     def gathered(self, numbers: Sequence[Any]) -> list[Any]:
         """Return a list."""
@@ -426,11 +440,11 @@ class QuantilePart(RankPart):
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
         """Run the pass, once it is known from what is declared which numbers are ranked."""
         column = self.question.column
-        known = self.of_kind(adopted.moments(column))
-        if known.clock is not None:
-            adopted = adopted.numbered(column, known.clock)
-        known = replace(known, integers=adopted.holds_integers(column))
-        return super(QuantilePart, known).measure(adopted, grouping)
+        part = self.of_kind(adopted.moments(column))
+        if part.clock is not None:
+            adopted = adopted.numbered(column, part.clock)
+        part = replace(part, integers=adopted.holds_integers(column))
+        return super(QuantilePart, part).measure(adopted, grouping)
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
@@ -440,7 +454,7 @@ class QuantilePart(RankPart):
 
     @property
     def kind(self) -> Kind | None:
-        """What its column is declared to hold; None for numbers that need not be whole."""
+        """The type of its column; None for numbers that can be fractions."""
         if self.declared is None:
             return WHOLE if self.integers else None
         return str(kind_of(self.declared)), getattr(self.declared, "tz", None)
@@ -483,10 +497,10 @@ class QuantilePart(RankPart):
 
     @property
     def asks_of(self) -> Hashable:
-        """What questions have in common that are answered together."""
-        own = self.question
-        moments = (own.bounds, own.step) if own.of_moments else ()
-        return (own.column, own.steps, *moments, own.tells_interval)
+        """Key of the questions that are answered together."""
+        question = self.question
+        moments = (question.bounds, question.step) if question.of_moments else ()
+        return (question.column, question.steps, *moments, question.tells_interval)
 
     def joined(self, other: QuantilePart) -> QuantilePart:
         """Return the part that answers the questions of another one too."""
@@ -517,8 +531,8 @@ class QuantilePart(RankPart):
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The answers of each question."""
         return {
-            name: dict.fromkeys(own.titles(name), own.tells_interval)
-            for name, own in self.questions.items()
+            name: dict.fromkeys(question.titles(name), question.tells_interval)
+            for name, question in self.questions.items()
         }
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
@@ -528,55 +542,62 @@ class QuantilePart(RankPart):
     @property
     def levels(self) -> tuple[Fraction, ...]:
         """The levels of all questions, in their order."""
-        return tuple(q for own in self.questions.values() for q in own.fractions)
+        return tuple(q for question in self.questions.values() for q in question.fractions)
 
     def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
         """Return how levels are selected; `loss` is that of one row."""
-        own = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
-        return _law(loss, candidates, len(set(self.levels)), own, self.left)
+        fraction = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
+        return _law(loss, candidates, len(set(self.levels)), fraction, self.left)
 
     def ends_law(self, loss: Epsilon | Rho, candidates: int) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
         loss, levels = loss.share(self.left), len(set(self.levels))
         count = loss.share(COUNT_SHARE).noise(1, 1)
-        each = loss.share((1 - VALUE_SHARE - 2 * COUNT_SHARE) / (2 * levels))
-        return EndsLaw(each, count, count, candidates, levels)
+        per_end = loss.share((1 - VALUE_SHARE - 2 * COUNT_SHARE) / (2 * levels))
+        return EndsLaw(per_end, count, count, candidates, levels)
 
     def forecasts(
-        self, loss: Epsilon | Rho, asked: Mapping[str, Statistic], known: Circumstances
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
-        kind = known.declared.get(self.question.column)
+        kind = circumstances.declared.get(self.question.column)
         clock = None if kind is None else self._clock_of(kind if kind in MOMENTS else None)
-        integers = known.holds_integers(self.question.column) or clock is not None
+        integers = circumstances.holds_integers(self.question.column) or clock is not None
         law = self.law(loss, replace(self, clock=clock).candidates(integers=integers))
-        made = []
+        forecasts = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
-                least = question.least(law, q)
-                answered = rows_reach(loss.share(self.left), least)
-                certain, ordinary = _errors(law, q, question, 1 - known.level, known.each_size)
+                threshold = question.least(law, q)
+                answered = rows_reach(loss.share(self.left), threshold)
+                certain, ordinary = _errors(
+                    law, q, question, 1 - circumstances.level, circumstances.each_size
+                )
                 told_ends = NO_INTERVAL
                 if question.tells_interval:
                     told_ends = self._about_ends(loss, q, law.candidates)
-                few = f"not a number where the noisy count of rows is below {least:,}"
+                remark = f"not a number where the noisy count of rows is below {threshold:,}"
                 if self.left < 1:
                     usual = question.least(self.law(loss, OF_EIGHT_OCTAVES), q)
-                    few += f", {usual:,} where all groups together tell sizes of eight octaves"
-                own = Forecast(
-                    title, asked[name].text, f"{law_of(law.selection)} of a bin by its ranks",
-                    unit=RANKS, certain=told(certain, answered, known),
-                    ordinary=told(ordinary, answered, known), rows=known.sizes,
-                    answered=answered, halve=halving(question, known),
-                    remarks=(told_ends, *question.remarks(law), few),
-                )  # fmt: skip
-                made.append(own.noted(*_levels_near(own, float(q))))
-        return made
+                    remark += f", {usual:,} where all groups together tell sizes of eight octaves"
+                forecast = Forecast(
+                    title,
+                    questions[name].text,
+                    f"{law_of(law.selection)} of a bin by its ranks",
+                    unit=RANKS,
+                    certain=told(certain, answered, circumstances),
+                    ordinary=told(ordinary, answered, circumstances),
+                    rows=circumstances.sizes,
+                    answered=answered,
+                    halve=halving(question, circumstances),
+                    remarks=(told_ends, *question.remarks(law), remark),
+                )
+                forecasts.append(forecast.noted(*_levels_near(forecast, float(q))))
+        return forecasts
 
     def _about_ends(self, loss: Epsilon | Rho, q: Fraction, candidates: int) -> str:
-        """Say how far in rank the ends of an interval are, and where there is none."""
-        law, place = self.ends_law(loss, candidates), sorted(set(self.levels)).index(q)
-        down, up = (law.apart(q, place, side) for side in (-1, 1))
+        """Describe the distance in rank of the ends of an interval, and where it is open."""
+        law, index = self.ends_law(loss, candidates), sorted(set(self.levels)).index(q)
+        down, up = (law.apart(q, index, side) for side in (-1, 1))
         return (
             f"the ends of its interval are {down:,} ranks below and {up:,} above it, "
             f"open within {law.reach:,} rows of either end"
@@ -589,33 +610,39 @@ class QuantilePart(RankPart):
         counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
         grid: Choices = table.binning if self.steps is None else self.steps
         if self.left < 1:
-            together = loss.pooled(self.groups).share(TOGETHER)
-            noise = together.noise(1, 1)
+            magnitude_loss = loss.pooled(self.groups).share(TOGETHER)
+            noise = magnitude_loss.noise(1, 1)
             grid = find_magnitudes(table, noise, integers=self.integers) or grid
         candidates = self.candidates() if isinstance(grid, Steps) else 2 * grid.last + 1
-        law, found = self.law(loss, candidates), []
+        law, interval_ends = self.law(loss, candidates), []
         rows, first, chosen = counted.column(), 0, []
         for block in table.blocks():
-            own = rows[first : first + block.groups]
-            held = block if isinstance(grid, SignificantBits) else regridded(block, grid)
-            chosen.append(select_quantiles(held, self.levels, own, law))
+            block_rows = rows[first : first + block.groups]
+            candidates_ = block if isinstance(grid, SignificantBits) else regridded(block, grid)
+            chosen.append(select_quantiles(candidates_, self.levels, block_rows, law))
             if self.question.tells_interval:
                 levels = sorted(set(self.levels))
-                found.append(select_ends(held, levels, own, self.ends_law(loss, candidates)))
+                interval_ends.append(
+                    select_ends(candidates_, levels, block_rows, self.ends_law(loss, candidates))
+                )
             first += block.groups
         values = iter(self._whole(grid.values(np.concatenate(chosen, axis=1))))
 
-        def answer(title: str, q: Fraction, least: int) -> Answer:
-            shown = blanked(next(values), counted, least)
-            own = self._between(title, q, shown, grid, found) if found else Chosen(title, shown)
-            return own if self.clock is None else Dated(own, self.clock, self.declared)
+        def answer(title: str, q: Fraction, threshold: int) -> Answer:
+            shown = blanked(next(values), counted, threshold)
+            chosen_ = (
+                self._between(title, q, shown, grid, interval_ends)
+                if interval_ends
+                else Chosen(title, shown)
+            )
+            return chosen_ if self.clock is None else Dated(chosen_, self.clock, self.declared)
 
         answers = {
             name: tuple(
-                answer(title, q, own.least(law, q))
-                for title, q in zip(self.names[name], own.fractions, strict=True)
+                answer(title, q, question.least(law, q))
+                for title, q in zip(self.names[name], question.fractions, strict=True)
             )
-            for name, own in self.questions.items()
+            for name, question in self.questions.items()
         }
         return Answered(measured.keys, answers, counted)
 
@@ -625,17 +652,17 @@ class QuantilePart(RankPart):
         q: Fraction,
         values: Floats,
         grid: Choices,
-        found: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
+        ends_by_block: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
     ) -> Estimated:
         """Return an answer with its interval: ends as values, a piece for each block of groups."""
-        place, first, pieces = sorted(set(self.levels)).index(q), 0, []
-        for levels, vector in found:
-            own, stop = levels[place], first + vector.coordinates.shape[1]
-            known = (q, values[first:stop], *_ends_of(own, grid, integers=self.integers), own)
+        index, first, pieces = sorted(set(self.levels)).index(q), 0, []
+        for levels, vector in ends_by_block:
+            ends, stop = levels[index], first + vector.coordinates.shape[1]
+            arguments = (q, values[first:stop], *_ends_of(ends, grid, integers=self.integers), ends)
             estimator = (
-                QuantileEstimator(*known, tuple(grid.values(np.array([grid.first, grid.most]))))
+                QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.most]))))
                 if isinstance(grid, Steps) and self.question.bounds is not None
-                else QuantileEstimator(*known)
+                else QuantileEstimator(*arguments)
             )
             pieces.append(Piece(np.arange(first, stop), estimator, vector))
             first = stop
@@ -655,9 +682,9 @@ def _law(
     loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction, left: Fraction
 ) -> RankLaw:
     """Return the law of levels selected with a `share` of what is `left` of the loss, made once."""
-    noise, each = loss.share(left * COUNT_SHARE).noise(1, 1), share / levels
-    allowed = ALLOWED / float(loss.share(each / (1 - COUNT_SHARE)).pure())
-    return RankLaw(loss.share(left * each), noise, candidates, levels, allowed)
+    noise, per_level = loss.share(left * COUNT_SHARE).noise(1, 1), share / levels
+    allowed = ALLOWED / float(loss.share(per_level / (1 - COUNT_SHARE)).pure())
+    return RankLaw(loss.share(left * per_level), noise, candidates, levels, allowed)
 
 
 def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
@@ -668,8 +695,8 @@ def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, 
     if isinstance(grid, Magnitudes):
         (below, _), (_, above), grid = grid.held(below), grid.held(above), grid.bins
     low, high = (
-        (grid.values(own) + grid.values(np.clip(own + side, -grid.last, grid.last))) / 2
-        for own, side in ((below, -1), (above, 1))
+        (grid.values(numbers) + grid.values(np.clip(numbers + side, -grid.last, grid.last))) / 2
+        for numbers, side in ((below, -1), (above, 1))
     )
     return (np.ceil(low) + 0.0, np.floor(high) + 0.0) if integers else (low, high)
 
@@ -680,11 +707,11 @@ the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
 
 OF_EIGHT_OCTAVES = 6_145
-"""The number of candidates if floats of eight octaves stand out (docs/explanation/quantiles.md)."""
+"""Number of candidates if floats of eight dyadic bins stand out (docs/explanation/quantiles.md)."""
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
-    """Say between which levels an answer lies, for a size of which that says something."""
+    """Describe the rank error as a range of quantile levels."""
     both = zip(forecast.certain, forecast.ordinary, strict=True)
     widths = (certain if ordinary is None else ordinary for certain, ordinary in both)
     for size, ranks in zip(forecast.rows, widths, strict=True):
@@ -699,9 +726,9 @@ def law_of(law: Selection) -> str:
     return "permute-and-flip" if isinstance(law, PermuteAndFlip) else "the exponential mechanism"
 
 
-def told(ranks: Floats, answered: Reach, known: Circumstances) -> HalfWidths:
-    """Return errors in ranks for sizes that mostly get an answer; nothing is that far off."""
-    rows = known.each_size
+def told(ranks: Floats, answered: Reach, circumstances: Circumstances) -> HalfWidths:
+    """Return errors in ranks for the sizes that mostly get an answer, at most the size."""
+    rows = circumstances.each_size
     return by_size(np.where(answered.half <= rows, np.minimum(ranks, rows), np.nan))
 
 
@@ -713,12 +740,14 @@ def _errors(
     Half of the outside probability goes to the selections of all levels, as they are sorted, half
     to the noise of the count.
     """
-    each, off = outside / (2 * law.levels), law.noise.quantile(outside / 2)
+    per_selection, off = outside / (2 * law.levels), law.noise.quantile(outside / 2)
     noise = np.linspace(-off, off, 33).round()[:, None]
-    known = np.maximum(rows + noise, 0).astype(np.int64)
-    moved = law.aims(q, known) / 2 - noise / 2 - question.wanted(law, q, rows)
-    certain, ordinary = (math.log(ahead / each) / law.rate for ahead in (law.candidates, 1))
-    aimed = np.abs(moved).max(axis=0) + 1
+    noisy_rows_ = np.maximum(rows + noise, 0).astype(np.int64)
+    aim_error = law.aims(q, noisy_rows_) / 2 - noise / 2 - question.wanted(law, q, rows)
+    certain, ordinary = (
+        math.log(ahead / per_selection) / law.rate for ahead in (law.candidates, 1)
+    )
+    aimed = np.abs(aim_error).max(axis=0) + 1
     return aimed + certain, aimed + ordinary
 
 
@@ -746,7 +775,7 @@ class _Extreme(Ranked):
         return 2 * law.inwards
 
     def remarks(self, law: RankLaw) -> tuple[str, ...]:
-        """Say how many rows are beyond."""
+        """Return remarks on the rows between the answer and the end."""
         return (
             f"about {law.inwards:,} rows lie beyond the answer: it is never the extreme row itself",
         )
@@ -754,7 +783,7 @@ class _Extreme(Ranked):
 
 @dataclass(frozen=True)
 class Min(_Extreme):
-    """A value that few rows lie below: about 35 / epsilon of them, never the least row itself.
+    """A value that about 35 / epsilon rows are below; the true minimum is never released.
 
     The quantile 0 (see `quantile`), aimed so far inwards that the answer is below all rows with
     probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, by group
@@ -773,7 +802,7 @@ class Min(_Extreme):
 
 @dataclass(frozen=True)
 class Max(_Extreme):
-    """A value that few rows lie above: about 35 / epsilon of them, never the largest row itself.
+    """A value that about 35 / epsilon rows are above; the true maximum is never released.
 
     As `min`, from the other end.
     """

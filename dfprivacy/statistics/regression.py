@@ -1,4 +1,4 @@
-"""Read a line of several columns off noisy sums of products: least squares, no flatter than noise.
+"""Fit a line of several columns to noisy sums of products by least squares with a ridge.
 
 With z_i and w the values of the explaining columns and of the explained one, each from -1 to 1
 within its bounds, a row adds 1, z_i, w, z_i z_j and z_i w to one vector of m coordinates: it moves
@@ -33,16 +33,16 @@ from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
 INTERCEPT = "intercept"
-"""What the value of the line is called where all columns are 0."""
+"""Name of the coefficient that is the value where all columns are 0."""
 
 MOST = 20
-"""So many columns explain another one at most: the vector has 252 coordinates then."""
+"""Most explaining columns: the query has 252 coordinates then."""
 
 FLOOR = 4
 """The smallest eigenvalue, in standard deviations of noise times the root of the columns."""
 
 _TOLD_APART = 2.0**-40
-"""An eigenvalue of so large a part of the largest product is no rounding error of floats."""
+"""Fraction of the largest product below which an eigenvalue can be a rounding error of floats."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class Regression(Question):
                 "the bounds of a regression are a mapping of columns",
                 hint='pass bounds={"delay": (-60, 240), "distance": (0, 5000)}',
             )
-        several = self.xs if isinstance(self.xs, list | tuple) else [self.xs]
-        explained, labels = self.y, tuple(map(label_of, several))
+        columns = self.xs if isinstance(self.xs, list | tuple) else [self.xs]
+        explained, labels = self.y, tuple(map(label_of, columns))
         terms = [INTERCEPT, *map(str, labels)]
         if not 1 <= len(labels) <= MOST:
             raise InvalidQuestionError(
@@ -109,30 +109,36 @@ class Regression(Question):
                 hint=f"name each column once, and rename one that is called {INTERCEPT!r}",
             )
         object.__setattr__(self, "xs", labels)
-        given = {label_of(column): own for column, own in (self.bounds or {}).items()}
-        ends = {own: bounds_of(given[own]) for own in self.columns if own in given}
+        bounds_by_label = {
+            label_of(column): bounds for column, bounds in (self.bounds or {}).items()
+        }
+        ends = {
+            column: bounds_of(bounds_by_label[column])
+            for column in self.columns
+            if column in bounds_by_label
+        }
         object.__setattr__(self, "bounds", ends)
 
     def __hash__(self) -> int:
         return hash((self.y, self.xs))
 
-    def completed(self, known: Mapping[Hashable, object]) -> Regression:
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Regression:
         """Return the regression with the bounds of its columns that the terms of a frame know."""
-        bounds: Any = {**known, **(self.bounds or {})}
+        bounds: Any = {**bounds_by_column, **(self.bounds or {})}
         return replace(self, bounds=bounds)
 
     @property
     def ends(self) -> tuple[Bounds, ...]:
         """The bounds of all columns, the explained one first."""
-        found = [bounds_of((self.bounds or {}).get(own)) for own in self.columns]
-        for column, own in zip(self.columns, found, strict=True):
-            if own is None:
+        bounds = [bounds_of((self.bounds or {}).get(label)) for label in self.columns]
+        for column, pair in zip(self.columns, bounds, strict=True):
+            if pair is None:
                 raise MissingBoundsError(
                     f"regression needs the bounds of column {column!r}",
                     hint=f"pass bounds={{{column!r}: (0, 100), ...}} with numbers that you know "
                     "without looking at the data",
                 )
-        return tuple(own for own in found if own is not None)
+        return tuple(pair for pair in bounds if pair is not None)
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -143,14 +149,16 @@ class Regression(Question):
     def text(self) -> str:
         """The question as it was asked, for the history of a ledger."""
         pairs = zip(self.columns, self.ends, strict=True)
-        within = ", ".join(f"{own!r}: ({ends.lower!r}, {ends.upper!r})" for own, ends in pairs)
+        within = ", ".join(
+            f"{column!r}: ({ends.lower!r}, {ends.upper!r})" for column, ends in pairs
+        )
         return f"regression({self.y!r}, {list(self.xs)!r}, bounds={{{within}}})"
 
     @property
     def questions(self) -> dict[str, Coefficient]:
         """A question for each term, by its name; one vector answers them all."""
         terms = [INTERCEPT, *map(str, self.xs)]
-        return {name: Coefficient(self, place) for place, name in enumerate(terms)}
+        return {name: Coefficient(self, index) for index, name in enumerate(terms)}
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ class Coefficient(LinearStatistic):
 
     @property
     def kind(self) -> str:  # type: ignore[override]
-        """What asks for it."""
+        """The kind of question that requests it."""
         return "regression"
 
     @property
@@ -181,13 +189,13 @@ class Coefficient(LinearStatistic):
 
     def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 bounds are given
         """Return units of y, or of y a unit of the column."""
-        each = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
-        return f"units of {self.of.y!r}{each}"
+        per_unit = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
+        return f"units of {self.of.y!r}{per_unit}"
 
     def whole(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
-    def completed(self, known: Mapping[Hashable, object]) -> Coefficient:  # noqa: ARG002 it has them
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:  # noqa: ARG002 it has them
         """Return itself: the regression has all bounds."""
         return self
 
@@ -196,7 +204,7 @@ class Coefficient(LinearStatistic):
         return products(self.of.columns, self._estimator.grids)
 
     def estimator(self, linear: Linear) -> CoefficientEstimator:  # noqa: ARG002 grids say all
-        """Return what reads the coefficient off the sums."""
+        """Return the estimator that reads the coefficient from the sums."""
         return self._estimator
 
     @property
@@ -216,27 +224,27 @@ def products(columns: tuple[Hashable, ...], grids: tuple[Grid, ...]) -> Linear:
     A coordinate is K at most, and by rounding more: `ROUNDED` for each of its factors.
     """
     k = max(grid.last for grid in grids)
-    on = [OnGrid(*own) for own in zip(columns, grids, strict=True)]
-    explained, *several = range(len(on))
-    singles = [*several, explained]
-    pairs = [*itertools.combinations_with_replacement(several, 2)]
-    pairs += [(own, explained) for own in several]
+    on = [OnGrid(*column_and_grid) for column_and_grid in zip(columns, grids, strict=True)]
+    explained, *explaining = range(len(on))
+    singles = [*explaining, explained]
+    pairs = [*itertools.combinations_with_replacement(explaining, 2)]
+    pairs += [(column, explained) for column in explaining]
     terms: list[Term] = [*on, *(on[i] * on[j] // k for i, j in pairs)]
     matrix = np.zeros((1 + len(singles) + len(pairs), 1 + len(terms)), np.int64)
     matrix[0, 0] = k
-    for row, own in enumerate(singles, 1):  # 2 q - K
-        matrix[row, [0, 1 + own]] = -k, 2
-    for place, (i, j) in enumerate(pairs):  # (2 q - K)(2 r - K) / K
-        row = 1 + len(singles) + place
-        matrix[row, [0, 1 + len(on) + place]] = k, 4
+    for row, term in enumerate(singles, 1):  # 2 q - K
+        matrix[row, [0, 1 + term]] = -k, 2
+    for index, (i, j) in enumerate(pairs):  # (2 q - K)(2 r - K) / K
+        row = 1 + len(singles) + index
+        matrix[row, [0, 1 + len(on) + index]] = k, 4
         matrix[row, 1 + i] -= 2
         matrix[row, 1 + j] -= 2
-    most = k + ROUNDED * np.abs(matrix[:, 1:]).sum(axis=1)
+    largest = k + ROUNDED * np.abs(matrix[:, 1:]).sum(axis=1)
     return Linear(
         Source(columns, tuple(terms)),
         tuple(tuple(row) for row in matrix.tolist()),
-        sum(most.tolist()),
-        sum(own * own for own in most.tolist()),
+        sum(largest.tolist()),
+        sum(entry * entry for entry in largest.tolist()),
         CountWeights((0,), k),
     )
 
@@ -275,14 +283,15 @@ class CoefficientEstimator(ProductEstimator):
 
     @cached_property
     def direction(self) -> Floats:
-        """What the coefficients of 1 and z add to the answer, in its units."""
+        """The coefficients of 1 and z in the answer, in its units."""
         width, *widths = (self.k * grid.step for grid in self.grids)
-        made = np.zeros(1 + self.size)
+        direction = np.zeros(1 + self.size)
         if self.place:
-            made[self.place] = width / widths[self.place - 1]
-            return made
+            direction[self.place] = width / widths[self.place - 1]
+            return direction
         zeros = [
-            -2 * (own.anchor / each) - 1 for own, each in zip(self.grids[1:], widths, strict=True)
+            -2 * (grid.anchor / width_) - 1
+            for grid, width_ in zip(self.grids[1:], widths, strict=True)
         ]
         return np.array([1.0, *zeros]) * (width / 2)
 
@@ -294,33 +303,36 @@ class CoefficientEstimator(ProductEstimator):
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
         noise = self._deviation(vector.noise)
-        sums = [sums_of(own, self.size) for own in self._rows(vector)]
-        solved = [np.linalg.solve(lifted_products(own, noise), own.with_w) for own in sums]
-        return np.array([self.start + self.direction @ own for own in solved])
+        sums = [sums_of(row, self.size) for row in self._rows(vector)]
+        solved = [
+            np.linalg.solve(lifted_products(group_sums, noise), group_sums.with_w)
+            for group_sums in sums
+        ]
+        return np.array([self.start + self.direction @ solution for solution in solved])
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return ends that cover the noise; infinite where it could hide that columns vary."""
         value = self.value(vector)
-        ends = [self._ends(own, vector.noise, level) for own in self._rows(vector)]
+        ends = [self._ends(row, vector.noise, level) for row in self._rows(vector)]
         low, high = np.array(ends).reshape(-1, 2).T
         return np.minimum(value, low), np.maximum(value, high)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
-        noise, made = self._deviation(vector.noise), []
-        for sums in (sums_of(own, self.size) for own in self._rows(vector)):
+        noise, errors = self._deviation(vector.noise), []
+        for sums in (sums_of(row, self.size) for row in self._rows(vector)):
             lifted = lifted_products(sums, noise)
             answer = np.linalg.solve(lifted, sums.with_w)
-            made.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
-        return np.array(made)
+            errors.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
+        return np.array(errors)
 
     def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
         """Return no half-width for any data, and that for independent values spread evenly."""
         even = np.zeros((len(draw.linear.matrix), len(rows)))
         even[0] = self.k * rows
         pairs = itertools.combinations_with_replacement(range(self.size), 2)
-        for place, (i, j) in enumerate(pairs, 2 + self.size):
-            even[place] = self.k * rows / 3 if i == j else 0.0
+        for index, (i, j) in enumerate(pairs, 2 + self.size):
+            even[index] = self.k * rows / 3 if i == j else 0.0
         vector = NoisyVector(even, draw.noise)
         low, high = self.interval(vector, draw.level)
         value = self.value(vector)
@@ -334,35 +346,35 @@ class CoefficientEstimator(ProductEstimator):
     def _deviation(self, noise: Noise) -> float:
         return math.sqrt(noise.variance) / self.k
 
-    def _ends(self, own: Floats, noise: Noise, level: float) -> tuple[float, float]:
-        """Return what the exact coefficient is between: docs/explanation/partition-of-unity.md."""
-        sums, rounded = sums_of(own, self.size), max(own[0], 1.0) * ROUNDED * ROUNDED / self.k
+    def _ends(self, row: Floats, noise: Noise, level: float) -> tuple[float, float]:
+        """Return an interval of the exact coefficient: docs/explanation/partition-of-unity.md."""
+        sums, rounded = sums_of(row, self.size), max(row[0], 1.0) * ROUNDED * ROUNDED / self.k
         rounded *= self.size + 2
         if np.linalg.eigvalsh(sums.products)[0] <= rounded:
             return -math.inf, math.inf
-        held, answer = (
-            np.linalg.solve(sums.products, each) for each in (self.direction, sums.with_w)
+        weights, answer = (
+            np.linalg.solve(sums.products, vector) for vector in (self.direction, sums.with_w)
         )
-        turned = np.linalg.solve(sums.products, held) / (held @ held)
-        far = self._deviation(noise) * half_width_factor(noise, 1 - level)
-        closed = 1 - far * far * moved_together(held, turned, turned)
+        turned = np.linalg.solve(sums.products, weights) / (weights @ weights)
+        allowance = self._deviation(noise) * half_width_factor(noise, 1 - level)
+        closed = 1 - allowance * allowance * moved_together(weights, turned, turned)
         if closed <= 0:
             return -math.inf, math.inf
-        middle = far * far * moved_together(held, answer, turned) / closed
-        reach = math.hypot(middle, far * moved(held, answer) / math.sqrt(closed))
-        found = self.start + self.direction @ answer + middle
-        reach += float(np.linalg.norm(held)) * math.hypot(1.0, *answer) * rounded
-        return float(found - reach), float(found + reach)
+        middle = allowance * allowance * moved_together(weights, answer, turned) / closed
+        reach = math.hypot(middle, allowance * moved(weights, answer) / math.sqrt(closed))
+        estimate = self.start + self.direction @ answer + middle
+        reach += float(np.linalg.norm(weights)) * math.hypot(1.0, *answer) * rounded
+        return float(estimate - reach), float(estimate + reach)
 
 
-def sums_of(own: Floats, size: int) -> Sums:
+def sums_of(coordinates: Floats, size: int) -> Sums:
     """Return coordinates in units of rows as the products that they are, in any leading shape."""
     rows, columns = np.triu_indices(size)
-    products = np.empty((*own.shape[:-1], 1 + size, 1 + size))
-    products[..., 0, :] = products[..., :, 0] = own[..., : 1 + size]
-    pairs = own[..., 2 + size : 2 + size + len(rows)]
+    products = np.empty((*coordinates.shape[:-1], 1 + size, 1 + size))
+    products[..., 0, :] = products[..., :, 0] = coordinates[..., : 1 + size]
+    pairs = coordinates[..., 2 + size : 2 + size + len(rows)]
     products[..., 1 + rows, 1 + columns] = products[..., 1 + columns, 1 + rows] = pairs
-    with_w = (own[..., 1 + size : 2 + size], own[..., 2 + size + len(rows) :])
+    with_w = (coordinates[..., 1 + size : 2 + size], coordinates[..., 2 + size + len(rows) :])
     return Sums(products, np.concatenate(with_w, axis=-1))
 
 
@@ -375,22 +387,26 @@ def lifted_products(sums: Sums, noise: float) -> Floats:
     lifted, size = sums.products.copy(), len(sums.products) - 1
     lifted[0, 0] = max(lifted[0, 0], 1.0)
     spread = lifted[1:, 1:] - np.outer(lifted[0, 1:], lifted[0, 1:]) / lifted[0, 0]
-    least = float(np.linalg.eigvalsh(spread)[0])
+    smallest = float(np.linalg.eigvalsh(spread)[0])
     largest = max(float(np.abs(lifted).max()), float(np.abs(spread).max()))
     floor = max(FLOOR * noise * math.sqrt(size), _TOLD_APART * largest, 1e-9)
-    lifted[1:, 1:] += max(floor - least, 0.0) * np.eye(size)
+    lifted[1:, 1:] += max(floor - smallest, 0.0) * np.eye(size)
     return lifted
 
 
-def moved(held: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
-    """Return the deviation of held (Z answer - z) for independent noise of deviation 1.
+def moved(weights: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
+    """Return the deviation of weights (Z answer - z) for independent noise of deviation 1.
 
     Z is a symmetric matrix of noise, and z a vector of it.
     """
-    return math.sqrt(moved_together(held, answer, answer) + float(held @ held))
+    return math.sqrt(moved_together(weights, answer, answer) + float(weights @ weights))
 
 
-def moved_together(held: npt.NDArray[Any], one: npt.NDArray[Any], two: npt.NDArray[Any]) -> float:
-    """Return the covariance of held Z one and held Z two for such a matrix."""
-    first, second = (own + own.T for own in (np.outer(held, one), np.outer(held, two)))
+def moved_together(
+    weights: npt.NDArray[Any], left: npt.NDArray[Any], right: npt.NDArray[Any]
+) -> float:
+    """Return the covariance of weights Z left and weights Z right for such a matrix."""
+    first, second = (
+        matrix + matrix.T for matrix in (np.outer(weights, left), np.outer(weights, right))
+    )
     return float((first * second).sum() / 2 - np.diag(first) @ np.diag(second) / 4)

@@ -1,4 +1,4 @@
-"""Decide what is measured together, and how the parts of a release share the loss.
+"""Group the statistics of a release into mechanisms, and share the loss among them.
 
 Answers about the population that rows were drawn from have noise and sampling in one interval.
 Sampling errors follow from the noisy Bernstein sums of a column; units are drawn with all their
@@ -93,15 +93,16 @@ def split(
     read = partial(population_vectors, cluster=cluster) if cluster else None
     parts: list[Part] = [LinearPart(linear, grouped, read, units)] if linear else []
     parts += [
-        OctavePart(column, own, grouped, read, groups=groups) for column, own in octaves.items()
+        OctavePart(column, column_questions, grouped, read, groups=groups)
+        for column, column_questions in octaves.items()
     ]
-    found: tuple[Part, ...] = (*parts, *ranks.values(), *single)
-    assert all(part.weight for part in found)  # noqa: S101 plans each part: bounds are looked at
-    if grouped and not any(part.counts for part in found):
+    all_parts: tuple[Part, ...] = (*parts, *ranks.values(), *single)
+    assert all(part.weight for part in all_parts)  # noqa: S101 plans each part: bounds are looked at
+    if grouped and not any(part.counts for part in all_parts):
         raise InvalidQuestionError(
             "none of these questions can count groups", hint="ask for dfp.count() as well"
         )
-    return found
+    return all_parts
 
 
 def shares(parts: Sequence[Part]) -> list[Fraction]:
@@ -123,21 +124,25 @@ def population_vectors(
     questions: Mapping[str, LinearStatistic], *, grouped: bool, cluster: int
 ) -> Vectors:
     """Return the vectors off which answers and their sampling errors are read."""
-    asked: dict[str, LinearStatistic] = {}
+    replaced: dict[str, LinearStatistic] = {}
     for name, question in questions.items():
         if not isinstance(question, KINDS) or getattr(question, "method", "transformed") != (
             "transformed"
         ):
             raise not_sampled(question)
-        asked[name] = question
+        replaced[name] = question
         if isinstance(question, Mean | Sum):
-            asked[name] = Variance(question.column, question.bounds)
-    vectors = vectors_of(asked, grouped=grouped)
+            replaced[name] = Variance(question.column, question.bounds)
+    vectors = vectors_of(replaced, grouped=grouped)
     return Vectors(
         vectors.linears,
         tuple(
-            Read(own.name, own.vector, _sampled(questions[own.name], own.estimator, cluster))
-            for own in vectors.answers
+            Read(
+                answer.name,
+                answer.vector,
+                _sampled(questions[answer.name], answer.estimator, cluster),
+            )
+            for answer in vectors.answers
         ),
     )
 
@@ -146,15 +151,15 @@ def not_sampled(question: Statistic) -> InvalidQuestionError:
     """Return the error for a question whose interval can't be of the population."""
     return InvalidQuestionError(
         f"{question.text} has no interval of the population",
-        hint=f"ask one of {', '.join(own.kind for own in KINDS)}, or leave interval out",
+        hint=f"ask one of {', '.join(kind.kind for kind in KINDS)}, or leave interval out",
     )
 
 
-def _sampled(question: LinearStatistic, known: Any, cluster: int) -> Any:
+def _sampled(question: LinearStatistic, estimator: Any, cluster: int) -> Any:
     """Return the estimator of a question with its sampling error."""
     if isinstance(question, Mean | Sum):
         of_bernstein = mean_of_bernstein if isinstance(question, Mean) else sum_of_bernstein
-        known = of_bernstein(known.grid)
+        estimator = of_bernstein(estimator.grid)
     kinds: dict[type, type] = {
         RatioEstimator: SampledMean,
         SumEstimator: SampledSum,
@@ -163,8 +168,10 @@ def _sampled(question: LinearStatistic, known: Any, cluster: int) -> Any:
         VarianceEstimator: SampledVariance,
         StandardDeviationEstimator: SampledDeviation,
     }
-    given = {own.name: getattr(known, own.name) for own in fields(known)}
-    return kinds[type(known)](**given, cluster=cluster)
+    attributes = {
+        attribute.name: getattr(estimator, attribute.name) for attribute in fields(estimator)
+    }
+    return kinds[type(estimator)](**attributes, cluster=cluster)
 
 
 def _with_sampling(value: Floats, ends: Ends, variance: Floats, level: float) -> Ends:
@@ -253,8 +260,10 @@ class SampledVariance(VarianceEstimator):
         """Return the interval of noise and sampling, within what a variance can be."""
         width = self.grid.last * self.grid.step
         rows, mean, spread = _spread(self.grid, vector)
-        far = np.maximum(mean, 1 - mean) ** 2
-        unit = np.asarray(self.cluster * spread * np.maximum(far - spread, spread) / rows)
+        fourth_moment_limit = np.maximum(mean, 1 - mean) ** 2
+        unit = np.asarray(
+            self.cluster * spread * np.maximum(fourth_moment_limit - spread, spread) / rows
+        )
         variance = unit * width**4
         ends = super().interval(vector, level)
         low, high = _with_sampling(self.value(vector), ends, variance, level)

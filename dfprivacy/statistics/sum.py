@@ -61,7 +61,7 @@ class Sum(LinearStatistic):
         return Linear.unity((q,), ((-first, 1), (last, -1)), last - first)
 
     def estimator(self, linear: Linear) -> SumEstimator:
-        """Return what the distances make of both bounds, or the one coordinate."""
+        """Return the estimator of the sum from two distances, or from one coordinate."""
         grid = grid_from_zero(self.required_bounds())
         if len(linear.matrix) == 1:
             return SumEstimator((grid.step,), grid)
@@ -100,12 +100,12 @@ class SumEstimator:
     weights: tuple[float, ...]
     grid: Grid
     count: CountWeights | None = None
-    """How rows are counted by the coordinates, or by `counts` where there are some."""
+    """The count of rows in the coordinates, or in `counts` if there are any."""
     counts: NoisyVector | None = field(default=None, compare=False)
 
     @classmethod
     def of_unity(cls, values: Sequence[float], k: int, grid: Grid) -> SumEstimator:
-        """Return what reads a sum off coordinates that add up to `k` a row.
+        """Return the estimator of a sum from coordinates that add up to `k` for each row.
 
         A row's number is the mean of these `values`, weighted by its coordinates.
         """
@@ -122,13 +122,13 @@ class SumEstimator:
     @property
     def reads(self) -> tuple[int, ...]:
         """The coordinates that it reads."""
-        return tuple(place for place, weight in enumerate(self.weights) if weight)
+        return tuple(index for index, weight in enumerate(self.weights) if weight)
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the sum of each group, in units of the column; at most the largest float."""
         largest = max(map(abs, self.weights))
         pairs = zip(self.weights, vector.coordinates, strict=True)
-        total = sum(own / largest * to_floats(row) for own, row in pairs if own)
+        total = sum(weight / largest * to_floats(row) for weight, row in pairs if weight)
         return _finite(largest, np.asarray(total))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:

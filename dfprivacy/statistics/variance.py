@@ -46,7 +46,7 @@ from dfprivacy.statistics.sum import Sum, SumEstimator
 
 @dataclass(frozen=True)
 class _Spread(LinearStatistic):
-    """What the Bernstein sums of a column answer; the mean and the count come with them."""
+    """Statistics of the Bernstein sums of a column, which carry its mean and count."""
 
     column: Hashable = argument("The column of numbers.")
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
@@ -128,7 +128,7 @@ class StandardDeviation(_Spread):
         """Return the root of the variance of the Bernstein sums."""
         return StandardDeviationEstimator(self._grid)
 
-    def noted(self, known: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 it always holds
+    def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 it always holds
         """Half-widths are for the worst place of the deviation."""
         return ("the error is largest where the true deviation is near 0",)
 

@@ -1,4 +1,4 @@
-"""Read any frame as vectors, block by block, again for each pass.
+"""Read any frame as vectors block by block, once for each pass.
 
 Each row becomes what it becomes by itself. A row that is no whole vector (missing, of another
 length, or with a missing number) becomes NaN; what that means is the neighbour relation's matter.
@@ -367,7 +367,7 @@ def _matrix_of_lists(column: pa.Array, dimension: int) -> Floats:
 
 
 def _laid_out(column: pa.Array) -> tuple[pa.Array, npt.NDArray[Any]]:
-    """Return what lists hold, one after the other, with where each starts, and the end."""
+    """Return the values of all lists, and the offsets of the lists."""
     if pa.types.is_fixed_size_list(column.type):
         size = column.type.list_size
         starts = np.arange(len(column) + 1) * size
@@ -381,10 +381,10 @@ def _entries_of_lists(column: pa.Array, universe: int) -> Entries:
     missing = ~np.asarray(column.is_valid())
     items, starts = _laid_out(column)
     row = np.repeat(np.arange(len(column)), np.diff(starts))
-    given = np.asarray(items.is_valid())
-    row, item = row[given], items.drop_null().to_numpy(zero_copy_only=False)
-    known = (item >= 0) & (item < universe) & ~missing[row]
-    return _distinct(row[known], item[known].astype(np.int64), universe, missing)
+    is_valid = np.asarray(items.is_valid())
+    row, item = row[is_valid], items.drop_null().to_numpy(zero_copy_only=False)
+    in_universe = (item >= 0) & (item < universe) & ~missing[row]
+    return _distinct(row[in_universe], item[in_universe].astype(np.int64), universe, missing)
 
 
 def _object_block(
@@ -399,11 +399,11 @@ def _object_block(
                 matrix[index] = vector
         return _block_of_matrix(matrix, question, keys)
     missing = np.array([vector is None for vector in vectors], dtype=bool)
-    held = [np.empty(0) if vector is None else vector for vector in vectors]
-    row = np.repeat(np.arange(len(held)), [len(vector) for vector in held])
-    item = np.concatenate(held) if held else np.empty(0)
-    known = (item >= 0) & (item < dimension) & (np.floor(item) == item)
-    entries = _distinct(row[known], item[known].astype(np.int64), dimension, missing)
+    filled = [np.empty(0) if vector is None else vector for vector in vectors]
+    row = np.repeat(np.arange(len(filled)), [len(vector) for vector in filled])
+    item = np.concatenate(filled) if filled else np.empty(0)
+    in_universe = (item >= 0) & (item < dimension) & (np.floor(item) == item)
+    entries = _distinct(row[in_universe], item[in_universe].astype(np.int64), dimension, missing)
     return Block(len(vectors), None, entries, keys)
 
 
@@ -414,7 +414,7 @@ def _vector(value: Any) -> Floats | None:
     try:
         vector = np.asarray(value)
         if vector.dtype == object:
-            vector = np.array([_number(each) for each in vector.tolist()])
+            vector = np.array([_number(number) for number in vector.tolist()])
     except Exception:  # noqa: BLE001 a row's own object may raise anything
         return None
     if vector.ndim != 1 or vector.dtype.kind not in "biuf":
@@ -463,17 +463,17 @@ def prepared(
         row, item, missing = block.entries
         if keeps_incomplete or not missing.any():
             return PreparedRows(ItemRows(block.rows, row, item), None)
-        places = np.cumsum(~missing) - 1
-        return PreparedRows(ItemRows(int(block.rows - missing.sum()), places[row], item), ~missing)
+        index = np.cumsum(~missing) - 1
+        return PreparedRows(ItemRows(int(block.rows - missing.sum()), index[row], item), ~missing)
     assert grid is not None  # noqa: S101 matrices come with a grid
-    whole = grid.integers(block.matrix, buffers.floats("integers", block.matrix.shape))
-    bad = incomplete(whole)
+    integers = grid.integers(block.matrix, buffers.floats("integers", block.matrix.shape))
+    bad = incomplete(integers)
     if not bad.any():
-        return PreparedRows(whole, None)
+        return PreparedRows(integers, None)
     if keeps_incomplete:
-        whole[bad] = 0.0
-        return PreparedRows(whole, None)
-    return PreparedRows(whole[~bad], ~bad)
+        integers[bad] = 0.0
+        return PreparedRows(integers, None)
+    return PreparedRows(integers[~bad], ~bad)
 
 
 def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
@@ -488,7 +488,7 @@ def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
 def _taken(rows: Any, chosen: Integers) -> Any:
     if not isinstance(rows, ItemRows):
         return rows[chosen]
-    place = np.full(rows.rows, -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
-    own = place[rows.row]
-    return ItemRows(len(chosen), own[own >= 0], rows.item[own >= 0])
+    index = np.full(rows.rows, -1, np.int64)
+    index[chosen] = np.arange(len(chosen))
+    entries = index[rows.row]
+    return ItemRows(len(chosen), entries[entries >= 0], rows.item[entries >= 0])

@@ -54,18 +54,18 @@ from dfprivacy.statistics.estimators.octave_bounds import (
 )
 from dfprivacy.statistics.estimators.quantile import RankedRows, rank_runs, ranked_rows
 from dfprivacy.statistics.estimators.zoom import (
-    APART,
-    CORES,
+    CORE_HEIGHTS,
+    CORE_LIMIT,
     DOUBLINGS,
-    JOINS,
-    NEAR,
+    GAP_GROWTH,
+    JOIN_HEIGHT,
     PARTS,
-    SMALLEST,
-    TAILS,
-    UNIT,
-    WIDER,
+    RETRY_JOINING,
+    SMALLEST_DISTANCE,
+    WIDTH_GROWTH,
+    ZERO_BIN_WIDTH,
     bins_around,
-    reaching,
+    find_reached_bins,
     sizes_of,
     zoomed_bounds,
 )
@@ -593,7 +593,7 @@ def test_no_bin_no_bounds():
     assert bounds_of({0: 50.0, 131: 20.0}) == [(0.0, 16.0)]
 
 
-@pytest.mark.parametrize("joining", [PLAIN, TAILS], ids=["first", "second"])
+@pytest.mark.parametrize("joining", [PLAIN, RETRY_JOINING], ids=["first", "second"])
 @pytest.mark.parametrize("kind", [Epsilon, Rho])
 @pytest.mark.parametrize("loss", ["0.1", "0.375", "1", "2.5", "5", "15"])
 def test_an_empty_group_has_hardly_ever_bounds(loss, kind, joining):
@@ -798,18 +798,22 @@ def reaches_by_the_words(counts, ends, near, width):
     def price(side, place, reach):
         lower, upper = below[reach[-1]], above[reach[1]]
         wide = above[place] - lower if side > 0 else upper - below[place]
-        factor = max(wide / max(upper - lower, width, SMALLEST), 1)
-        return JOINS + WIDER * math.log(factor) + APART * math.log(place - reach[side])
+        factor = max(wide / max(upper - lower, width, ZERO_BIN_WIDTH), 1)
+        return (
+            JOIN_HEIGHT
+            + WIDTH_GROWTH * math.log(factor)
+            + GAP_GROWTH * math.log(place - reach[side])
+        )
 
     alone = {1: 0, -1: 0}
-    reach, standing = dict(alone), height[0] >= CORES[1]
+    reach, standing = dict(alone), height[0] >= CORE_HEIGHTS[1]
     for side in (1, -1):
-        for size, least in CORES.items():
+        for size, least in CORE_HEIGHTS.items():
             windows = {}
             for first in range(1, near - size + 2):
                 windows[first] = sum(height[side * k] for k in range(first, first + size))
                 if standing:
-                    more = price(side, first + size - 1, alone) - CORES[1]
+                    more = price(side, first + size - 1, alone) - CORE_HEIGHTS[1]
                     windows[first] -= max(more, 0)
             best = max(windows, key=lambda f: (windows[f], -f))
             if windows[best] >= least - 1e-9:
@@ -827,8 +831,8 @@ def reaches_by_the_words(counts, ends, near, width):
 def test_a_core_beside_a_middle_that_stands_out_costs_what_it_widens():
     """A bin that is a core where nothing else stands out is none far from a middle that does."""
     noisy, ends = np.zeros((2, 61)), np.arange(31.0)[None].repeat(2, axis=0) * 64
-    noisy[1, 30], noisy[:, 30 + 5] = 100.0, CORES[1]
-    reach, seen = reaching(noisy, DiscreteLaplace(1), (-ends, ends + 1), 30, np.zeros(2))
+    noisy[1, 30], noisy[:, 30 + 5] = 100.0, CORE_HEIGHTS[1]
+    reach, seen = find_reached_bins(noisy, DiscreteLaplace(1), (-ends, ends + 1), 30, np.zeros(2))
     assert seen.all()
     assert [own.tolist() for own in reach] == [[0, 0], [5, 0]]
 
@@ -837,7 +841,7 @@ def test_a_core_beside_a_middle_that_stands_out_costs_what_it_widens():
 def test_reaches_are_those_of_the_rule_in_words(data):
     """The core of each side, then bins by height, width in units of the column, and gap."""
     sizes = sizes_of(2**15, data.draw(st.sampled_from([2, 4])))
-    width, near = 2 * len(sizes) - 1, int(np.searchsorted(sizes, NEAR))
+    width, near = 2 * len(sizes) - 1, int(np.searchsorted(sizes, CORE_LIMIT))
     tall = st.sampled_from([-3.0, -1.0, 0.0, 1.0, 3.0, 4.0, 6.0, 9.0, 14.0, 40.0, 300.0])
     few = st.dictionaries(st.integers(0, width - 1), tall, max_size=25)
     groups = data.draw(st.lists(few, min_size=1, max_size=3))
@@ -848,7 +852,7 @@ def test_reaches_are_those_of_the_rule_in_words(data):
     centres = np.array(centre[: len(groups)])[:, None]
     ends = FINE.lower(centres - sizes), FINE.upper(centres + sizes)
     wide = np.array(data.draw(st.sampled_from([0.0, 2.0**-30, 2.0])))
-    reach, seen = reaching(noisy, DiscreteLaplace(Fraction(1)), ends, near, wide)
+    reach, seen = find_reached_bins(noisy, DiscreteLaplace(Fraction(1)), ends, near, wide)
     for place, row in enumerate(noisy):
         own = tuple(side[place].tolist() for side in ends)
         found = tuple(side[far[place]] for side, far in zip(own, reach, strict=True))
@@ -885,13 +889,13 @@ def test_every_bin_is_at_one_distance(centre, exponent, fineness):
     lower, upper = FINE.lower(below), FINE.upper(above)
     unit = FINE.upper(above[:1])[0] - FINE.lower(below[:1])[0]
     sizes = sizes_of(2**DOUBLINGS, fineness)
-    far = sizes * (unit if widths is None else max(unit, UNIT * widths[0]))
+    far = sizes * (unit if widths is None else max(unit, SMALLEST_DISTANCE * widths[0]))
     for sign, ends, bins in ((-1, lower, below), (1, upper, above)):
         if widths is None and sign == np.sign(centre):
             assert (np.abs(bins[:-1]) == np.minimum(np.abs(centre) + sizes, FINE.last)).all()
             continue
         outer = np.minimum(sign * ends[0] + far, sign * ends[-1])
-        rounding = np.maximum(2.0**-21 * np.abs(outer), SMALLEST)
+        rounding = np.maximum(2.0**-21 * np.abs(outer), ZERO_BIN_WIDTH)
         assert (sign * ends[:-1] >= outer - rounding).all()
 
 

@@ -245,7 +245,7 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
     terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
     whole = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
     for size in (1, 3, 20):
-        monkeypatch.setattr(zoom, "GROUPS", size)
+        monkeypatch.setattr(zoom, "GROUP_CHUNK", size)
         parts = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
         assert_frame_equal(parts, whole, rel_tol=1e-12)
 
@@ -259,7 +259,7 @@ def test_zeros_alone_are_no_bounds_about_a_centre(kind, monkeypatch):
         return [np.zeros(len(noisy), dtype=np.int64)] * 2, np.ones(len(noisy), dtype=bool)
 
     asked = []
-    monkeypatch.setattr(zoom, "reaching", hidden)
+    monkeypatch.setattr(zoom, "find_reached_bins", hidden)
     rows = np.concatenate([np.zeros(970), np.linspace(1_500, 3_000, 30)])
     law = {"mean": np.mean, "sum": np.sum, "var": np.var, "std": np.std}[kind]
     released = getattr(pl.DataFrame({"x": rows}).dp, kind)("x", epsilon=2**40)

@@ -157,10 +157,10 @@ class CentreLength:
             return np.ones(last + 1, np.int64)
         data = self._pulled(values, rows, 0, last)
         turn = data.turn()
-        least = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
-        most = least + min(reach, _LARGEST_LENGTH)
-        right = data.mirrored().rising(last + 1 - turn, most)
-        return np.append(data.rising(turn, most), right[::-1])
+        smallest = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
+        cutoff = smallest + min(reach, _LARGEST_LENGTH)
+        right = data.mirrored().rising(last + 1 - turn, cutoff)
+        return np.append(data.rising(turn, cutoff), right[::-1])
 
     def _pulled(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
         span = high - low
@@ -173,8 +173,8 @@ class CentreLength:
 def _pulls(p: float, span: int) -> Integers:
     distances = np.arange(span + 1)
     scaled = (distances / max(span, 1)) ** (p - 1) * 2.0**PULL_BITS
-    whole = np.where(distances > 0, np.maximum(np.floor(scaled).astype(np.int64), 1), 0)
-    table = np.asarray(np.maximum.accumulate(whole), np.int64)
+    integers = np.where(distances > 0, np.maximum(np.floor(scaled).astype(np.int64), 1), 0)
+    table = np.asarray(np.maximum.accumulate(integers), np.int64)
     table.flags.writeable = False
     return table
 
@@ -211,16 +211,16 @@ class _Pulled:
         fine = np.arange(first, min(first + _STEP, self.high) + 1)
         return first + int(np.sum(self.pull(fine) > 0))
 
-    def rising(self, stop: int, most: int) -> Integers:
-        """Return how far the pull at 0, ..., stop - 1 is from not being up, or `most` if further.
+    def rising(self, stop: int, cutoff: int) -> Integers:
+        """Return how far the pull at 0, ..., stop - 1 is from not being up, or `cutoff` if further.
 
         The pull at all of these is up, and they come nearer and nearer.
         """
-        lengths = np.full(stop, most, np.int64)
+        lengths = np.full(stop, cutoff, np.int64)
         coarse = np.arange(0, stop, _STEP)
-        far = int(np.sum(self.until_not_up(coarse, most) >= most))
-        near = np.arange(max(far - 1, 0) * _STEP, stop)
-        lengths[near] = np.minimum(self.until_not_up(near, most), most)
+        far_steps = int(np.sum(self.until_not_up(coarse, cutoff) >= cutoff))
+        indexes = np.arange(max(far_steps - 1, 0) * _STEP, stop)
+        lengths[indexes] = np.minimum(self.until_not_up(indexes, cutoff), cutoff)
         return lengths
 
     def pull(self, candidates: Integers) -> Integers:
@@ -228,19 +228,21 @@ class _Pulled:
         if self.unit:
             total = int(self.rows @ self.values) - candidates * int(self.rows.sum())
             return np.asarray(self.unit * total)
-        return self._by_block(candidates, lambda own: self._pulls_at(own, self.values) @ self.rows)
+        return self._by_block(
+            candidates, lambda block: self._pulls_at(block, self.values) @ self.rows
+        )
 
-    def until_not_up(self, candidates: Integers, most: int = _LARGEST_LENGTH) -> Integers:
+    def until_not_up(self, candidates: Integers, cutoff: int = _LARGEST_LENGTH) -> Integers:
         """Return the fewest rows to remove or add until the pull is not up and a row is left.
 
-        A number of `most` or more may come out as another such number. A row added at the lowest
+        A number of `cutoff` or more may come out as another such number. A row added at the lowest
         end takes `added` off the pull; a row removed takes off its own. The best come first: all
         rows that pull more than `added`, from the top, then rows added.
         """
-        return self._by_block(candidates, lambda own: self._until_not_up(own, most))
+        return self._by_block(candidates, lambda block: self._until_not_up(block, cutoff))
 
-    def _until_not_up(self, candidates: Integers, most: int) -> Integers:
-        top = self._outermost(most)
+    def _until_not_up(self, candidates: Integers, cutoff: int) -> Integers:
+        top = self._outermost(cutoff)
         pull, added = self.pull(candidates), self.pulls[candidates - self.low]
         reach = np.searchsorted(self.pulls, added, side="right") - 1
         start = np.searchsorted(top.values, candidates + reach, side="right")
@@ -251,10 +253,10 @@ class _Pulled:
         removing += removing == self.rows.sum()
         return np.where(pull <= 0, 0, np.where(rest > 0, adding, removing))
 
-    def _outermost(self, most: int) -> _Pulled:
-        """Return the highest values alone, with `most` rows or more, or all."""
-        kept = int(np.searchsorted(np.cumsum(self.rows[::-1]), most)) + 1
-        return replace(self, values=self.values[-kept:], rows=self.rows[-kept:])
+    def _outermost(self, threshold: int) -> _Pulled:
+        """Return the highest values alone, with `threshold` rows or more, or all."""
+        size = int(np.searchsorted(np.cumsum(self.rows[::-1]), threshold)) + 1
+        return replace(self, values=self.values[-size:], rows=self.rows[-size:])
 
     def suffixes(self, candidates: Integers) -> Suffix:
         """Return the pulls of suffixes at each candidate."""
@@ -286,7 +288,7 @@ class _Pulled:
         return np.asarray(signed[values + (len(self.pulls) - 1) - candidates[:, None]])
 
     def _by_block(self, candidates: Integers, work: Callable[[Integers], Integers]) -> Integers:
-        """Return what `work` returns for all candidates, some of them at a time."""
+        """Return the results of `work` for all candidates, in blocks."""
         cells = len(candidates) * (1 if self.unit else len(self.values))
         blocks = np.array_split(candidates, cells // _CELLS + 1)
         return np.concatenate([work(block) for block in blocks])
@@ -304,7 +306,7 @@ def _suffix_sums(terms: Integers) -> Integers:
 
 
 INTERVALS = 2**12
-"""A public domain is cut into so many equal intervals; candidates are their ends."""
+"""Number of equal intervals of a public domain; candidates are their ends."""
 
 BITS = 16
 """The private bounds of `monotone_estimate` are values with so many significant bits."""
@@ -375,22 +377,22 @@ def monotone_estimate(
     True
     """
     last = checked_intervals(intervals)
-    known, counts = known_rows(values, rows)
+    not_missing, counts = known_rows(values, rows)
     grid, quarter = SignificantBits(BITS), loss.share(Fraction(1, 4))
-    group = np.zeros(len(known), np.int64)
-    table = bin_table(pa.table({}), 1, grid, group, grid.labels(known), rows=counts)
+    group = np.zeros(len(not_missing), np.int64)
+    table = bin_table(pa.table({}), 1, grid, group, grid.labels(not_missing), rows=counts)
     rank = trimmed_rank(quarter, 2 * grid.last + 1)
     ends = [
         int(select_thresholds(table, rank, quarter, side, entropy=entropy)[0]) for side in SIDES
     ]
     low, high = _apart(min(ends), max(ends), grid.last)
-    inside = (numbers := grid.numbers(grid.labels(known))) >= low
+    inside = (numbers := grid.numbers(grid.labels(not_missing))) >= low
     inside &= numbers <= high
     lower, upper = grid.values(np.array([low, high])).tolist()
     half = loss.share(Fraction(1, 2))
     return select_monotone(
         functional,
-        known[inside],
+        not_missing[inside],
         counts[inside],
         (lower, upper),
         half,
@@ -424,9 +426,9 @@ def select_order_statistic(
     first = np.stack([ends, ends + 1], axis=1).reshape(-1)[1:-2]
     length = np.stack([np.ones_like(ends), np.diff(ends, append=last + 2) - 1], axis=1)
     length = length.reshape(-1)[1:-2]
-    kept = np.flatnonzero(length > 0)
-    lengths = functional.lengths(numbers, rows, first[kept])
-    runs = Runs(np.zeros(1, np.int64), first[kept], length[kept], lengths)
+    nonempty = np.flatnonzero(length > 0)
+    lengths = functional.lengths(numbers, rows, first[nonempty])
+    runs = Runs(np.zeros(1, np.int64), first[nonempty], length[nonempty], lengths)
     return int(mechanism_for(loss).select(runs, entropy)[0])
 
 

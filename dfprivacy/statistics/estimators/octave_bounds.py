@@ -1,4 +1,4 @@
-"""Read bounds at octave edges off a noisy histogram of octaves: its counts are public.
+"""Read bounds at bin edges from a noisy histogram of dyadic bins: its counts are public.
 
 The tallest bin of a group beside zero is its core, or where no bin is tall enough the adjacent bins
 that are together. Walking outwards, a bin joins if its noisy count reaches
@@ -54,7 +54,7 @@ from dfprivacy.noise.laws import Noise, is_laplace, spread_of
 Mask = npt.NDArray[np.bool_]
 
 SHARE = Fraction(3, 8)
-"""The part of epsilon that finds bounds; the rest answers."""
+"""Fraction of epsilon that finds bounds; the rest answers."""
 
 LEAST = 5.0
 GROWTH = 1.5
@@ -69,19 +69,20 @@ those of an empty group are with a probability below 5e-4 (docs/explanation/octa
 
 @dataclass(frozen=True)
 class Joining:
-    """How tall a bin must be to join: so tall, and more by the width that it adds and its distance.
+    """Rule for the height at which a bin joins the bounds: it grows with width and distance.
 
-    A bin joins at least + growth * log2(width with it / width without it) + apart * log(octaves
-    between), in units of the noise's scale; octaves far smaller than the width are not counted.
+    A bin joins at `threshold`, plus `growth` times log2 of the factor by which it widens the
+    bounds, plus `distance_growth` times log of the bins between, in units of the noise's scale.
+    Bins far smaller than the width are not counted.
     """
 
-    least: float = LEAST
+    threshold: float = LEAST
     growth: float = GROWTH
-    apart: float = 0.0
+    distance_growth: float = 0.0
     windows: Mapping[int, float] = field(default_factory=lambda: WINDOWS)
-    """How tall so many adjacent bins must be together to be a core."""
+    """Heights of a core by its number of adjacent bins."""
     counted: float = LEAST
-    """Less tall ones count as 0 there."""
+    """Bins below this height count as 0 in a core."""
 
 
 PLAIN = Joining()
@@ -89,15 +90,15 @@ PLAIN = Joining()
 _OCTAVES = Octaves()
 
 _SMALLER = 6
-"""Octaves by so many smaller than the width are all equally far from its ends."""
+"""Powers of two below the width, from which on all bins are equally far from its ends."""
 
 NARROWEST = 2.0**-20
-"""An end nearer to zero than so many widths is moved to zero, or out to this."""
+"""Widths: an end nearer to zero is moved to zero, or out to this."""
 
 
 @dataclass(frozen=True)
 class FoundBounds:
-    """The bounds of each group, in units of the column; NaN where none were found. Public.
+    """The bounds of each group, in units of the column; NaN without bounds. Public.
 
     `zeros` tells which groups have none because only their zeros stand out.
     """
@@ -108,7 +109,7 @@ class FoundBounds:
 
     @property
     def found(self) -> Mask:
-        """Tell which groups have bounds."""
+        """Mask of groups with bounds."""
         return ~np.isnan(self.lower)
 
 
@@ -134,7 +135,7 @@ def find_bounds(
     >>> find_bounds(table, DiscreteLaplace(Fraction(1, 30)))
     FoundBounds(lower=array([2.]), upper=array([128.]), zeros=array([False]))
     """
-    noisy = exceedances(table, noise, PLAIN.least, entropy)
+    noisy = exceedances(table, noise, PLAIN.threshold, entropy)
     return octave_bounds(noisy, table.groups)
 
 
@@ -188,56 +189,64 @@ class _Walk:
         self._move(self._low, np.flatnonzero(self._reached(self._low, -1))[::-1], -1)
 
     def _reached(self, ends: Integers, step: int) -> Mask:
-        """Tell which bins lie beyond the ends of their groups, if these have any."""
+        """Return a mask of bins beyond the ends of their groups."""
         end = ends[self._group]
         return (end >= 0) & ((np.arange(len(end)) - end) * step > 0)
 
-    def _move(self, ends: Integers, places: Integers, step: int) -> None:
-        """Move ends through places in their order, of all groups at once to all that join in a row.
+    def _move(self, ends: Integers, indexes: Integers, step: int) -> None:
+        """Move ends through the bins at `indexes`, in all groups at once.
 
         Those after the first that joins do if each one would where the one before has joined.
         """
-        while len(places):
-            own = self._group[places]
-            begins = run_starts(own)
-            near = self._joins(own[begins], ends[own[begins]], places[begins], step)
-            others = np.repeat(~near, np.diff(begins, append=len(own)))
-            far = np.flatnonzero(others)  # of groups whose next bin does not join
-            far = far[self._joins(own[far], ends[own[far]], places[far], step)]
-            far = far[run_starts(own[far])]
-            first = np.sort(np.concatenate([begins[near], far]))
-            breaks = np.ones(len(own), dtype=bool)
-            next_ = np.flatnonzero(own[1:] == own[:-1]) + 1
-            breaks[next_ - 1] = ~self._joins(own[next_], places[next_ - 1], places[next_], step)
+        while len(indexes):
+            bin_groups = self._group[indexes]
+            begins = run_starts(bin_groups)
+            next_joins = self._joins(
+                bin_groups[begins], ends[bin_groups[begins]], indexes[begins], step
+            )
+            others = np.repeat(~next_joins, np.diff(begins, append=len(bin_groups)))
+            later = np.flatnonzero(others)  # of groups whose next bin does not join
+            later = later[
+                self._joins(bin_groups[later], ends[bin_groups[later]], indexes[later], step)
+            ]
+            later = later[run_starts(bin_groups[later])]
+            first = np.sort(np.concatenate([begins[next_joins], later]))
+            breaks = np.ones(len(bin_groups), dtype=bool)
+            next_ = np.flatnonzero(bin_groups[1:] == bin_groups[:-1]) + 1
+            breaks[next_ - 1] = ~self._joins(
+                bin_groups[next_], indexes[next_ - 1], indexes[next_], step
+            )
             breaks = np.flatnonzero(breaks)
-            ends[own[first]] = places[breaks[np.searchsorted(breaks, first)]]
-            moved = np.zeros(len(ends), dtype=bool)
-            moved[own[first]] = True
-            places = places[moved[own] & ((places - ends[own]) * step > 0)]
+            ends[bin_groups[first]] = indexes[breaks[np.searchsorted(breaks, first)]]
+            has_moved = np.zeros(len(ends), dtype=bool)
+            has_moved[bin_groups[first]] = True
+            indexes = indexes[has_moved[bin_groups] & ((indexes - ends[bin_groups]) * step > 0)]
 
-    def _joins(self, own: Integers, end: Integers, place: Integers, step: int) -> Mask:
-        """Tell which bins are tall enough for the width that they would make of that of an end."""
+    def _joins(self, groups: Integers, end: Integers, index: Integers, step: int) -> Mask:
+        """Return a mask of bins that are tall enough for the width that they would add."""
         if step > 0:
-            inner = self._lower[self._low[own]]
-            now, width = self._upper[end] - inner, self._upper[place] - inner
+            inner = self._lower[self._low[groups]]
+            now, width = self._upper[end] - inner, self._upper[index] - inner
         else:
-            inner = self._upper[self._high[own]]
-            now, width = inner - self._lower[end], inner - self._lower[place]
-        least = self._joining.least + self._joining.growth * np.log2(np.maximum(width / now, 1.0))
-        if self._joining.apart:
-            some = np.flatnonzero(np.abs(self._bins[place] - self._bins[end]) > 1)
-            now = now[some]
-            between = np.abs(self._far(place[some], now) - self._far(end[some], now))
-            least[some] += self._joining.apart * np.log(np.maximum(between, 1))
-        outer = self._upper[place] if step > 0 else -self._lower[place]
+            inner = self._upper[self._high[groups]]
+            now, width = inner - self._lower[end], inner - self._lower[index]
+        threshold = self._joining.threshold + self._joining.growth * np.log2(
+            np.maximum(width / now, 1.0)
+        )
+        if self._joining.distance_growth:
+            distant = np.flatnonzero(np.abs(self._bins[index] - self._bins[end]) > 1)
+            now = now[distant]
+            between = np.abs(self._far(index[distant], now) - self._far(end[distant], now))
+            threshold[distant] += self._joining.distance_growth * np.log(np.maximum(between, 1))
+        outer = self._upper[index] if step > 0 else -self._lower[index]
         crosses = np.flatnonzero((outer > 0) & (width > outer))  # of both signs with it
         ratio = np.minimum(width[crosses], CORE * outer[crosses]) / outer[crosses]
-        least[crosses] = np.maximum(least[crosses], ratio)
-        return np.asarray(self._heights[place] >= least)
+        threshold[crosses] = np.maximum(threshold[crosses], ratio)
+        return np.asarray(self._heights[index] >= threshold)
 
-    def _far(self, place: Integers, width: Floats) -> Floats:
-        """Return how many octaves a bin is beyond those that are far smaller than the width."""
-        bins, smaller = self._bins[place], self._binning.smaller(width) - _SMALLER
+    def _far(self, index: Integers, width: Floats) -> Floats:
+        """Return the distance of a bin in powers of two from bins far smaller than the width."""
+        bins, smaller = self._bins[index], self._binning.smaller(width) - _SMALLER
         return np.asarray(np.sign(bins) * np.maximum(np.abs(bins) - smaller, 0), np.float64)
 
 
@@ -250,10 +259,14 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
     low, high = np.full((2, groups), -1, dtype=np.int64)
     windows = joining.windows
     counts = np.where(noisy.heights >= joining.counted, noisy.counts, 0.0)
-    apart = 2 * max(windows)
-    code = noisy.bins + apart * np.sign(noisy.bins) + (2 * noisy.last + 3 * apart) * noisy.group
-    gap = np.diff(code, append=code[-1:] + apart)
-    for size, least in cores(windows, noisy.noise).items():
+    sign_offset = 2 * max(windows)
+    code = (
+        noisy.bins
+        + sign_offset * np.sign(noisy.bins)
+        + (2 * noisy.last + 3 * sign_offset) * noisy.group
+    )
+    gap = np.diff(code, append=code[-1:] + sign_offset)
+    for size, threshold in cores(windows, noisy.noise).items():
         first = np.flatnonzero((low[noisy.group] < 0) & (noisy.bins != 0))
         if size > 1:  # alone in a window a bin is not tall enough: it would be a core itself
             first = first[gap[first] < size]
@@ -264,14 +277,19 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
             last[inside] += 1
             total[inside] += counts[last[inside]]
         total = heights_of(total, noisy.noise, size)
-        tall = np.flatnonzero(total >= least)
+        tall = np.flatnonzero(total >= threshold)
         if len(tall):
-            own, total = noisy.group[first[tall]], total[tall]
-            starts = run_starts(own)
-            most = np.repeat(np.maximum.reduceat(total, starts), np.diff(starts, append=len(own)))
-            tall = tall[total == most]
-            own = noisy.group[first[tall]]
-            low[own], high[own] = first[tall], last[tall]  # of a group's tallest the last one
+            core_groups, total = noisy.group[first[tall]], total[tall]
+            starts = run_starts(core_groups)
+            tallest = np.repeat(
+                np.maximum.reduceat(total, starts), np.diff(starts, append=len(core_groups))
+            )
+            tall = tall[total == tallest]
+            core_groups = noisy.group[first[tall]]
+            low[core_groups], high[core_groups] = (
+                first[tall],
+                last[tall],
+            )  # of a group's tallest the last one
     return low, high
 
 
@@ -292,7 +310,7 @@ def on_grid(lower: Floats, upper: Floats, narrowest: float = NARROWEST) -> tuple
 
 
 OUTER = 3
-"""So many bins beyond an end are looked at."""
+"""Number of bins beyond an end that are measured."""
 
 _REACH = 30  # bins beyond an end over which an allowance adds up
 _NARROW = 1 / 64  # bins narrower than so many widths of the bounds are passed over
@@ -311,7 +329,7 @@ SURELY_FAR = 10.0  # scales: likewise; two bins of noise are higher in one of 7,
 
 @dataclass(frozen=True)
 class Tail:
-    """What is known of the rows beyond one end of the bounds of some groups. Public.
+    """The rows beyond one end of the bounds of some groups. Public.
 
     Attributes
     ----------
@@ -342,14 +360,16 @@ class Tail:
     nearer: tuple[Floats, Floats] = (np.zeros((1, 0)), np.zeros(0))
 
     def moved(self, level: float) -> tuple[Floats, Floats]:
-        """Return the sums of distance and of its square that rows beyond may plausibly have."""
+        """Return plausible sums of distance and squared distance of the rows beyond the end."""
         groups = max(len(self.heights), np.size(self.scale))
         distances, rows, likely = np.zeros(0), np.zeros((groups, 0)), np.zeros((groups, 0))
         if self.outer:
             distances, rows, likely = self._beyond(level)
-        near = np.broadcast_to(self.nearer[0] * self.scale, (groups, len(self.nearer[1])))
+        nearer_rows = np.broadcast_to(self.nearer[0] * self.scale, (groups, len(self.nearer[1])))
         distances = np.append(self.nearer[1], distances)
-        rows, likely = (np.concatenate([near, own], axis=1) for own in (rows, likely))
+        rows, likely = (
+            np.concatenate([nearer_rows, outer_rows], axis=1) for outer_rows in (rows, likely)
+        )
         z = statistics.NormalDist().inv_cdf((1 + level) / 2)
         return tuple(
             (add_columns(rows * power) + z * np.sqrt(add_columns(likely * power**2)))[self.alike]
@@ -357,17 +377,17 @@ class Tail:
         )  # type: ignore[return-value]
 
     def _beyond(self, level: float) -> tuple[Floats, Floats, Floats]:
-        """Return the distances of bins beyond the end, the rows these may have, and likely have."""
+        """Return the distances of bins beyond the end, with plausible and likely rows."""
         more = max(_PLAUSIBLE + math.log(0.05 / (1 - level)), 0.0)
         first = self.heights[:, self.outer - 1]
-        fall, most = self._falls(more), np.maximum(first + more, 0.5)
+        fall, largest = self._falls(more), np.maximum(first + more, 0.5)
         reach = len(self.distances)  # or only so many bins as may hold some: the others hold none
-        tallest, slowest = most.max(initial=0) * np.max(self.scale), fall.max(initial=0)
+        tallest, slowest = largest.max(initial=0) * np.max(self.scale), fall.max(initial=0)
         if 0 < slowest < 1 and tallest > 0:
             reach = min(reach, 1 + max(math.ceil(math.log(_FEW / 2 / tallest, slowest)), 0))
         falls, distances = fall[:, None] ** np.arange(reach), self.distances[:reach]
         rows, likely = (
-            height[:, None] * falls * self.scale for height in (most, np.maximum(first, 0.0))
+            height[:, None] * falls * self.scale for height in (largest, np.maximum(first, 0.0))
         )
         rows[rows < _FEW] = likely[likely < _FEW] = 0.0
         return distances, rows, likely
@@ -377,127 +397,133 @@ class Tail:
         """How tall all bins within the bounds are together."""
         return np.asarray(self.heights[:, self.outer :].sum(axis=1))
 
-    def far(self, least: float = _FAR) -> Mask:
-        """Tell who has rows further out than the next bin."""
-        far = self.heights[:, : max(self.outer - 1, 0)]
-        return np.asarray(far.sum(axis=1) > least)
+    def far(self, threshold: float = _FAR) -> Mask:
+        """Return a mask of groups with rows further out than the next bin."""
+        outer = self.heights[:, : max(self.outer - 1, 0)]
+        return np.asarray(outer.sum(axis=1) > threshold)
 
-    def slow(self, most: Floats | None = None, tries: int = 1) -> Mask:
-        """Tell whose tail does not thin out fast enough, in the first two bins that are tall.
+    def slow(self, tail_limit: Floats | None = None, tries: int = 1) -> Mask:
+        """Return a mask of groups with a heavy tail, by the first two bins that are tall.
 
-        The tail has so much of the height at `most`: a part of that of the bins within the bounds.
-        So many windows of two tall bins are looked at. Nobody's has where noise leaves no room for
-        a row in the next bin.
+        The height of the tail is at most `tail_limit`. At most `tries` windows of two tall bins are
+        read. No tail is heavy if noise leaves no room for a row in the next bin.
         """
         marked = np.zeros(len(self.heights), dtype=bool)
         if not self.outer:
             return marked
         counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
         inside = np.cumsum(counts, axis=1)
-        most = _TAIL * inside[:, -1] if most is None else most
+        tail_limit = _TAIL * inside[:, -1] if tail_limit is None else tail_limit
         left = np.full(len(counts), tries)
-        for place in range(1, counts.shape[1] - 1):
-            window = counts[:, place] + counts[:, place + 1]
+        for index in range(1, counts.shape[1] - 1):
+            window = counts[:, index] + counts[:, index + 1]
             solid = (left > 0) & (window >= _SOLID)
-            tail = solid & (inside[:, place + 1] <= most)
-            ratio = (counts[:, place - 1] + counts[:, place]) / np.maximum(window, 1e-9)
-            growth = widths[place - 1] / widths[place]
+            tail = solid & (inside[:, index + 1] <= tail_limit)
+            ratio = (counts[:, index - 1] + counts[:, index]) / np.maximum(window, 1e-9)
+            growth = widths[index - 1] / widths[index]
             marked |= tail & (ratio * growth**2 > 1)
             left -= solid
         plausible = (np.maximum(counts[:, 0], 0.0) + _PLAUSIBLE) * self.scale
         return np.asarray(marked & (plausible >= _A_ROW))
 
     def even(self) -> Mask:
-        """Tell whose counts fall everywhere as slowly as those of a power law, by what is seen."""
+        """Return a mask of groups whose counts fall as slowly as a power law everywhere."""
         if not self.outer:
             return np.zeros(len(self.heights), dtype=bool)
         return np.asarray(self._falls(0.0) >= _EVEN)
 
     def _falls(self, more: float) -> Floats:
-        """Return the factor by which counts fall as the distance doubles outside, at most."""
+        """Return the factor by which counts fall at most as the distance doubles outside."""
         counts, widths = self.heights[:, self.outer - 1 :], self.widths[self.outer - 1 :]
-        beyond = np.cumsum(counts, axis=1)
+        cumulative = np.cumsum(counts, axis=1)
         with np.errstate(divide="ignore"):  # about a centre the innermost may begin at 0
             doublings = np.maximum(np.log2(widths[:-1] / widths[1:]), 1.0)
         falls = np.full(len(counts), _SLOWEST / 2)
-        for place in range(1, counts.shape[1]):
-            most = np.maximum(beyond[:, place - 1] + more * math.sqrt(min(place, 4)), 0.5)
-            fall = most / np.maximum(beyond[:, place], 1e-9)
-            falls = np.minimum(falls, fall ** (1 / doublings[place]))
+        for index in range(1, counts.shape[1]):
+            largest = np.maximum(cumulative[:, index - 1] + more * math.sqrt(min(index, 4)), 0.5)
+            fall = largest / np.maximum(cumulative[:, index], 1e-9)
+            falls = np.minimum(falls, fall ** (1 / doublings[index]))
         return falls
 
 
 @dataclass(frozen=True)
 class Tails:
-    """What is known of the rows beyond both ends. Public."""
+    """The rows beyond both ends. Public."""
 
     below: Tail
     above: Tail
     bounds: Bounds
     finer: tuple[Tail, Tail] | None = None
-    """The same in narrower bins, where there are some: a tail is slow where both say so."""
+    """The same tails in narrower bins: a tail is slow where both agree."""
     marked: tuple[Mask, Mask] | None = None
-    """Whose ends are marked, where that is told otherwise than by the rules of a whole frame."""
+    """Masks of marked ends, if they follow other rules than those of a whole frame."""
 
     def within(self, bounds: Bounds, bins: tuple[Floats, Floats, Floats]) -> Tails:
-        """Return the same of narrower bounds; bins have lower and upper ends, and rows by group."""
+        """Return the tails of narrower bounds; bins have lower ends, upper ends and rows."""
         lower, upper, rows = bins
         sides = []
-        for own, shift, distances in (
+        for tail, shift, distances in (
             (self.below, bounds.lower - self.bounds.lower, bounds.lower - upper),
             (self.above, self.bounds.upper - bounds.upper, lower - bounds.upper),
         ):
             out = distances >= 0
-            nearer = rows[:, out] / own.scale, (distances + _MIDDLE * (upper - lower))[out]
-            sides.append(replace(own, distances=own.distances + shift, nearer=nearer))
+            nearer = rows[:, out] / tail.scale, (distances + _MIDDLE * (upper - lower))[out]
+            sides.append(replace(tail, distances=tail.distances + shift, nearer=nearer))
         return replace(self, below=sides[0], above=sides[1], bounds=bounds)
 
     def among(self, shares: Sequence[Floats], marked: tuple[Mask, Mask]) -> Tails:
-        """Return the same of groups of each, by their shares of its rows, and with its marks."""
-        known = [np.unique(own, return_inverse=True) for own in shares]
-        sizes = [len(different) for different, _ in known]
+        """Return the tails of groups of each row, by their fractions of its rows."""
+        distinct = [np.unique(shares_of_row, return_inverse=True) for shares_of_row in shares]
+        sizes = [len(different) for different, _ in distinct]
         firsts = np.cumsum([0, *sizes[:-1]])
-        alike = np.concatenate([own + at for (_, own), at in zip(known, firsts, strict=True)])
-        scale = np.concatenate([different for different, _ in known])[:, None]
+        indexes = np.concatenate(
+            [inverse + at for (_, inverse), at in zip(distinct, firsts, strict=True)]
+        )
+        scale = np.concatenate([different for different, _ in distinct])[:, None]
         row = np.repeat(np.arange(len(sizes)), sizes) if len(sizes) > 1 else slice(None)
         below, above = (
             replace(
-                own, heights=own.heights[row], scale=own.scale * scale, alike=alike,
-                nearer=(own.nearer[0][row], own.nearer[1]),
+                tail,
+                heights=tail.heights[row],
+                scale=tail.scale * scale,
+                alike=indexes,
+                nearer=(tail.nearer[0][row], tail.nearer[1]),
             )
-            for own in (self.below, self.above)
-        )  # fmt: skip
-        low, high = (np.repeat(mark, [len(own) for own in shares]) for mark in marked)
+            for tail in (self.below, self.above)
+        )
+        low, high = (
+            np.repeat(mark, [len(groups_of_row) for groups_of_row in shares]) for mark in marked
+        )
         return Tails(below, above, self.bounds, marked=(low, high))
 
-    def surely(self, heights: Floats | None, far: float = _FAR) -> tuple[Mask, Mask]:
-        """Tell for each end whose tail is heavy, or has rows so far out, of groups so tall.
+    def surely(self, heights: Floats | None, threshold: float = _FAR) -> tuple[Mask, Mask]:
+        """Return masks of groups with a heavy tail or far rows, for each end.
 
         Those that are not given are as tall as both sides.
         """
 
-        def slow(own: Tail, others: Tail) -> Mask:
-            tall = own.height + others.height if heights is None else heights
-            return own.slow(_SURE_TAIL * tall, _TRIES)
+        def slow(tail: Tail, others: Tail) -> Mask:
+            tall = tail.height + others.height if heights is None else heights
+            return tail.slow(_SURE_TAIL * tall, _TRIES)
 
         sides = ((self.below, self.above), *([self.finer] if self.finer else []))
         below, above = (
-            np.logical_and.reduce([slow(own[side], own[1 - side]) for own in sides])
-            | sides[0][side].far(far)
+            np.logical_and.reduce([slow(pair[side], pair[1 - side]) for pair in sides])
+            | sides[0][side].far(threshold)
             for side in (0, 1)
         )
         return below, above
 
     def marks(self) -> tuple[Mask, Mask]:
-        """Tell for each end whose interval can't be relied on."""
+        """Return masks of groups whose interval is unreliable, for each end."""
         if self.marked is not None:
             return self.marked
         if self.finer is None:
             sides = self.below, self.above
             return sides[0].far() | sides[0].slow(), sides[1].far() | sides[1].slow()
         below, above = (
-            own.far() | own.slow() & fine.slow() | own.even()
-            for own, fine in zip((self.below, self.above), self.finer, strict=True)
+            tail.far() | tail.slow() & fine.slow() | tail.even()
+            for tail, fine in zip((self.below, self.above), self.finer, strict=True)
         )
         return below, above
 
@@ -517,7 +543,7 @@ def _note(ends: list[float]) -> str | None:
 
 
 def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers) -> Tails:
-    """Return what is known of the rows beyond the bounds that some groups share.
+    """Return the tails beyond the bounds that some groups share.
 
     The bins next to the ends are drawn, once in the life of a histogram: `groups` must not have
     been asked about before.
@@ -531,30 +557,34 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
     under = np.flatnonzero((upper <= bounds.lower) & wide)[::-1]
     inner = np.flatnonzero((lower >= bounds.lower) & (upper <= bounds.upper) & wide)
     outside = np.concatenate([under[:OUTER], over[:OUTER]])
-    drawn = _counts(table, noisy, groups, numbers[outside], forgotten=True)
-    held = _counts(table, noisy, groups, numbers[inner], forgotten=False)
-    held = np.where(heights_of(held, noisy.noise) < LEAST, 0.0, held)
+    outer_counts = _counts(table, noisy, groups, numbers[outside], forgotten=True)
+    inner_counts = _counts(table, noisy, groups, numbers[inner], forgotten=False)
+    inner_counts = np.where(heights_of(inner_counts, noisy.noise) < LEAST, 0.0, inner_counts)
     scale, split = spread_of(noisy.noise), len(under[:OUTER])
-    drawn, held = drawn / scale, held / scale
+    outer_counts, inner_counts = outer_counts / scale, inner_counts / scale
     below = bounds.lower - (upper - _MIDDLE * (upper - lower))
     above = lower + _MIDDLE * (upper - lower) - bounds.upper
     sides = []
-    for out, own, in_, within, distance in (
-        (under, drawn[:, :split], inner, held, below),
-        (over, drawn[:, split:], inner[::-1], held[:, ::-1], above),
+    for out, side_counts, in_, within, distance in (
+        (under, outer_counts[:, :split], inner, inner_counts, below),
+        (over, outer_counts[:, split:], inner[::-1], inner_counts[:, ::-1], above),
     ):
-        near = out[:OUTER][::-1]
-        heights = np.concatenate([own[:, ::-1], within], axis=1)
-        widths = (upper - lower)[np.concatenate([near, in_])]
+        nearest = out[:OUTER][::-1]
+        heights = np.concatenate([side_counts[:, ::-1], within], axis=1)
+        widths = (upper - lower)[np.concatenate([nearest, in_])]
         widths = np.append(widths, widths[-1] / 2)
-        sides.append(Tail(heights, len(near), widths, distance[out[:_REACH]], scale))
+        sides.append(Tail(heights, len(nearest), widths, distance[out[:_REACH]], scale))
     return Tails(sides[0], sides[1], bounds)
 
 
 def tails_about(
-    noisy: Floats, ends: tuple[Floats, Floats], places: tuple[int, int], fineness: int, scale: float
+    noisy: Floats,
+    ends: tuple[Floats, Floats],
+    indexes: tuple[int, int],
+    fineness: int,
+    scale: float,
 ) -> Tails:
-    """Return what is known of the rows beyond bounds about a centre, of groups that share both.
+    """Return the tails beyond bounds about a center that some groups share.
 
     Parameters
     ----------
@@ -562,23 +592,23 @@ def tails_about(
         One row a group: the noisy rows of all bins of distances, the middle one that of the centre.
     ends : two arrays of float
         How far down and how far up, in units of the column, each distance reaches; 0 is the first.
-    places : two integers
+    indexes : two integers
         The last bin of distances within the bounds, downwards and upwards.
     fineness : int
         How many bins double a distance: so many are looked at together, outwards and inwards.
     scale : float
         The rows of a unit of height of one bin.
     """
-    bounds = Bounds(float(ends[0][places[0]]), float(ends[1][places[1]]))
-    together = _sides(noisy, ends, places, fineness, (scale, bounds.width))
-    finer = _sides(noisy, ends, places, 1, (scale, bounds.width))
-    return Tails(together[0], together[1], bounds, (finer[0], finer[1]))
+    bounds = Bounds(float(ends[0][indexes[0]]), float(ends[1][indexes[1]]))
+    coarse = _sides(noisy, ends, indexes, fineness, (scale, bounds.width))
+    finer = _sides(noisy, ends, indexes, 1, (scale, bounds.width))
+    return Tails(coarse[0], coarse[1], bounds, (finer[0], finer[1]))
 
 
 def _sides(
     noisy: Floats,
     ends: tuple[Floats, Floats],
-    places: tuple[int, int],
+    indexes: tuple[int, int],
     fineness: int,
     units: tuple[float, float],
 ) -> list[Tail]:
@@ -586,26 +616,26 @@ def _sides(
     middle, spread = noisy.shape[1] // 2, units[0] * math.sqrt(fineness)
     centre = (ends[0][0] + ends[1][0]) / 2
     sides = []
-    for side, edges, place in (
-        (noisy[:, middle - 1 :: -1], ends[0], places[0]),
-        (noisy[:, middle + 1 :], ends[1], places[1]),
+    for side, edges, index in (
+        (noisy[:, middle - 1 :: -1], ends[0], indexes[0]),
+        (noisy[:, middle + 1 :], ends[1], indexes[1]),
     ):
         sizes = np.abs(edges - centre)
         sizes[0] = sizes[0] or sizes[1] / 2  # the bin of zero has no width
-        firsts = np.arange(place, len(sizes) - fineness, fineness)[:_REACH]
+        firsts = np.arange(index, len(sizes) - fineness, fineness)[:_REACH]
         out = [side[:, first : first + fineness].sum(axis=1) for first in firsts[:OUTER]]
-        lasts = np.arange(place, fineness, -fineness)
+        lasts = np.arange(index, fineness, -fineness)
         lasts = lasts[sizes[lasts] - sizes[lasts - fineness] >= _NARROW * units[1]]
         within = [side[:, last - fineness : last].sum(axis=1) for last in lasts]
-        rest = noisy[:, middle] + side[:, : place - fineness * len(within)].sum(axis=1)
-        held = np.column_stack([*within, rest]) / spread
-        held = np.where(held < LEAST, 0.0, held)
-        heights = np.column_stack([*(own / spread for own in out[::-1]), held])
-        begins = sizes[place - fineness * len(within)]
-        least = 0.0 if len(lasts) else begins / 2  # of all rows none tells how a tail falls
-        reach = [*sizes[firsts[:OUTER] + fineness][::-1], *sizes[lasts], begins, least]
+        rest = noisy[:, middle] + side[:, : index - fineness * len(within)].sum(axis=1)
+        inner_heights = np.column_stack([*within, rest]) / spread
+        inner_heights = np.where(inner_heights < LEAST, 0.0, inner_heights)
+        heights = np.column_stack([*(bin_rows / spread for bin_rows in out[::-1]), inner_heights])
+        begins = sizes[index - fineness * len(within)]
+        innermost = 0.0 if len(lasts) else begins / 2  # of all rows none tells how a tail falls
+        reach = [*sizes[firsts[:OUTER] + fineness][::-1], *sizes[lasts], begins, innermost]
         inner, outer = _doublings(sizes[np.append(firsts, firsts[-1:] + fineness)])
-        distances = inner + _MIDDLE * (outer - inner) - sizes[place]
+        distances = inner + _MIDDLE * (outer - inner) - sizes[index]
         sides.append(Tail(heights, len(out), np.array(reach), distances, spread))
     return sides
 
@@ -624,9 +654,11 @@ def _doublings(sizes: Floats) -> tuple[Floats, Floats]:
     """Return the ends of bins between sizes, those that more than double cut in equal factors."""
     growth = sizes[1:] / sizes[:-1]
     parts = np.maximum(np.rint(np.log2(growth)), 1.0).astype(np.int64)
-    own = np.repeat(np.arange(len(parts)), parts)
-    part = np.arange(len(own)) - (parts.cumsum() - parts)[own]
-    ends = np.append(sizes[own] * growth[own] ** (part / parts[own]), sizes[-1:])[: _REACH + 1]
+    interval = np.repeat(np.arange(len(parts)), parts)
+    part = np.arange(len(interval)) - (parts.cumsum() - parts)[interval]
+    ends = np.append(sizes[interval] * growth[interval] ** (part / parts[interval]), sizes[-1:])[
+        : _REACH + 1
+    ]
     return ends[:-1], ends[1:]
 
 
@@ -634,6 +666,10 @@ def _counts(
     table: BinTable, noisy: Exceedances, groups: Integers, bins: Integers, *, forgotten: bool
 ) -> Floats:
     """Return the noisy counts of the same bins in each of some groups, one row a group."""
-    own = np.repeat(groups, len(bins)), np.tile(bins, len(groups))
-    found = counts_at(table, noisy, *own) if forgotten else forgotten_as_zero(noisy, *own)
-    return found.reshape(len(groups), len(bins))
+    groups_and_bins = np.repeat(groups, len(bins)), np.tile(bins, len(groups))
+    counts = (
+        counts_at(table, noisy, *groups_and_bins)
+        if forgotten
+        else forgotten_as_zero(noisy, *groups_and_bins)
+    )
+    return counts.reshape(len(groups), len(bins))

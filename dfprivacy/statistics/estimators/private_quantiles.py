@@ -134,8 +134,8 @@ class Mechanics:
         The loss of a bin is by how many rows it misses: those beyond it that are more than `rank`,
         or those from it on that are fewer. A row moves either by 1 at most.
         """
-        beyond = counts.sum() - np.cumsum(counts)
-        losses = np.maximum(np.maximum(beyond - rank, rank - beyond - counts), 0)
+        rows_beyond = counts.sum() - np.cumsum(counts)
+        losses = np.maximum(np.maximum(rows_beyond - rank, rank - rows_beyond - counts), 0)
         candidates = np.arange(len(counts))
         runs = Runs(np.array([0]), candidates, np.ones_like(candidates), losses)
         return int(ExponentialMechanism.for_rho(rho, 1).select(runs, self.entropy)[0])
@@ -176,12 +176,12 @@ def coordinate_medians(
     parts of rho. The number of rows is secret.
     """
     total, rows = sum(halvings), 0
-    for index, own in enumerate(halvings):
+    for index, halvings_of_pass in enumerate(halvings):
         table = make(windows)
         yield table
         rows = rows or table.rows
         median = mechanics.median(table.rows)
-        chosen = mechanics.search(table.counts, median, rho * Fraction(own, total))
+        chosen = mechanics.search(table.counts, median, rho * Fraction(halvings_of_pass, total))
         if index + 1 < len(halvings):
             windows = windows.within(chosen, 1 << halvings[index + 1])
     return windows.middles(chosen), rows

@@ -83,14 +83,14 @@ def ranked_rows(table: BinTable) -> RankedRows:
 
 
 def select_rank(
-    held: RankedRows, targets: Integers, law: Selection, entropy: EntropySource
+    ranked: RankedRows, targets: Integers, law: Selection, entropy: EntropySource
 ) -> Integers:
     """Return a bin for each group, selected by the losses of `rank_runs`."""
     cap = largest_loss(law)
-    near = entries_near(held, targets, cap)
-    answers = np.empty(len(held.first), np.int64)
-    for chunk in _chunks(near[1] - near[0]):
-        runs = rank_runs(held.part(chunk), targets[chunk], cap)
+    slices = entries_near(ranked, targets, cap)
+    answers = np.empty(len(ranked.first), np.int64)
+    for chunk in _chunks(slices[1] - slices[0]):
+        runs = rank_runs(ranked.part(chunk), targets[chunk], cap)
         answers[chunk] = law.select(runs, entropy)
     return answers
 
@@ -100,9 +100,9 @@ def largest_loss(law: Selection) -> int:
     return min(LARGEST_LOSS - 1, -(-FARTHEST // law.rate))
 
 
-def rank_runs(held: RankedRows, targets: Integers, cap: int) -> Runs:
+def rank_runs(ranked: RankedRows, targets: Integers, cap: int) -> Runs:
     """Return each group's bins; losses are max(0, 2 #{x<c} - target, target - 2 #{x<=c})."""
-    values, below, upto, starts = points(held, *entries_near(held, targets, cap))
+    values, below, upto, starts = points(ranked, *entries_near(ranked, targets, cap))
     tails = np.append(starts, len(values))[1:] - 1
     aims = np.repeat(targets, tails + 1 - starts)
     loss = np.empty((len(values), 2), np.int64)  # of each point, and of the gap behind it
@@ -111,27 +111,27 @@ def rank_runs(held: RankedRows, targets: Integers, cap: int) -> Runs:
     return runs_of(values, starts, tails, np.clip(loss, 0, cap))
 
 
-def entries_near(held: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
+def entries_near(ranked: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
     """Return the slice of each group's entries with losses below `cap`; others are at it."""
-    base, before = held.before[held.first], held.before
-    least = base + (targets - cap) // 2 + 1
-    most = base - (-targets - cap) // 2
-    first = np.searchsorted(before, least) - 1
-    stop = np.searchsorted(before, most)
-    return np.clip(first, held.first, held.stop), np.clip(stop, held.first, held.stop)
+    base, before = ranked.before[ranked.first], ranked.before
+    lower_rank = base + (targets - cap) // 2 + 1
+    upper_rank = base - (-targets - cap) // 2
+    first = np.searchsorted(before, lower_rank) - 1
+    stop = np.searchsorted(before, upper_rank)
+    return np.clip(first, ranked.first, ranked.stop), np.clip(stop, ranked.first, ranked.stop)
 
 
 def points(
-    held: RankedRows, first: Integers, stop: Integers
+    ranked: RankedRows, first: Integers, stop: Integers
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Return lower edge, entries and upper edge of each group; rows below, up to them; starts."""
     sizes = stop - first + 2
     starts = np.cumsum(sizes) - sizes
     entry = np.arange(sizes.sum()) + np.repeat(first - starts - 1, sizes)
-    values = held.bins.take(entry, mode="clip")
+    values = ranked.bins.take(entry, mode="clip")
     tails = starts + sizes - 1
-    values[starts], values[tails] = held.edges
-    before, base = held.before, np.repeat(held.before[held.first], sizes)
+    values[starts], values[tails] = ranked.edges
+    before, base = ranked.before, np.repeat(ranked.before[ranked.first], sizes)
     below, upto = before.take(entry, mode="clip") - base, before.take(entry + 1, mode="clip") - base
     upto[tails] = below[tails]
     return values, below, upto, starts
@@ -142,10 +142,12 @@ def runs_of(values: Integers, starts: Integers, tails: Integers, loss: Integers)
     length = np.ones_like(loss)
     length[:-1, 1] = values[1:] - values[:-1] - 1
     length[tails] = length[starts, 0] = 0
-    kept = np.flatnonzero(length > 0)
+    nonempty = np.flatnonzero(length > 0)
     first = np.stack([values, values + 1], axis=1)
-    heads = np.searchsorted(kept, 2 * starts).astype(np.int64)
-    return Runs(heads, first.reshape(-1)[kept], length.reshape(-1)[kept], loss.reshape(-1)[kept])
+    heads = np.searchsorted(nonempty, 2 * starts).astype(np.int64)
+    return Runs(
+        heads, first.reshape(-1)[nonempty], length.reshape(-1)[nonempty], loss.reshape(-1)[nonempty]
+    )
 
 
 def _chunks(sizes: Integers) -> Iterator[slice]:
@@ -249,7 +251,7 @@ STANDS = 12.0
 """How tall an octave of all groups together must be: noise alone lifts one in 1,000 releases."""
 
 BEYOND, COARSE = 8, 8
-"""So many octaves on either side of those that stand out have candidates too, of so many bits."""
+"""Octaves on either side of those that stand out that have candidates, and their bits."""
 
 
 def find_magnitudes(
@@ -267,26 +269,30 @@ def find_magnitudes(
     """
     grid = table.binning
     assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
-    each = 1 << (grid.bits - 1)
-    counts = np.zeros(-(-grid.last // each), np.int64)
+    bins_per_octave = 1 << (grid.bits - 1)
+    counts = np.zeros(-(-grid.last // bins_per_octave), np.int64)
     for block in table.blocks():
-        beside = np.flatnonzero(block.bins)
-        np.add.at(counts, (np.abs(block.bins[beside]) - 1) // each, block.rows[beside])
+        nonzero = np.flatnonzero(block.bins)
+        np.add.at(counts, (np.abs(block.bins[nonzero]) - 1) // bins_per_octave, block.rows[nonzero])
     noisy = add_to(counts, noise, entropy).astype(np.float64)
-    least = int(grid.numbers(np.ones(1))[0]) // each if integers else 0
-    seen = (np.flatnonzero(heights_of(noisy, noise)[least:] >= STANDS) + least).tolist()
+    first_octave = int(grid.numbers(np.ones(1))[0]) // bins_per_octave if integers else 0
+    seen = (
+        np.flatnonzero(heights_of(noisy, noise)[first_octave:] >= STANDS) + first_octave
+    ).tolist()
     if not seen:
         return None
-    first, low = (max(seen[0] - own, 0) * each + 1 for own in (BEYOND, 0))
-    high, stop = (min((seen[-1] + 1 + own) * each + 1, grid.last) for own in (0, BEYOND))
-    step = max(each >> (COARSE - 1), 1)
+    first, low = (max(seen[0] - octaves, 0) * bins_per_octave + 1 for octaves in (BEYOND, 0))
+    high, stop = (
+        min((seen[-1] + 1 + octaves) * bins_per_octave + 1, grid.last) for octaves in (0, BEYOND)
+    )
+    step = max(bins_per_octave >> (COARSE - 1), 1)
     starts = np.concatenate(
         [np.arange(first, low, step), np.arange(low, high), np.arange(high, stop, step)]
     )
     sizes = grid.values(starts)
     if integers:
-        whole = sizes == np.floor(sizes)
-        starts, sizes = starts[whole], sizes[whole]
+        is_integer = sizes == np.floor(sizes)
+        starts, sizes = starts[is_integer], sizes[is_integer]
     smaller = [] if integers and sizes[0] == 1 else [1]
     starts = np.concatenate([smaller, starts[len(smaller) :], [stop]]).astype(np.int64)
     sizes = np.concatenate([[np.nan] * len(smaller), sizes[len(smaller) :], [np.nan]])
@@ -310,10 +316,12 @@ def select_quantiles(
     while the level rises, and the largest distance of an answer from its aim does not grow.
     """
     levels = sorted(set(qs))
-    held = ranked_rows(table)
-    known = np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
-    extra = held.totals() - known
-    chosen = [select_rank(held, law.aims(q, known) + extra, law.selection, entropy) for q in levels]
+    ranked = ranked_rows(table)
+    row_counts = np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
+    extra = ranked.totals() - row_counts
+    chosen = [
+        select_rank(ranked, law.aims(q, row_counts) + extra, law.selection, entropy) for q in levels
+    ]
     return np.sort(np.stack(chosen), axis=0)[[levels.index(q) for q in qs]]
 
 
@@ -368,17 +376,17 @@ class EndsLaw:
     def _rate(self) -> float:
         return 2 * float(self.selection.rate)
 
-    def apart(self, q: Fraction, place: int, side: int) -> int:
+    def apart(self, q: Fraction, index: int, side: int) -> int:
         """Return how many ranks from q m an end is aimed at: -1 is the lower side, 1 the upper one.
 
-        Twice what the noise of the count may hide, and what a selection ordinarily errs; `place` is
+        Twice what the noise of the count may hide, and what a selection ordinarily errs; `index` is
         that of the level among all. The noise of m moves ranks as far as q is from 1/2.
         """
         hidden = reach_of(self.noise, 1 - USUAL) * norm_of(
-            2 * place + (3 + side) // 2, self.levels, q
+            2 * index + (3 + side) // 2, self.levels, q
         )
-        moved = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
-        return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + moved)
+        count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
+        return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + count_error)
 
 
 def norm_of(below: int, levels: int, q: Fraction) -> float:
@@ -391,15 +399,15 @@ class RankEnds:
     """The ends of one level of each group: bins, and what counts the rows below or up to them.
 
     `below` is how many parts of the count the lower end has below it, `upto` how many lie up to the
-    upper one; `far` tells where an end is no answer, as it is aimed too near an end of the rows.
-    Public.
+    upper one; `is_far` marks ends that are no answer, as they are aimed too near an end of the
+    rows. Public.
     """
 
     low: Integers
     high: Integers
     below: Integers
     upto: Integers
-    far: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
+    is_far: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
 _MOST_ROWS = 2**40
@@ -419,27 +427,29 @@ def select_ends(
     `EndsLaw.apart`; it is selected as a quantile is. Each row lies in one of the parts between
     the selected ends, which are public by then: the count has sensitivity 1.
     """
-    held, known = ranked_rows(table), np.clip(rows, 0, _MOST_ROWS).astype(np.int64)
-    extra = held.totals() - known
-    ends, far = [], []
-    for place, q in enumerate(levels):
+    ranked, row_counts = ranked_rows(table), np.clip(rows, 0, _MOST_ROWS).astype(np.int64)
+    extra = ranked.totals() - row_counts
+    ends, is_far = [], []
+    for index, q in enumerate(levels):
         for side in (-1, 1):
-            distance = min(law.apart(q, place, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
-            rank = known * q.numerator // q.denominator + side * distance
-            aims = 2 * np.clip(rank, 0, known)
-            ends.append(select_rank(held, aims + extra, law.selection, entropy))
-            inside = rank if side < 0 else known - rank
-            far.append(inside < law.reach)
+            distance = min(law.apart(q, index, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
+            rank = row_counts * q.numerator // q.denominator + side * distance
+            aims = 2 * np.clip(rank, 0, row_counts)
+            ends.append(select_rank(ranked, aims + extra, law.selection, entropy))
+            inside = rank if side < 0 else row_counts - rank
+            is_far.append(inside < law.reach)
     cuts = np.stack(ends) - np.tile([1, 0], len(levels))[:, None]
     order = np.argsort(cuts, axis=0, kind="stable")
     parts = rows_between(table, np.take_along_axis(cuts, order, axis=0))
     noisy = NoisyVector(add_to(parts, law.noise, entropy), law.noise)
-    places = np.argsort(order, axis=0) + 1
-    made = [
-        RankEnds(ends[i], ends[i + 1], places[i], places[i + 1], (far[i], far[i + 1]))
+    parts_before = np.argsort(order, axis=0) + 1
+    rank_ends = [
+        RankEnds(
+            ends[i], ends[i + 1], parts_before[i], parts_before[i + 1], (is_far[i], is_far[i + 1])
+        )
         for i in range(0, len(ends), 2)
     ]
-    return made, noisy
+    return rank_ends, noisy
 
 
 def rows_between(table: BinTable, cuts: Integers) -> Integers:
@@ -468,26 +478,28 @@ class QuantileEstimator:
         return self.values
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return ends between which the quantile of the rows lies with probability `level`.
+        """Return ends that hold the quantile of the rows with probability `level`.
 
         The lower end is on its side where #{x < low} is below q n, the upper one where #{x <= high}
         is at least that: shown where the noise does not explain it, with half of the rest each.
         """
         upto = np.cumsum(to_floats(vector.coordinates), axis=0)
-        wanted, many = float(self.q) * upto[-1], len(upto)
+        target_rank, many = float(self.q) * upto[-1], len(upto)
         off = reach_of(vector.noise, 1 - level)
-        found = []
-        for side, parts, end, far, beyond in (
-            (-1, self.ends.below, self.low, self.ends.far[0], self.open_ends[0]),
-            (1, self.ends.upto, self.high, self.ends.far[1], self.open_ends[1]),
+        ends = []
+        for side, parts, end, is_far, open_end in (
+            (-1, self.ends.below, self.low, self.ends.is_far[0], self.open_ends[0]),
+            (1, self.ends.upto, self.high, self.ends.is_far[1], self.open_ends[1]),
         ):
             rows = np.take_along_axis(upto, parts[None, :] - 1, axis=0)[0]
             q = float(self.q)
             length = np.sqrt(parts * (1 - q) ** 2 + (many - parts) * q**2)
-            certain = (side * (rows - wanted) >= off * length) & ~far & ~np.isnan(self.values)
+            certain = (
+                (side * (rows - target_rank) >= off * length) & ~is_far & ~np.isnan(self.values)
+            )
             outwards = np.fmin(end, self.values) if side < 0 else np.fmax(end, self.values)
-            found.append(np.where(certain, outwards, beyond))
-        return found[0], found[1]
+            ends.append(np.where(certain, outwards, open_end))
+        return ends[0], ends[1]
 
     def standard_error(self, vector: NoisyVector) -> Floats:  # noqa: ARG002 one interface
         """Return that it is not known: the law of a selection depends on the data."""

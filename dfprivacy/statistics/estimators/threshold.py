@@ -61,12 +61,12 @@ def select_thresholds(
 def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
     """Return all bins of the grid as candidates of each group, ranks from either end. Secret."""
     values_grid(table)
-    held = ranked_rows(table)
-    values, below, upto, starts = points(held, held.first, held.stop)
+    ranked = ranked_rows(table)
+    values, below, upto, starts = points(ranked, ranked.first, ranked.stop)
     tails = np.append(starts, len(values))[1:] - 1
-    aims = held.totals() - rank if side == "upper" else np.full(table.groups, rank)
-    each = np.repeat(aims, tails + 1 - starts)
-    losses = [rank_losses(below, upto, each), rank_losses(upto, upto, each)]
+    aims = ranked.totals() - rank if side == "upper" else np.full(table.groups, rank)
+    aims_of_points = np.repeat(aims, tails + 1 - starts)
+    losses = [rank_losses(below, upto, aims_of_points), rank_losses(upto, upto, aims_of_points)]
     return runs_of(values, starts, tails, np.stack(losses, axis=1))
 
 
@@ -141,8 +141,8 @@ def window_threshold(
     ends = sorted((sign * bounds.lower, sign * bounds.upper))
     grid = window_grid(Bounds(*ends), alpha)
     mechanism = PermuteAndFlip.for_epsilon(_epsilon_of(epsilon).value, sensitivity=1)
-    known, counts = known_rows(values, rows)
-    runs = window_runs(grid, grid.integers(sign * known), counts, rank)
+    not_missing, counts = known_rows(values, rows)
+    runs = window_runs(grid, grid.integers(sign * not_missing), counts, rank)
     chosen = sign * grid.value(int(mechanism.select(runs, entropy)[0]))
     return min(max(chosen, bounds.lower), bounds.upper)
 
@@ -162,10 +162,10 @@ def window_runs(grid: WindowGrid, integers: Integers, rows: Integers, rank: int)
 
 def known_rows(values: Floats, rows: Integers) -> tuple[Floats, Integers]:
     """Return the values that are no NaN, with their rows."""
-    known = ~np.isnan(values)
+    not_missing = ~np.isnan(values)
     if np.sum(rows, dtype=np.float64) >= ROW_LIMIT:
         raise TooManyRowsError("2**33 rows, the public limit", hint="Split the data into parts.")
-    return np.asarray(values[known], np.float64), np.asarray(rows[known], np.int64)
+    return np.asarray(values[not_missing], np.float64), np.asarray(rows[not_missing], np.int64)
 
 
 def values_grid(table: BinTable) -> SignificantBits:
@@ -219,24 +219,31 @@ def dick_bounds(
     >>> bounds.spent, bounds.left
     (Epsilon(value=Fraction(7, 5)), Epsilon(value=Fraction(3, 5)))
     """
-    whole, public = _epsilon_of(epsilon), Bounds(-radius, radius)
-    known, counts = known_rows(values, rows)
-    least = least_rows(int(counts.sum()), whole.share(SIZE_SHARE), entropy)
-    step = whole.share((1 - SIZE_SHARE) / 3)
-    rank = printed_rank(step, public.upper, gamma, least)
-    if 2 * rank > least:
-        left = whole.share(1 - SIZE_SHARE)
-        return DickBounds(public.lower, public.upper, whole.share(SIZE_SHARE), left)
-    alpha = max(gamma / least, _LEAST_WIDTH)
+    loss, public = _epsilon_of(epsilon), Bounds(-radius, radius)
+    not_missing, counts = known_rows(values, rows)
+    rows_at_least = least_rows(int(counts.sum()), loss.share(SIZE_SHARE), entropy)
+    step = loss.share((1 - SIZE_SHARE) / 3)
+    rank = printed_rank(step, public.upper, gamma, rows_at_least)
+    if 2 * rank > rows_at_least:
+        left = loss.share(1 - SIZE_SHARE)
+        return DickBounds(public.lower, public.upper, loss.share(SIZE_SHARE), left)
+    alpha = max(gamma / rows_at_least, _LEAST_WIDTH)
     ends = [
         window_threshold(
-            known, counts, rank, lower=public.lower, upper=public.upper, alpha=alpha,
-            epsilon=step, side=side, entropy=entropy,
+            not_missing,
+            counts,
+            rank,
+            lower=public.lower,
+            upper=public.upper,
+            alpha=alpha,
+            epsilon=step,
+            side=side,
+            entropy=entropy,
         )
         for side in SIDES
-    ]  # fmt: skip
+    ]
     lower, upper = _widened(min(ends), max(ends), alpha)
-    return DickBounds(lower, upper, whole.share(1 - (1 - SIZE_SHARE) / 3), step)
+    return DickBounds(lower, upper, loss.share(1 - (1 - SIZE_SHARE) / 3), step)
 
 
 def _epsilon_of(epsilon: Epsilon | Fraction | float) -> Epsilon:
@@ -295,7 +302,7 @@ def _rank(epsilon: Fraction, logarithm: float) -> int:
     return min(math.ceil((1 + 2 * Fraction(logarithm)) / epsilon), LARGEST_RANK)
 
 
-def _widened(lower: float, upper: float, least: float) -> tuple[float, float]:
+def _widened(lower: float, upper: float, margin: float) -> tuple[float, float]:
     if upper - lower >= _LEAST_WIDTH:
         return lower, upper
-    return lower - max(least, math.ulp(lower)), upper + max(least, math.ulp(upper))
+    return lower - max(margin, math.ulp(lower)), upper + max(margin, math.ulp(upper))

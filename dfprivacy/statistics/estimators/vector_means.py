@@ -59,7 +59,7 @@ from dfprivacy.statistics.estimators.private_quantiles import (
 
 @dataclass(frozen=True)
 class NoisyMean:
-    """What a release of a mean of vectors has drawn. Public.
+    """The released parts of a mean of vectors. Public.
 
     A coordinate is (centre + sums / rows / scale) * step, where sums / rows is first brought to a
     norm of at most `threshold`. `sums` holds integers, with `noise` on each of them. Below `needed`
@@ -94,14 +94,14 @@ class NoisyMean:
         the universe.
         """
         share = 1 - level if self.rows.noise is None else (1 - level) / 2
-        fewest, most = (max(rows, 1) for rows in self.rows.interval(share))
-        if fewest < self.needed:
+        smallest, largest = (max(rows, 1) for rows in self.rows.interval(share))
+        if smallest < self.needed:
             size = len(self.sums)
             return np.full(size, self.lowest), np.full(size, self.highest)
         half = float(self.noise.quantile(share))
         sums = self.sums.astype(np.float64)
-        low = np.minimum((sums - half) / fewest, (sums - half) / most)
-        high = np.maximum((sums + half) / fewest, (sums + half) / most)
+        low = np.minimum((sums - half) / smallest, (sums - half) / largest)
+        high = np.maximum((sums + half) / smallest, (sums + half) / largest)
         ends = (np.clip(end, -self.threshold, self.threshold) for end in (low, high))
         below, above = (self._unscaled(end) for end in ends)
         value = self.value()  # may lie beyond, brought to the threshold by its norm
@@ -121,15 +121,15 @@ Passes = Generator[VectorTable, None, NoisyMean]
 """An estimator as a coroutine: it asks for a table, and goes on when a pass has filled it."""
 
 MOST_CLIPPED = Fraction(2, 5)
-"""At most such a part of the rows is longer than the threshold that is aimed at."""
+"""Largest fraction of the rows that the threshold is to clip."""
 
 COUNT_SHARE = Fraction(1, 100)
-"""The part of rho that counts the rows under add-remove, where they are near their centre."""
+"""Fraction of rho that counts the rows under add-remove, where they are near their center."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a clipped sum costs: rho for its threshold, and for itself."""
+    """The cost of a clipped sum: rho for its threshold, and for the sum."""
 
     threshold: Fraction
     sum: Fraction
@@ -137,7 +137,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Clipping:
-    """A clipped sum to come: what it costs, and what its integers are.
+    """A clipped sum to compute: its cost and its integers.
 
     About `rank` rows, and what the choice may be off by, are longer than the threshold. `summed`
     makes the table of a squared limit. A coordinate of the mean is that of `NoisyMean`; where there
@@ -168,10 +168,17 @@ def clipped_around(
     noisy = add_to(sums.counts, noise, mechanics.entropy)
     centre, scale = clipping.shifted.centre, clipping.shifted.scale
     return NoisyMean(
-        centre, np.ones_like(centre) if scale is None else scale, clipping.step, math.sqrt(limit),
-        noisy, noise, rows, max(clipping.needed, math.ceil(off / MOST_CLIPPED)),
-        clipping.lowest, clipping.highest,
-    )  # fmt: skip
+        centre,
+        np.ones_like(centre) if scale is None else scale,
+        clipping.step,
+        math.sqrt(limit),
+        noisy,
+        noise,
+        rows,
+        max(clipping.needed, math.ceil(off / MOST_CLIPPED)),
+        clipping.lowest,
+        clipping.highest,
+    )
 
 
 def dense_clipping(
@@ -184,9 +191,15 @@ def dense_clipping(
     """
     rank = relation.sum_factor * math.sqrt(grid.dimension / (2 * cost.sum))
     return Clipping(
-        shifted, lambda limit: ClippedSums(shifted, limit), cost, rank,
-        grid.step, -grid.radius, grid.radius, needed,
-    )  # fmt: skip
+        shifted,
+        lambda limit: ClippedSums(shifted, limit),
+        cost,
+        rank,
+        grid.step,
+        -grid.radius,
+        grid.radius,
+        needed,
+    )
 
 
 PILOTS = (Fraction(6, 100), Fraction(12, 100))
@@ -234,7 +247,7 @@ class RecentredMean:
         return (yield from clipped_around(norms.counts, clipping, rows, mechanics))
 
     def last(self, counted: Fraction, rows: int) -> Round:
-        """Return what is paid for the last round, after `counted` for the number of rows."""
+        """Return the cost of the last round, after `counted` for the number of rows."""
         return self.rounds(self.rho - counted, rows)[-1]
 
     def rounds(self, rho: Fraction, rows: int) -> list[Round]:
@@ -246,7 +259,7 @@ class RecentredMean:
         threshold = min(rho * THRESHOLD_SHARE, Fraction(8 * SURE**2, rows**2))
         factor = self.mechanics.relation.sum_factor
         enough = factor**2 * Fraction(self.grid.dimension, 2 * rows**2) / NEAR**2
-        pilots = [Round(threshold, min(rho * most, enough)) for most in PILOTS]
+        pilots = [Round(threshold, min(rho * limit, enough)) for limit in PILOTS]
         left = rho - sum(pilot.threshold + pilot.sum for pilot in pilots)
         return [*pilots, Round(left * THRESHOLD_SHARE, left * (1 - THRESHOLD_SHARE))]
 
@@ -314,7 +327,7 @@ class ShiftedMean:
         return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
     def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
-        """Return what is paid for the mean, after `counted` for the number of rows."""
+        """Return the cost of the mean, after `counted` for the number of rows."""
         return Round(self.rho * Fraction(3, 16), self.rho * Fraction(9, 16) - counted)
 
 
@@ -378,12 +391,14 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
     """
     if spread.rows.noise is None:
         return (yield from _of_pairs(spread, rho, mechanics, PAIRS))
-    most = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
-    buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), most)
+    bucket_limit = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
+    buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), bucket_limit)
     table = BucketSpreads(
-        spread.centre, buckets, spread.bits,
+        spread.centre,
+        buckets,
+        spread.bits,
         lambda size: random_labels(size, buckets, mechanics.entropy),
-    )  # fmt: skip
+    )
     yield table
     return distance_of(mechanics.search(table.distances(), public_middle(buckets), rho))
 
@@ -494,13 +509,17 @@ class PlanItems:
         clipping = Clipping(
             Shifted(np.zeros(self.universe), TOP, scale),
             lambda limit: ItemClippedSums(scale, limit),
-            Round(threshold, left - threshold), math.sqrt(rows.least), 1.0, 0.0, 1.0,
-        )  # fmt: skip
+            Round(threshold, left - threshold),
+            math.sqrt(rows.least),
+            1.0,
+            0.0,
+            1.0,
+        )
         return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
     def _first_means(self, counts: ItemCounts, rows: NoisyRows, rho: Fraction) -> Floats:
         """Return private means, away from 0 and 1. A set moves the counts by sqrt(d) at most."""
         noise = Rho(rho).noise(self.universe, self.universe)
         noisy = add_to(counts.counts, noise, self.mechanics.entropy).astype(np.float64)
-        least = min(self.universe**-0.4, 0.5)
-        return np.clip(noisy / rows.least, least, 1 - least)
+        margin = min(self.universe**-0.4, 0.5)
+        return np.clip(noisy / rows.least, margin, 1 - margin)
