@@ -2,7 +2,7 @@
 
 Rules go by the kind of a syntax node of DuckDB's, a part of one, `name()` of a call, `@name` of a
 column that DuckDB takes for a call, or by words of their own. docs/reference/refusals.md lists them
-all, each with an example.
+all.
 
 A syntax node of DuckDB's that no rule knows is refused by its kind, a known one by the name of the
 part that its rule does not know.

@@ -231,10 +231,10 @@ def test_rules_that_are_named_are_in_the_registry():
 
 
 ABOUT = (
-    "Each rule with its reason, what to write in its place, and an example that it refuses; words "
-    "in *italics* come from the statement. A refusal comes before a charge, whatever the rows are. "
-    "`tests/statements/test_refused.py` sees that each example is refused by its rule alone, for "
-    "nothing, and in the same words on a neighbouring table; "
+    "Each rule with its reason and a rewrite. Rules that share both are in one row. Words in *italics* come from the statement. A refusal "
+    "comes before a charge and does not depend on rows. `tests/statements/refused_examples.py` has "
+    "an example of each rule. `tests/statements/test_refused.py` checks that the example is refused "
+    "by its rule alone, for nothing, and in the same words on a neighboring table. "
     "`python -m tests.statements.test_refused` writes this page."
 )
 
@@ -243,11 +243,14 @@ def page():
     """Return the page of the registry."""
     text = f"# What is refused in SQL\n\n{ABOUT}\n"
     for title, rules in EXAMPLES.items():
-        text += f"\n## {title}\n\n| refused | because | instead | example |\n|:--|:--|:--|:--|\n"
-        for names, example in rules.items():
+        constructs = {}
+        for names in rules:
             rule = rule_of(names)
-            plain = [cell(own) for own in (rule.construct, rule.why, rule.rewrite)]
-            text += f"| {' | '.join(plain)} | `{example.replace('|', chr(92) + '|')}` |\n"
+            constructs.setdefault((rule.why, rule.rewrite), []).append(rule.construct)
+        text += f"\n## {title}\n\n| refused | because | instead |\n|:--|:--|:--|\n"
+        for (why, rewrite), refused in constructs.items():
+            cells = ["; ".join(map(cell, dict.fromkeys(refused))), cell(why), cell(rewrite)]
+            text += f"| {' | '.join(cells)} |\n"
     return text
 
 
