@@ -1,4 +1,4 @@
-"""Say what a release costs and a dataset may cost, in exact integer units, never floats.
+"""Define the cost of a release and the budget of a dataset in exact integer units.
 
 A unit of epsilon or rho is 10**-24, a unit of delta is 10**-36. Charges are rounded up and cost at
 least one unit, totals are rounded down, so that a ledger never counts too little. A budget may be
@@ -65,11 +65,11 @@ class Units:
         return Units(self.measure, self.loss + other.loss, self.delta + other.delta)
 
     def less(self, other: Units) -> Units:
-        """Return what is left of this amount after `other`, of the same measure."""
+        """Return the rest of this amount after `other`, of the same measure."""
         return Units(self.measure, self.loss - other.loss, self.delta - other.delta)
 
     def least(self, other: Units) -> Units:
-        """Return what fits into this amount and into another one, both of the same measure."""
+        """Return the largest amount that fits into this one and another one of the same measure."""
         return Units(self.measure, min(self.loss, other.loss), min(self.delta, other.delta))
 
     def covers(self, other: Units) -> bool:
@@ -122,7 +122,7 @@ def short(value: Fraction | float) -> str:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one release costs and what it answers; never a function of the data.
+    """The cost of one release and the questions it answers; never a function of the data.
 
     >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("epsilon")
     Units(measure='epsilon', loss=100000000000000000000000, delta=0)
@@ -200,11 +200,11 @@ PERIODS: Mapping[str, tuple[str, str, Callable[[str], object]]] = {
     "week": (r"\d{4}-W\d\d", "2024-W05", lambda text: _DATE(f"{text}-1")),
     "day": (r"\d{4}-\d\d-\d\d", "2024-01-31", _DATE),
 }
-"""The lengths of periods: how one is written, an example, and what fails where there is none."""
+"""Lengths of periods: pattern of a name, example, and a parser that fails for no period."""
 
 
 def is_period(kind: str, text: object) -> bool:
-    """Tell whether a text is the one name of a period of this length.
+    """Check whether a text is the only name of a period of this length.
 
     >>> is_period("month", "2024-01"), is_period("month", "2024-13"), is_period("month", "2024-1")
     (True, False, False)
@@ -239,10 +239,10 @@ def account_name(dataset: str, period: object) -> str:
     if period is None:
         return dataset
     if not any(is_period(kind, period) for kind in PERIODS):
-        given = repr(period[:40]) if isinstance(period, str) else describe(period)
+        description = repr(period[:40]) if isinstance(period, str) else describe(period)
         examples = ", ".join(example for _, example, _ in PERIODS.values())
         raise UnknownAccountError(
-            f"a period of the data is named as in {examples}, not {given}",
+            f"a period of the data is named as in {examples}, not {description}",
             hint='pass period="2024-01"',
         )
     return f"{dataset} [{period}]"
@@ -255,5 +255,5 @@ def dataset_of(account: str) -> tuple[str, str]:
     (('visits', '2024-01'), ('visits [old]', ''))
     """
     dataset, _, period = account.removesuffix("]").rpartition(" [")
-    known = account.endswith("]") and any(is_period(kind, period) for kind in PERIODS)
-    return (dataset, period) if known and dataset else (account, "")
+    has_period = account.endswith("]") and any(is_period(kind, period) for kind in PERIODS)
+    return (dataset, period) if has_period and dataset else (account, "")

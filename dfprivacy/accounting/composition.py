@@ -66,7 +66,7 @@ class Composition:
         return sum((times * loss.as_rho().value for loss, times in self.losses), Fraction(0))
 
     def spare(self, delta: Fraction) -> Fraction:
-        """Return what is left of `delta` after the deltas that the releases themselves spent."""
+        """Return the part of `delta` that the releases themselves have not spent."""
         if delta < self.delta:
             raise InvalidLossError(
                 f"no epsilon holds at delta {short(delta)}: the deltas to be counted add up to "
@@ -80,8 +80,8 @@ class Composition:
         """Return an epsilon for this delta: the smaller of both kinds of composition."""
         pure, spare = self.epsilon(), self.spare(delta)
         if spare > 0:
-            least = approximate_epsilon(self.rho(), spare)
-            return least if pure is None else min(least, pure)
+            concentrated = approximate_epsilon(self.rho(), spare)
+            return concentrated if pure is None else min(concentrated, pure)
         if pure is None:
             spent = f": the releases themselves have spent all of {short(delta)}" if delta else ""
             raise MissingDeltaError(
@@ -145,14 +145,14 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
     """
     log = math.log(delta.denominator) - math.log(delta.numerator)
     root = float(epsilon) / (math.sqrt(log + float(epsilon)) + math.sqrt(log))
-    least, factor = Fraction(root * root), Fraction(1)
-    while approximate_epsilon(least, delta) > epsilon:  # floats could have rounded upwards
-        least *= 1 - Fraction(1, 2**20)
+    base, factor = Fraction(root * root), Fraction(1)
+    while approximate_epsilon(base, delta) > epsilon:  # floats could have rounded upwards
+        base *= 1 - Fraction(1, 2**20)
     for step in range(1, 12):
         larger = factor + Fraction(1, 2**step)
-        if approximate_epsilon(least * larger, delta) <= epsilon:
+        if approximate_epsilon(base * larger, delta) <= epsilon:
             factor = larger
-    mantissa, exponent = math.frexp(least * factor)
+    mantissa, exponent = math.frexp(base * factor)
     return math.floor(mantissa * 2**20) * Fraction(2) ** (exponent - 20)
 
 
@@ -164,12 +164,12 @@ def epsilon_at_order(rho: Fraction, delta: Fraction, above_one: Fraction) -> Fra
     """
     order = 1 + above_one
     with decimal.localcontext(arithmetic()):
-        linear, beyond = quotient(order * rho), quotient(above_one)
+        linear, above = quotient(order * rho), quotient(above_one)
         terms = (
             linear,
             quotient(above_one / order).ln(),
-            -quotient(delta).ln() / beyond,
-            -quotient(order).ln() / beyond,
+            -quotient(delta).ln() / above,
+            -quotient(order).ln() / above,
         )
         size = 1 + sum((abs(term) for term in terms), Decimal(0))
         return Fraction(sum(terms, Decimal(0))) + Fraction(size) * _WIDENING
@@ -189,10 +189,10 @@ def _good_order(rho: Fraction, delta: Fraction) -> Fraction:
     return Fraction(math.exp((low + high) / 2))
 
 
-def _estimate(rho: float, log: float, place: float) -> float:
-    beyond = math.exp(place)
-    inside = place - math.log1p(beyond)
-    return (1 + beyond) * rho + inside + (log - math.log1p(beyond)) / beyond
+def _estimate(rho: float, log: float, log_above: float) -> float:
+    above = math.exp(log_above)
+    inside = log_above - math.log1p(above)
+    return (1 + above) * rho + inside + (log - math.log1p(above)) / above
 
 
 def tight_total(composition: Composition, delta: object) -> Budget:
@@ -213,8 +213,8 @@ def tight_total(composition: Composition, delta: object) -> Budget:
     reach = composition.approximate(composition.delta + _RARE)
     if plain == 0 or spare == 0 or reach > _REACH:
         return upper_budget(plain, exact)
-    found = _searched(library, composition, float(spare), float(plain))
-    return upper_budget(min(plain, Fraction(found)), exact)
+    searched = _searched(library, composition, float(spare), float(plain))
+    return upper_budget(min(plain, Fraction(searched)), exact)
 
 
 def _library() -> Any:
@@ -227,12 +227,12 @@ def _library() -> Any:
         ) from None
 
 
-def _searched(library: Any, composition: Composition, delta: float, most: float) -> float:
-    """Return an epsilon up to `most` whose composed delta, rounding included, is below `delta`."""
+def _searched(library: Any, composition: Composition, delta: float, upper: float) -> float:
+    """Return an epsilon up to `upper` whose composed delta, rounding included, is below `delta`."""
     reach = float(composition.approximate(composition.delta + _RARE))
     cell = 2.0 ** math.ceil(math.log2(reach / _CELLS))  # a power: its multiples are exact floats
     pld, lost = _composed(library, _laws(composition, cell), cell)
-    low, high = 0.0, most
+    low, high = 0.0, upper
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if float(pld.get_delta_for_epsilon(middle)) * _INFLATION + lost <= delta:
@@ -263,11 +263,11 @@ def levelled(times: Counter[int]) -> Counter[int]:
     >>> levelled(Counter(range(1, 65)))[2], len(levelled(Counter(range(1, 65))))
     (2, 32)
     """
-    each = math.ceil(len(times) / _LEVELS)
+    step = math.ceil(len(times) / _LEVELS)
     levels: Counter[int] = Counter()
     ascending = sorted(times)
-    for place, cells in enumerate(ascending):
-        highest = ascending[min(place - place % each + each, len(ascending)) - 1]
+    for index, cells in enumerate(ascending):
+        highest = ascending[min(index - index % step + step, len(ascending)) - 1]
         levels[highest] += times[cells]
     return levels
 
@@ -279,12 +279,12 @@ def responses_law(cells: int, times: int, cell: float) -> LossLaw:
     several, the positive ones are binomial. What is far too rare counts as infinite.
     """
     weights = _binomial(times, cells * cell)
-    kept = weights > _NEGLIGIBLE
+    is_kept = weights > _NEGLIGIBLE
     masses = {
         cells * (2 * positive - times): float(weights[positive])
-        for positive in np.flatnonzero(kept).tolist()
+        for positive in np.flatnonzero(is_kept).tolist()
     }
-    return LossLaw(masses, float(weights[~kept].sum()) + _NEGLIGIBLE)
+    return LossLaw(masses, float(weights[~is_kept].sum()) + _NEGLIGIBLE)
 
 
 def _binomial(times: int, epsilon: float) -> Floats:
@@ -307,12 +307,12 @@ def _composed(library: Any, laws: list[LossLaw], cell: float) -> tuple[Any, floa
     """
     create = library.PrivacyLossDistribution.create_from_rounded_probability
     smoothest, *others = sorted(laws, key=_norm)
-    whole = create(smoothest.masses, smoothest.infinite, cell)
+    composed = create(smoothest.masses, smoothest.infinite, cell)
     for law in others:
-        whole = whole.compose(create(law.masses, law.infinite, cell))
+        composed = composed.compose(create(law.masses, law.infinite, cell))
     cells = 1 + sum(max(law.masses) - min(law.masses) for law in laws)
     hidden = 2.0**-48 * math.log2(2 * cells) * math.sqrt(cells) * _norm(smoothest)
-    return whole, 2.0**-50 + len(others) * hidden
+    return composed, 2.0**-50 + len(others) * hidden
 
 
 def _norm(law: LossLaw) -> float:
@@ -355,13 +355,13 @@ def concentrated_law(rho: float, cell: float, reach: float) -> LossLaw:
 
 def profile(rho: float, epsilons: Floats) -> Floats:
     """Return a delta for each epsilon >= 0 (Canonne, Kamath, Steinke 2020), a little inflated."""
-    most = float(epsilons[-1])
-    beyond = np.geomspace(1e-4, 1 + 2 * most / rho, _ORDERS)
-    constant = beyond * (1 + beyond) * rho - beyond * np.log1p(1 / beyond) - np.log1p(beyond)
-    least = np.zeros(len(epsilons))
-    for slope, start in zip(beyond, constant, strict=True):
-        np.minimum(least, start - slope * epsilons, out=least)
-    return np.asarray(np.minimum(np.exp(least) * _INFLATION, 1.0))
+    largest = float(epsilons[-1])
+    above = np.geomspace(1e-4, 1 + 2 * largest / rho, _ORDERS)
+    constant = above * (1 + above) * rho - above * np.log1p(1 / above) - np.log1p(above)
+    log_delta = np.zeros(len(epsilons))
+    for slope, start in zip(above, constant, strict=True):
+        np.minimum(log_delta, start - slope * epsilons, out=log_delta)
+    return np.asarray(np.minimum(np.exp(log_delta) * _INFLATION, 1.0))
 
 
 def lower_hull(across: Floats, up: Floats) -> list[int]:
@@ -379,6 +379,6 @@ def lower_hull(across: Floats, up: Floats) -> list[int]:
 
 
 def _above(across: Floats, up: Floats, first: int, middle: int, last: int) -> bool:
-    """Tell whether the middle point is on or above the line from the first to the last."""
+    """Check whether the middle point is on or above the line from the first to the last."""
     left = (up[middle] - up[first]) * (across[last] - across[middle])
     return bool(left >= (up[last] - up[middle]) * (across[middle] - across[first]))

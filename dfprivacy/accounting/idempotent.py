@@ -24,7 +24,7 @@ from dfprivacy.errors import InvalidLedgerError
 
 @dataclass(frozen=True)
 class Paid:
-    """When a release was charged, and by which version of dfprivacy."""
+    """The time of a charge, and the version of dfprivacy that made it."""
 
     time: str
     version: str
@@ -71,9 +71,9 @@ class IdempotentLedger(Ledger):
         return self.recall(self._dataset, self._mark)
 
     def settled(self) -> bool:
-        """Tell whether the release has been paid for."""
-        with self._reading() as found:
-            return self._is_settled(found.log)
+        """Check whether the release has been paid for."""
+        with self._reading() as reading:
+            return self._is_settled(reading.log)
 
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise what `charge` would raise now, and charge nothing."""
@@ -94,10 +94,10 @@ class IdempotentLedger(Ledger):
         if self._asked:
             raise InvalidLedgerError("a ledger for one release was asked to charge another")
         self._asked = True
-        with self._writing() as found:  # which confirms a charge of a process that was killed
-            if not self._is_settled(found.log):
-                own = self._own_charge(found.log, charge, analyst)
-                found.append([own, release_entry(self._dataset, self._pending, b"")])
+        with self._writing() as writing:  # which confirms a charge of a process that was killed
+            if not self._is_settled(writing.log):
+                entry = self._own_charge(writing.log, charge, analyst)
+                writing.append([entry, release_entry(self._dataset, self._pending, b"")])
                 self.has_charged = True
         self._drawn_under = charge, analyst
 
@@ -118,39 +118,39 @@ class IdempotentLedger(Ledger):
             raise
         except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
             failure = error
-        kept = self._used_up()
-        if kept is None:
+        table = self._used_up()
+        if table is None:
             raise failure
-        return kept
+        return table
 
     def _used_up(self) -> pa.Table | None:
         """Let a failed draw, this one or one before, use up a charge; return what others kept."""
         if self._drawn_under is None:
             return None
-        with self._writing() as found:
-            if self._pending.hex() in found.log.kept:
-                found.append([self._no_longer_pending])
-            elif not self._is_settled(found.log):
-                found.append([self._own_charge(found.log, *self._drawn_under)])
+        with self._writing() as writing:
+            if self._pending.hex() in writing.log.kept:
+                writing.append([self._no_longer_pending])
+            elif not self._is_settled(writing.log):
+                writing.append([self._own_charge(writing.log, *self._drawn_under)])
                 self.has_charged = True
         return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:
         """Keep the release that was charged; what can't be kept is for nobody's eyes."""
         content = content_of(table)
-        with self._writing() as found:
-            if not self._is_settled(found.log):
+        with self._writing() as writing:
+            if not self._is_settled(writing.log):
                 raise InvalidLedgerError(
                     "the release was forgotten, or another run of it failed, while it was made",
                     hint="run again; it is charged again",
                 )
-            if self._mark.hex() not in found.log.kept:
+            if self._mark.hex() not in writing.log.kept:
                 release = release_entry(self._dataset, self._mark, content)
-                found.append([release, self._no_longer_pending], content)
-        kept = self.kept()
-        if kept is None:
+                writing.append([release, self._no_longer_pending], content)
+        release_kept = self.kept()
+        if release_kept is None:
             raise InvalidLedgerError("the release was forgotten while it was made")
-        return kept
+        return release_kept
 
     # Sizes and times of the source's files are metadata of secret files. Their digest lies beside
     # the ledger and not in it, because readers of releases may read the ledger, too.
@@ -186,25 +186,27 @@ class IdempotentLedger(Ledger):
 
     def paid(self) -> Paid | None:
         """Return when the release was charged last; None if its charge is not in the history."""
-        with self._reading() as found:
+        with self._reading() as reading:
             times = [
                 Paid(time, version)
-                for time, *_, note, _, version in found.charges(self._dataset)
+                for time, *_, note, _, version in reading.charges(self._dataset)
                 if note == self._note
             ]
         return times[-1] if times else None
 
     def require_room(self, charges: Sequence[tuple[Charge, str | None]]) -> None:
         """Refuse several releases, each with its analyst, that do not fit together."""
-        with self._reading() as found:
+        with self._reading() as reading:
             for analyst in dict.fromkeys(who for _, who in charges):
-                theirs = self._cost(found.log, [own for own, who in charges if who == analyst])
-                self._require_part(found.log, self._dataset, theirs, analyst, "this run")
+                theirs = self._cost(reading.log, [cost for cost, who in charges if who == analyst])
+                self._require_part(reading.log, self._dataset, theirs, analyst, "this run")
             self._require_left(
-                found.log, self._dataset,
-                self._cost(found.log, [charge for charge, _ in charges]), "this run",
+                reading.log,
+                self._dataset,
+                self._cost(reading.log, [charge for charge, _ in charges]),
+                "this run",
                 hint=f"see what was charged: dfprivacy ledger show {self.path}",
-            )  # fmt: skip
+            )
 
     def _cost(self, log: Log, charges: Sequence[Charge]) -> Units:
         none = Units(self._total.measure, 0, 0)

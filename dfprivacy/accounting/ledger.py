@@ -67,11 +67,18 @@ _LONGEST = 200  # characters of a dataset's name
 
 HISTORY = pa.schema(
     {
-        "time": pa.timestamp("us", "UTC"), "dataset": pa.string(), "question": pa.string(),
-        "epsilon": pa.float64(), "rho": pa.float64(), "delta": pa.float64(), "note": pa.string(),
-        "uuid": pa.string(), "version": pa.string(), "analyst": pa.string(),
+        "time": pa.timestamp("us", "UTC"),
+        "dataset": pa.string(),
+        "question": pa.string(),
+        "epsilon": pa.float64(),
+        "rho": pa.float64(),
+        "delta": pa.float64(),
+        "note": pa.string(),
+        "uuid": pa.string(),
+        "version": pa.string(),
+        "analyst": pa.string(),
     }
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -161,8 +168,8 @@ class Ledger:
                 )
             create(self._path, Founding(total, bool(remember), bool(strict)))
         self._file = LedgerFile(self._path, float(seconds))
-        with self._file.reading() as found:
-            self._name, self._founding = found.log.ledger, found.log.founding
+        with self._file.reading() as reading:
+            self._name, self._founding = reading.log.ledger, reading.log.founding
         self._total = self._founding.total
         if total is not None and total != self._total:
             raise LedgerBudgetError(
@@ -170,11 +177,11 @@ class Ledger:
                 hint="a budget never changes: leave it out to open the file as it is, or name a "
                 "new file for other data",
             )
-        made = {"remember": self.remembers, "strict": self._founding.strict}
+        recorded = {"remember": self.remembers, "strict": self._founding.strict}
         for choice, value in choices.items():
-            if value is not None and value is not made[choice]:
+            if value is not None and value is not recorded[choice]:
                 raise LedgerBudgetError(
-                    f"the ledger {str(self._path)!r} was made with {choice}={made[choice]}",
+                    f"the ledger {str(self._path)!r} was made with {choice}={recorded[choice]}",
                     hint=f"that never changes: leave {choice} out to open the file as it is",
                 )
 
@@ -185,17 +192,17 @@ class Ledger:
 
     @property
     def budget(self) -> Budget:
-        """What each dataset may spend in all."""
+        """The budget of each dataset."""
         return self._total.budget()
 
     @property
     def remembers(self) -> bool:
-        """Whether releases of a dataset whose version is named are kept."""
+        """True if releases of a dataset whose version is named are kept."""
         return self._founding.remember
 
     @property
     def strict(self) -> bool:
-        """Whether only datasets that were announced have accounts."""
+        """True if only announced datasets have accounts."""
         return self._founding.strict
 
     def close(self) -> None:
@@ -223,13 +230,13 @@ class Ledger:
     def _own(self, file: AbstractContextManager[Opened]) -> Iterator[Opened]:
         if self._closed:
             raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
-        with file as found:
-            if found.log.ledger != self._name:
+        with file as opened:
+            if opened.log.ledger != self._name:
                 raise LedgerFileError(
                     f"the ledger {str(self._path)!r} was replaced by another",
                     hint="open it again if that is meant: dfp.Ledger(path)",
                 )
-            yield found
+            yield opened
 
     # Who has an account
 
@@ -265,18 +272,18 @@ class Ledger:
             When the dataset was announced otherwise, or was charged as a whole before.
         """
         name, kind = dataset_name(dataset), "" if periods is None else periods_kind(periods)
-        with self._writing() as found:
-            before = found.log.announced.get(name)
+        with self._writing() as writing:
+            before = writing.log.announced.get(name)
             if before == kind:
                 return
-            if before is not None or (kind and name in found.log.accounts):
+            if before is not None or (kind and name in writing.log.accounts):
                 how = "charged as a whole" if before is None else "announced otherwise"
                 raise InvalidLedgerError(
                     f"the dataset {name!r} was {how} before",
                     hint="what a dataset's accounts are never changes: choose another name for "
                     "other data",
                 )
-            found.append([("announcement", {"dataset": name, "periods": kind})])
+            writing.append([("announcement", {"dataset": name, "periods": kind})])
 
     def allow(
         self,
@@ -310,19 +317,25 @@ class Ledger:
         InvalidLedgerError
             When the ledger is strict and the dataset was not announced.
         """
-        who, name, own = analyst_name(analyst), dataset_name(dataset), total_of(epsilon, rho, delta)
-        if who is None or own is None or own.measure != self._total.measure:
+        who, name, allowance = (
+            analyst_name(analyst),
+            dataset_name(dataset),
+            total_of(epsilon, rho, delta),
+        )
+        if who is None or allowance is None or allowance.measure != self._total.measure:
             raise InvalidLossError(
                 f"an allowance has a name and a number in {self._total.measure}, as the budget",
                 hint=f'pass allow("ann", "flights", {self._total.measure}=1)',
             )
-        with self._writing() as found:
-            if self.strict and name not in found.log.announced:
-                raise self._unannounced(found.log, name)
-            allowance = replace(own, delta=self._total.delta if delta is None else own.delta)
-            loss, share = found.log.written(allowance, up=False)
+        with self._writing() as writing:
+            if self.strict and name not in writing.log.announced:
+                raise self._unannounced(writing.log, name)
+            units = replace(
+                allowance, delta=self._total.delta if delta is None else allowance.delta
+            )
+            loss, share = writing.log.written(units, up=False)
             fields = {"analyst": who, "dataset": name, "loss": loss, "delta": share}
-            found.append([("allowance", fields)])
+            writing.append([("allowance", fields)])
 
     def _require_account(self, log: Log, name: str) -> None:
         """Refuse an account that nobody has opened."""
@@ -355,11 +368,11 @@ class Ledger:
             )
 
     def _unannounced(self, log: Log, dataset: str) -> UnknownAccountError:
-        near = get_close_matches(dataset, log.announced, 1)
-        meant = f"did you mean {near[0]!r}? Otherwise open" if near else "open"
+        matches = get_close_matches(dataset, log.announced, 1)
+        suggestion = f"did you mean {matches[0]!r}? Otherwise open" if matches else "open"
         return UnknownAccountError(
             f"the ledger is strict, and no dataset {dataset!r} was announced",
-            hint=f"{meant} its account: ledger.announce({dataset!r})",
+            hint=f"{suggestion} its account: ledger.announce({dataset!r})",
         )
 
     # What is spent and what is left
@@ -367,37 +380,40 @@ class Ledger:
     def remaining(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
     ) -> Budget:
-        """Return what a dataset, or a period of it, may still spend; to ask for just that fits.
+        """Return the remaining budget of a dataset, or of a period; a request for it fits.
 
         Of an `analyst` it is what is left of the allowance, if that is less.
         """
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
-        with self._reading() as found:
-            self._require_account(found.log, name)
-            return self._left(found.log, name, who).budget()
+        with self._reading() as reading:
+            self._require_account(reading.log, name)
+            return self._left(reading.log, name, who).budget()
 
     def spent(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
     ) -> Budget:
-        """Return what a dataset has spent: in one `period`, or all added up; by one `analyst`."""
+        """Return the spent budget of a dataset, in one `period` or in all; of one `analyst`."""
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
-        with self._reading() as found:
-            log = found.log
+        with self._reading() as reading:
+            log = reading.log
             names = log.accounts_of(name) or [name]
-            each = [log.spent(own) if who is None else log.spent_by(who, own) for own in names]
-        return sum(each, Units(self._total.measure, 0, 0)).budget()
+            spent = [
+                log.spent(account) if who is None else log.spent_by(who, account)
+                for account in names
+            ]
+        return sum(spent, Units(self._total.measure, 0, 0)).budget()
 
     def analysts(self) -> list[tuple[str, str, Budget, Budget]]:
         """Return the account, the analyst, what was spent and what is left, where analysts count.
 
         Accounts that an analyst has not charged yet are left out, but for those of whole datasets.
         """
-        with self._reading() as found:
-            log = found.log
+        with self._reading() as reading:
+            log = reading.log
             pairs = {*log.by_analyst}
-            for dataset, allowed in log.allowed.items():
+            for dataset, analysts in log.allowed.items():
                 if not log.announced.get(dataset):
-                    pairs |= {(dataset, who) for who in allowed}
+                    pairs |= {(dataset, who) for who in analysts}
             return [
                 (name, who, log.spent_by(who, name).budget(), self._left(log, name, who).budget())
                 for name, who in sorted(pairs)
@@ -405,18 +421,18 @@ class Ledger:
 
     def periods(self) -> dict[str, str]:
         """Return the datasets that come in periods, each with the length of one."""
-        with self._reading() as found:
-            return {name: kind for name, kind in found.log.announced.items() if kind}
+        with self._reading() as reading:
+            return {name: kind for name, kind in reading.log.announced.items() if kind}
 
     def announced(self) -> list[str]:
         """Return the datasets that were announced, sorted."""
-        with self._reading() as found:
-            return sorted(found.log.announced)
+        with self._reading() as reading:
+            return sorted(reading.log.announced)
 
     def datasets(self) -> list[str]:
         """Return the names that have been charged, sorted."""
-        with self._reading() as found:
-            return sorted(found.log.accounts)
+        with self._reading() as reading:
+            return sorted(reading.log.accounts)
 
     def history(self, dataset: str | None = None) -> pd.DataFrame:
         """Return the charges of one dataset, or of all, oldest first.
@@ -426,18 +442,24 @@ class Ledger:
         what it cost.
         """
         name = None if dataset is None else dataset_name(dataset)
-        with self._reading() as found:
-            rows = found.charges(name)
+        with self._reading() as reading:
+            rows = reading.charges(name)
         in_rho = self._total.measure == "rho"
         lines = []
         try:
-            for time, about, who, question, asked, amount, cost, delta, note, uuid, code in rows:
+            for time, about, who, question, measure, amount, cost, delta, note, uuid, code in rows:
                 line = (
-                    datetime.fromisoformat(time), about, question,
-                    float(Fraction(amount)) if asked == "epsilon" else None,
+                    datetime.fromisoformat(time),
+                    about,
+                    question,
+                    float(Fraction(amount)) if measure == "epsilon" else None,
                     float(Fraction(cost, PER_ONE)) if in_rho else None,
-                    float(Fraction(delta, PER_ONE_DELTA)), note, uuid, code, who,
-                )  # fmt: skip
+                    float(Fraction(delta, PER_ONE_DELTA)),
+                    note,
+                    uuid,
+                    code,
+                    who,
+                )
                 lines.append(dict(zip(HISTORY.names, line, strict=True)))
         except (ValueError, ZeroDivisionError):
             raise damaged(self._path) from None
@@ -446,41 +468,45 @@ class Ledger:
 
     def statements(self) -> tuple[Units, list[Statement], list[tuple[Any, ...]]]:
         """Return the budget, every account, and every charge as the file has it, at one moment."""
-        with self._reading() as found:
+        with self._reading() as reading:
             accounts = []
-            for name in sorted(found.log.accounts):
-                spent, own = found.log.spent(name), found.log.accounts[name]
+            for name in sorted(reading.log.accounts):
+                spent, account = reading.log.spent(name), reading.log.accounts[name]
                 accounts.append(
                     Statement(
-                        name, spent, self._total.less(spent).positive(), own.charges,
-                        self._composition(found.log, name), _stored(found.log, name),
+                        name,
+                        spent,
+                        self._total.less(spent).positive(),
+                        account.charges,
+                        self._composition(reading.log, name),
+                        _stored(reading.log, name),
                     )
-                )  # fmt: skip
-            return self._total, accounts, found.charges(None)
+                )
+            return self._total, accounts, reading.charges(None)
 
     # Charges
 
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise what `charge` would raise now, and charge nothing."""
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
-        with self._reading() as found:
-            self._require_part(found.log, name, cost, analyst_name(analyst))
-            self._require_left(found.log, name, cost)
+        with self._reading() as reading:
+            self._require_part(reading.log, name, cost, analyst_name(analyst))
+            self._require_left(reading.log, name, cost)
 
     def would_leave(
         self, dataset: str, charge: Charge, *, analyst: str | None = None
     ) -> Budget | None:
-        """Return what a charge would leave of a dataset's budget, None where it does not fit.
+        """Return the remaining budget after a charge, or None if the charge does not fit.
 
         Nothing is charged. Raises what `check` would raise, but for `BudgetExceededError`.
         """
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
-        with self._reading() as found:
+        with self._reading() as reading:
             who = analyst_name(analyst)
-            self._require_account(found.log, name)
-            self._require_analyst(found.log, name, who)
-            cost, covered = self._counted(found.log, cost), self._covered(found.log, name, who)
-            left = self._left(found.log, name, who)
+            self._require_account(reading.log, name)
+            self._require_analyst(reading.log, name, who)
+            cost, covered = self._counted(reading.log, cost), self._covered(reading.log, name, who)
+            left = self._left(reading.log, name, who)
         return left.less(cost).positive().budget() if covered.covers(cost) else None
 
     def charge(
@@ -501,9 +527,9 @@ class Ledger:
             When the charge could not be made durable.
         """
         name, about = dataset_name(dataset), note_text(note)
-        with self._writing() as found:
+        with self._writing() as writing:
             who = analyst_name(analyst)
-            found.append([self._charge_entry(found.log, name, charge, note=about, analyst=who)])
+            writing.append([self._charge_entry(writing.log, name, charge, note=about, analyst=who)])
 
     def _charge_entry(
         self, log: Log, name: str, charge: Charge, *, note: str | None, analyst: str | None
@@ -570,9 +596,13 @@ class Ledger:
             )
 
     def _require_left(
-        self, log: Log, name: str, cost: Units, what: str = "this release",
+        self,
+        log: Log,
+        name: str,
+        cost: Units,
+        what: str = "this release",
         hint: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         if self._covered(log, name).covers(self._counted(log, cost)):
             return
         left = self._left(log, name)
@@ -588,11 +618,11 @@ class Ledger:
                 "a smaller delta, or list the keys, which needs none"
             )
         dataset, period = dataset_of(name)
-        own = f"{dataset!r}, period={period!r}" if period else "dataset"
+        arguments = f"{dataset!r}, period={period!r}" if period else "dataset"
         raise BudgetExceededError(
             f"the budget of dataset {name!r} does not cover {what}: it costs {cost}, "
             f"and what is left is {left}",
-            hint=hint or f"ask for no more than what is left: ledger.remaining({own})",
+            hint=hint or f"ask for no more than what is left: ledger.remaining({arguments})",
         )
 
     # What the releases amount to
@@ -625,9 +655,9 @@ class Ledger:
         MissingDeltaError
             When releases were asked for in rho and `delta` leaves nothing for them.
         """
-        with self._reading() as found:
+        with self._reading() as reading:
             name = account_name(dataset_name(dataset), period)
-            return self._composition(found.log, name).total(delta)
+            return self._composition(reading.log, name).total(delta)
 
     def tight_total(self, dataset: str, *, delta: float) -> Budget:
         """Return the least epsilon known, by privacy loss distributions (dp-accounting).
@@ -641,8 +671,8 @@ class Ledger:
         LedgerError
             When dp-accounting is not installed, or the file can't be read.
         """
-        with self._reading() as found:
-            composition = self._composition(found.log, dataset_name(dataset))
+        with self._reading() as reading:
+            composition = self._composition(reading.log, dataset_name(dataset))
         return tight_total(composition, delta)
 
     def promise(self, *, delta: float | None = None) -> Budget:
@@ -672,17 +702,19 @@ class Ledger:
     def _composition(self, log: Log, dataset: str) -> Composition:
         """Return the releases of a dataset, if each was charged what its loss costs."""
         names = log.accounts_of(dataset) or [dataset]
-        own = [log.accounts[name] for name in names if name in log.accounts]
+        accounts = [log.accounts[name] for name in names if name in log.accounts]
         losses: list[tuple[Epsilon | Rho, int]] = []
-        for (asked, amount, cost), times in sum((each.losses for each in own), Counter()).items():
+        for (measure, amount, cost), times in sum(
+            (account.losses for account in accounts), Counter()
+        ).items():
             try:
-                loss = (Epsilon if asked == "epsilon" else Rho)(Fraction(amount))
+                loss = (Epsilon if measure == "epsilon" else Rho)(Fraction(amount))
             except (ValueError, ZeroDivisionError):
                 raise damaged(self._path) from None
             if self._counted(log, Charge(loss).units(self._total.measure)).loss != cost:
                 raise damaged(self._path)
             losses.append((loss, times))
-        spent = Fraction(sum(each.delta for each in own), PER_ONE_DELTA)
+        spent = Fraction(sum(account.delta for account in accounts), PER_ONE_DELTA)
         return Composition(tuple(losses), spent)
 
     def report(self, path: str | os.PathLike[str], *, delta: float | None = None) -> Path:
@@ -718,14 +750,14 @@ class Ledger:
     def recall(self, dataset: str, fingerprint: bytes) -> pa.Table | None:
         """Return the release kept under a fingerprint, or None."""
         name, mark = dataset_name(dataset), fingerprint.hex()
-        with self._reading() as found:
-            kept = found.log.kept.get(mark)
-            if kept is None or kept.dataset != name:
+        with self._reading() as reading:
+            entry = reading.log.kept.get(mark)
+            if entry is None or entry.dataset != name:
                 return None
-            content, settled = found.content(kept), found.settled(kept)
-        if hashlib.sha256(content).hexdigest() != kept.digest:
+            content, is_settled = reading.content(entry), reading.settled(entry)
+        if hashlib.sha256(content).hexdigest() != entry.digest:
             raise damaged(self._path)
-        if not settled:
+        if not is_settled:
             with self._writing():
                 pass  # what comes out is on the disk
         return released_table(content)
@@ -745,17 +777,17 @@ class Ledger:
                 hint="make one that does: dfp.Ledger(path, epsilon=10, remember=True)",
             )
         content = content_of(table)
-        with self._writing() as found:
-            if name not in found.log.accounts:
+        with self._writing() as writing:
+            if name not in writing.log.accounts:
                 raise InvalidLedgerError("a release that was never charged is not kept")
-            if fingerprint.hex() not in found.log.kept:
-                found.append([release_entry(name, fingerprint, content)], content)
+            if fingerprint.hex() not in writing.log.kept:
+                writing.append([release_entry(name, fingerprint, content)], content)
 
     def stored(self, dataset: str | None = None) -> int:
         """Return how many releases of a dataset, or of all, are kept."""
         name = None if dataset is None else dataset_name(dataset)
-        with self._reading() as found:
-            return _stored(found.log, name)
+        with self._reading() as reading:
+            return _stored(reading.log, name)
 
     def forget(self, dataset: str | None = None) -> int:
         """Drop the releases kept of a dataset, or of all; return how many there were.
@@ -764,18 +796,18 @@ class Ledger:
         anew without them.
         """
         name = None if dataset is None else dataset_name(dataset)
-        with self._writing() as found:
-            kept = found.log.kept.items()
-            marks = [mark for mark, own in kept if name in {None, own.dataset}]
+        with self._writing() as writing:
+            entries = writing.log.kept.items()
+            marks = [mark for mark, entry in entries if name in {None, entry.dataset}]
             if marks:
-                found.append([("drop", {"fingerprints": marks})])
-            if found.log.unused:
-                found.rewrite()
+                writing.append([("drop", {"fingerprints": marks})])
+            if writing.log.unused:
+                writing.rewrite()
             return len(marks)
 
 
 def _stored(log: Log, dataset: str | None) -> int:
-    return sum(dataset in {None, own.dataset} for own in log.kept.values())
+    return sum(dataset in {None, entry.dataset} for entry in log.kept.values())
 
 
 @lru_cache(maxsize=1)
@@ -804,7 +836,7 @@ def analyst_name(analyst: object) -> str | None:
 
 
 def version_name(version: object) -> str | None:
-    """Return what the caller calls this state of the data, or None."""
+    """Return the caller's name of this state of the data, or None."""
     hint = 'name the state of the data, e.g. version="2026-11-20"'
     return _optional(version, "the version of a dataset is", hint)
 

@@ -46,13 +46,22 @@ else:
     import fcntl
 
 Entry = tuple[str, dict[str, Any]]
-"""What happened, and its fields: founding, announcement, allowance, charge, release or drop."""
+"""Kind of an entry and its fields: founding, announcement, allowance, charge, release or drop."""
 
 SCHEMA = 4
 COLUMNS = (
-    "time", "dataset", "analyst", "question", "asked", "amount", "cost", "cost_delta", "note",
-    "uuid", "version",
-)  # fmt: skip
+    "time",
+    "dataset",
+    "analyst",
+    "question",
+    "asked",
+    "amount",
+    "cost",
+    "cost_delta",
+    "note",
+    "uuid",
+    "version",
+)
 """The fields of a charge."""
 
 _NAME = b"dfprivacy ledger "
@@ -67,16 +76,19 @@ _FAILURES = {
     errno.ENOENT: ("does not exist", "a budget starts with Ledger(path, epsilon=10)"),
     errno.ENOSPC: ("could not grow: the disk is full", "make room on the disk"),
     errno.EACCES: ("is read-only", "give this process the right to write to it and beside it"),
-}  # fmt: skip
+}
 _ALIKE = {
-    errno.EDQUOT: errno.ENOSPC, errno.EFBIG: errno.ENOSPC, errno.ENOTDIR: errno.ENOENT,
-    errno.EPERM: errno.EACCES, errno.EROFS: errno.EACCES,
-}  # fmt: skip
+    errno.EDQUOT: errno.ENOSPC,
+    errno.EFBIG: errno.ENOSPC,
+    errno.ENOTDIR: errno.ENOENT,
+    errno.EPERM: errno.EACCES,
+    errno.EROFS: errno.EACCES,
+}
 
 
 @dataclass(frozen=True)
 class Founding:
-    """What a ledger is made with: each dataset's budget, if it remembers, if it is strict."""
+    """The constants of a ledger: each dataset's budget, and whether it remembers and is strict."""
 
     total: Units
     remember: bool
@@ -85,8 +97,8 @@ class Founding:
     def arguments(self) -> str:
         """Return it as the arguments of a call."""
         budget = self.total.budget().arguments()
-        kept = f"{budget}, remember=True" if self.remember else budget
-        return f"{kept}, strict=True" if self.strict else kept
+        arguments = f"{budget}, remember=True" if self.remember else budget
+        return f"{arguments}, strict=True" if self.strict else arguments
 
 
 @dataclass(frozen=True)
@@ -100,7 +112,7 @@ class Head:
 
 @dataclass
 class Account:
-    """What a dataset has spent, in units, and how often which loss was charged for which cost."""
+    """The amount that a dataset has spent, in units, and the count of each loss and its cost."""
 
     loss: int = 0
     delta: int = 0
@@ -110,7 +122,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a release is kept: after which transaction, and its bytes in the file."""
+    """A release that is kept: its transaction, and its bytes in the file."""
 
     dataset: str
     digest: str
@@ -140,9 +152,9 @@ class Log:
     announced: dict[str, str] = field(default_factory=dict)
     """Datasets, and the length of their periods; none where that is empty."""
     allowed: dict[str, dict[str, Units]] = field(default_factory=dict)
-    """What analysts may spend of each account of a dataset, by dataset and analyst."""
+    """Limits of analysts on each account of a dataset, by dataset and analyst."""
     by_analyst: dict[tuple[str, str], Units] = field(default_factory=dict)
-    """What was spent of an account, by account and analyst."""
+    """Amounts spent of an account, by account and analyst."""
     kept: dict[str, Kept] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -170,12 +182,12 @@ class Log:
         return Head(self.ledger, self.number, self.digest)
 
     def spent(self, dataset: str) -> Units:
-        """Return what a dataset has spent."""
+        """Return the amount that a dataset has spent."""
         account = self.accounts.get(dataset, Account())
         return Units(self.founding.total.measure, account.loss, account.delta)
 
     def spent_by(self, analyst: str, account: str) -> Units:
-        """Return what an analyst has spent of an account."""
+        """Return the amount that an analyst has spent of an account."""
         measure = self.founding.total.measure
         return self.by_analyst.get((account, analyst), Units(measure, 0, 0))
 
@@ -200,17 +212,28 @@ class Log:
         self.last, self.start, self.end = line, self.end, self.end + len(line) + size
         self.number, self.digest = self.number + 1, digest.decode()
         kinds: dict[str, Any] = {
-            "founding": self._found, "charge": self._spend, "release": self._keep,
-            "drop": self._drop, "announcement": self._announce, "allowance": self._allow,
-        }  # fmt: skip
+            "founding": self._found,
+            "charge": self._spend,
+            "release": self._keep,
+            "drop": self._drop,
+            "announcement": self._announce,
+            "allowance": self._allow,
+        }
         for kind, fields in json.loads(body):
             _require((kind == "founding") == (not self.ledger))
             kinds[kind](size=size, **fields)
 
     def _found(
-        self, *, ledger: str, measure: Any, total: int, total_delta: int, remember: int, size: int,
+        self,
+        *,
+        ledger: str,
+        measure: Any,
+        total: int,
+        total_delta: int,
+        remember: int,
+        size: int,
         strict: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         _require(measure in {"epsilon", "rho"} and ledger != "" and size == 0)
         self.ledger = ledger
         budget = replace(self.amount(total, total_delta), measure=measure)
@@ -226,9 +249,17 @@ class Log:
         self.allowed.setdefault(dataset, {})[analyst] = self.amount(loss, delta)
 
     def _spend(
-        self, *, dataset: str, asked: str, amount: str, cost: int, cost_delta: int, size: int,
-        analyst: str | None = None, **about: str | None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        dataset: str,
+        asked: str,
+        amount: str,
+        cost: int,
+        cost_delta: int,
+        size: int,
+        analyst: str | None = None,
+        **about: str | None,
+    ) -> None:
         _require(asked in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
         charged = self.amount(cost, cost_delta)
         account = self.accounts.setdefault(dataset, Account())
@@ -237,14 +268,14 @@ class Log:
         account.charges += 1
         account.losses[asked, amount, charged.loss] += 1
         _require(self.founding.total.with_excess().covers(self.spent(dataset)))
-        own = self.dataset(dataset)
+        name = self.dataset(dataset)
         _require(not self.announced.get(dataset))  # its periods have accounts
-        _require(not self.founding.strict or own in self.announced)
+        _require(not self.founding.strict or name in self.announced)
         if analyst is not None:
             self.by_analyst[dataset, analyst] = spent = self.spent_by(analyst, dataset) + charged
-            _require(self.allowed.get(own, {}).get(analyst, spent).with_excess().covers(spent))
+            _require(self.allowed.get(name, {}).get(analyst, spent).with_excess().covers(spent))
         else:
-            _require(own not in self.allowed)
+            _require(name not in self.allowed)
 
     def _keep(self, *, fingerprint: str, dataset: str, digest: str, length: int, size: int) -> None:
         _require(self.founding.remember)
@@ -260,8 +291,8 @@ class Log:
 _ABOUT = ["uuid", "time", "question", "note", "version"]
 
 
-def _require(kept: bool) -> None:  # noqa: FBT001 what must hold
-    if not kept:
+def _require(condition: bool) -> None:  # noqa: FBT001 what must hold
+    if not condition:
         raise ValueError
 
 
@@ -272,13 +303,13 @@ def _running(before: str, body: bytes) -> bytes:
 def _split(line: bytes) -> tuple[bytes, int, bytes]:
     """Return running hash, bytes that follow, and entries of a line; no hash if it is torn."""
     digest, size, body = [*line[:-1].split(b" ", 2), b"", b""][:3]
-    whole = line.endswith(b"\n") and size.isdigit() and len(size) < 12
-    return (digest, int(size), body) if whole else (b"", 0, b"")
+    is_complete = line.endswith(b"\n") and size.isdigit() and len(size) < 12
+    return (digest, int(size), body) if is_complete else (b"", 0, b"")
 
 
 @dataclass
 class Reading:
-    """A log that is open: what it adds up to, the file, and what of it was confirmed."""
+    """An open log: its sums, the file, and the confirmed part."""
 
     log: Log
     file: BinaryIO
@@ -286,32 +317,32 @@ class Reading:
 
     def charges(self, dataset: str | None) -> list[tuple[Any, ...]]:
         """Return the charges of one dataset, or of all, oldest first."""
-        found = []
+        rows = []
         for _, body in self.lines():
             for kind, fields in json.loads(body):
                 if kind == "charge" and dataset in {None, fields["dataset"]}:
                     cost = self.log.amount(fields["cost"], fields["cost_delta"])
                     row = {**fields, "cost": cost.loss, "cost_delta": cost.delta}
-                    found.append(tuple(map(row.get, COLUMNS)))
-        return found
+                    rows.append(tuple(map(row.get, COLUMNS)))
+        return rows
 
     def lines(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the running hash and the entries of each transaction."""
-        place = len(_FIRST)
-        while place < self.log.end:
-            self.file.seek(place)
+        offset = len(_FIRST)
+        while offset < self.log.end:
+            self.file.seek(offset)
             digest, size, body = _split(line := self.file.readline())
             yield digest, body
-            place += len(line) + size
+            offset += len(line) + size
 
-    def settled(self, kept: Kept) -> bool:
-        """Tell whether a release is confirmed: a crash can't take it away."""
-        return self.confirmed is None or kept.number <= self.confirmed.number
+    def settled(self, entry: Kept) -> bool:
+        """Check whether a release is confirmed: a crash can't take it away."""
+        return self.confirmed is None or entry.number <= self.confirmed.number
 
-    def content(self, kept: Kept) -> bytes:
+    def content(self, entry: Kept) -> bytes:
         """Return the bytes of a release that is kept."""
-        self.file.seek(kept.start)
-        return self.file.read(kept.size)
+        self.file.seek(entry.start)
+        return self.file.read(entry.size)
 
 
 @dataclass
@@ -341,14 +372,14 @@ class Writing(Reading):
         """Put a file without the dropped releases in place of this one, if it has one name."""
         if os.fstat(self.descriptor).st_nlink > 1:
             return
-        wanted = {own.number: own for own in self.log.kept.values() if own.size}
+        entries = {entry.number: entry for entry in self.log.kept.values() if entry.size}
         with _in_place_of(self.path, self.path) as descriptor:
-            place = _write(descriptor, self.log.first, 0)
+            offset = _write(descriptor, self.log.first, 0)
             for number, (digest, body) in enumerate(self.lines(), 1):
-                content = self.content(wanted[number]) if number in wanted else b""
+                content = self.content(entries[number]) if number in entries else b""
                 line = b"%s %d %s\n" % (digest, len(content), body)
-                place += _write(descriptor, line, place)
-                place += _write(descriptor, content, place)
+                offset += _write(descriptor, line, offset)
+                offset += _write(descriptor, content, offset)
 
 
 class _Second:
@@ -375,19 +406,19 @@ class _Second:
             content = self.path.read_bytes()
         except FileNotFoundError:
             return None
-        found = []
+        heads = []
         for slot in (0, 1):
             text = content[slot * _SLOT : (slot + 1) * _SLOT].split(b"\n")[0]
             parts = text.split(b" ")
             if len(parts) == 4 and parts[3] == _running("", b" ".join(parts[:3])):
                 ledger, number, digest = (part.decode() for part in parts[:3])
-                found.append((int(number), slot, Head(ledger, int(number), digest)))
-        if content and not found:
+                heads.append((int(number), slot, Head(ledger, int(number), digest)))
+        if content and not heads:
             raise LedgerFileError(
                 f"the file beside a ledger is damaged: {str(self.path)!r}",
                 hint="if the ledger has all its charges, move that file away",
             )
-        _, self.slot, newest = max(found, default=(0, 0, None), key=itemgetter(0))
+        _, self.slot, newest = max(heads, default=(0, 0, None), key=itemgetter(0))
         return newest
 
     def write(self, head: Head) -> None:
@@ -424,31 +455,31 @@ class LedgerFile:
         """Read the log as it is at this moment, which takes no lock and changes nothing."""
         with _GATE.passed(self.path, self.timeout), _readable(self.path):
             try:
-                found = self._read(_Second(self.path))
+                reading = self._read(_Second(self.path))
             except LedgerFileError:  # the first charge may have been under way
-                found = self._read(_Second(self.path))
-            with found.file:
-                yield found
+                reading = self._read(_Second(self.path))
+            with reading.file:
+                yield reading
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """Keep other processes away, drop what is torn, confirm what is not."""
+        """Lock out other processes, drop a torn transaction, and confirm the last one."""
         with _GATE.passed(self.path, self.timeout), _readable(self.path):
             descriptor, second = self._locked(), _Second(self.path)
             try:
-                found = self._read(second)
+                reading = self._read(second)
                 if not self._is_tidy:
                     _remove_left(self.path)
                     self._is_tidy = True
-                with found.file:
-                    log = found.log
+                with reading.file:
+                    log = reading.log
                     second.open(self.path, log.head)
                     if os.fstat(descriptor).st_size > log.end:
                         os.ftruncate(descriptor, log.end)
-                    if found.confirmed != log.head:
+                    if reading.confirmed != log.head:
                         flush(descriptor)
                         second.write(log.head)
-                    yield Writing(log, found.file, log.head, self.path, descriptor, second)
+                    yield Writing(log, reading.file, log.head, self.path, descriptor, second)
             finally:
                 second.close()
                 os.close(descriptor)
@@ -477,15 +508,15 @@ class LedgerFile:
             time.sleep(_RETRY)
 
     def _read(self, second: _Second) -> Reading:
-        """Read on to the end of what is whole, which must pass through what was confirmed."""
+        """Read on to the end of the complete transactions, past the confirmed one."""
         confirmed = second.read()
         file: BinaryIO = os.fdopen(os.open(self.path, os.O_RDONLY | _BINARY), "rb")
         try:
-            own, log = _identity(os.fstat(file.fileno())), self._log
+            identity, log = _identity(os.fstat(file.fileno())), self._log
             first = _required_format(file, self.path)
             file.seek(log.start)
-            if log.file != own or file.read(len(log.last)) != log.last:
-                log = Log(own, first)
+            if log.file != identity or file.read(len(log.last)) != log.last:
+                log = Log(identity, first)
             seen = _SEEN.get(str(second.path))
             _read_on(log, file, self.path, confirmed, seen)
             newest = confirmed or log.head
@@ -509,9 +540,9 @@ def _required_format(file: BinaryIO, path: Path) -> bytes:
             hint="name the file that Ledger(path, epsilon=...) made",
         )
     if first not in _SCALES:
-        found = first[len(_NAME) : -1].decode("ascii", "replace")[:20]
+        schema = first[len(_NAME) : -1].decode("ascii", "replace")[:20]
         raise LedgerFileError(
-            f"the ledger {str(path)!r} has schema {found}, and this version of dfprivacy reads "
+            f"the ledger {str(path)!r} has schema {schema}, and this version of dfprivacy reads "
             f"schemas 3 and {SCHEMA}",
             hint="use the version of dfprivacy that wrote it",
         )
@@ -521,7 +552,7 @@ def _required_format(file: BinaryIO, path: Path) -> bytes:
 def _read_on(
     log: Log, file: BinaryIO, path: Path, confirmed: Head | None, seen: Head | None
 ) -> None:
-    """Take in what is whole from the end of `log` on; refuse a log that lacks what it had."""
+    """Read complete transactions from the end of `log` on; refuse a log that has lost some."""
     size, sure = file.seek(0, os.SEEK_END), confirmed.number if confirmed else 0
     file.seek(log.end)
     while log.end < size:
@@ -535,9 +566,9 @@ def _read_on(
         except (ValueError, KeyError, TypeError, RecursionError):
             raise damaged(path) from None
         file.seek(log.end)
-        for known in (confirmed, seen):
-            if known and (known.ledger, known.number) == (log.ledger, log.number):
-                _require_newest(path, known.digest == log.digest)
+        for head in (confirmed, seen):
+            if head and (head.ledger, head.number) == (log.ledger, log.number):
+                _require_newest(path, head.digest == log.digest)
     torn = log.end < size
     if confirmed and log.ledger and confirmed.ledger != log.ledger:
         raise LedgerFileError(
@@ -546,15 +577,16 @@ def _read_on(
             hint="put that ledger's file back, or move its hash away",
         )
     late = any(
-        own and own.ledger == log.ledger and own.number > log.number for own in (confirmed, seen)
+        head and head.ledger == log.ledger and head.number > log.number
+        for head in (confirmed, seen)
     )
     if not log.ledger or (torn and (late or not confirmed)):
         raise damaged(path)
     _require_newest(path, not late)
 
 
-def _require_newest(path: Path, kept: bool) -> None:  # noqa: FBT001 what must hold
-    if not kept:
+def _require_newest(path: Path, condition: bool) -> None:  # noqa: FBT001 what must hold
+    if not condition:
         raise LedgerFileError(
             f"the ledger {str(path)!r} was replaced by an older copy: charges that it had are "
             "missing",
@@ -577,9 +609,9 @@ def damaged(path: Path) -> LedgerFileError:
 
 def charge_entry(log: Log, fields: dict[str, Any]) -> Entry:
     """Return a charge with its time and an identifier, made of the running hash and not drawn."""
-    own = {"time": datetime.now(UTC).isoformat(timespec="microseconds"), **fields}
-    seed = hashlib.sha256(f"{log.ledger} {log.digest} {os.getpid()} {own}".encode()).digest()
-    return "charge", {"uuid": str(uuid.UUID(bytes=seed[:16], version=4)), **own}
+    stamped = {"time": datetime.now(UTC).isoformat(timespec="microseconds"), **fields}
+    seed = hashlib.sha256(f"{log.ledger} {log.digest} {os.getpid()} {stamped}".encode()).digest()
+    return "charge", {"uuid": str(uuid.UUID(bytes=seed[:16], version=4)), **stamped}
 
 
 def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
@@ -589,7 +621,7 @@ def release_entry(dataset: str, fingerprint: bytes, content: bytes) -> Entry:
 
 
 def is_ledger(path: Path) -> bool:
-    """Tell whether a file is a ledger, of any version, by how it begins."""
+    """Check whether a file starts as a ledger of any version."""
     if path.is_file():
         with suppress(OSError), path.open("rb") as file:
             return file.read(len(_NAME)) == _NAME
@@ -630,10 +662,13 @@ def create(path: Path, founding: Founding) -> None:
         _remove_left(path)
         total, log = founding.total, Log()
         fields = {
-            "ledger": uuid.uuid4().hex, "measure": total.measure, "total": total.loss,
-            "total_delta": total.delta, "remember": int(founding.remember),
+            "ledger": uuid.uuid4().hex,
+            "measure": total.measure,
+            "total": total.loss,
+            "total_delta": total.delta,
+            "remember": int(founding.remember),
             **({"strict": 1} if founding.strict else {}),
-        }  # fmt: skip
+        }
         with suppress(FileExistsError), _in_place_of(path) as descriptor:
             _write(descriptor, _FIRST + log.line([("founding", fields)], 0), 0)
 
@@ -647,18 +682,18 @@ def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
     """
     real = Path(os.path.realpath(path))
     with _directory_beside(real) as directory:
-        whole = directory / "ledger"
-        descriptor = os.open(whole, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
+        new_file = directory / "ledger"
+        descriptor = os.open(new_file, os.O_RDWR | os.O_CREAT | _BINARY, 0o666)
         try:
             yield descriptor
             flush(descriptor)
         finally:
             os.close(descriptor)
         if like is None:
-            os.link(whole, real)
+            os.link(new_file, real)
         else:
-            shutil.copymode(like, whole)
-            whole.replace(real)
+            shutil.copymode(like, new_file)
+            new_file.replace(real)
         sync_directory(real.parent)
 
 
@@ -719,9 +754,9 @@ def _remove_left(path: Path) -> None:
                     os.close(descriptor)
 
 
-def _write(descriptor: int, content: bytes, place: int) -> int:
-    """Write all of the bytes at a place in the file; return how many."""
-    os.lseek(descriptor, place, os.SEEK_SET)
+def _write(descriptor: int, content: bytes, offset: int) -> int:
+    """Write all bytes at an offset of the file; return their number."""
+    os.lseek(descriptor, offset, os.SEEK_SET)
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -746,7 +781,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def _taken(descriptor: int) -> bool:
-    """Tell whether this process has the lock now; it ends with the descriptor."""
+    """Check whether this process has got the lock; it ends with the descriptor."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, 2**62, os.SEEK_SET)  # a byte that nobody reads
@@ -759,8 +794,8 @@ def _taken(descriptor: int) -> bool:
     return True
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

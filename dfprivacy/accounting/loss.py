@@ -147,7 +147,7 @@ class Contribution:
         return KeyRule(delta / (self.groups * self.parts), self.rows * self.parts)
 
     def pooled(self) -> Contribution:
-        """Return what the unit contributes where all groups are counted together."""
+        """Return the contribution if all groups are counted together."""
         return Contribution(self.rows * self.groups, 1, self.parts)
 
 

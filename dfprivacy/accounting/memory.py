@@ -30,11 +30,18 @@ RELEASE_FORMAT = 1
 """To be raised when a release of the same question and terms would look otherwise."""
 
 _PLAIN: tuple[tuple[type, Callable[[Any], str]], ...] = (
-    (bool, bool.__repr__), (int, int.__repr__), (float, float.__repr__), (str, str.__str__),
-    (Fraction, Fraction.__str__), (Decimal, Decimal.__str__), (UUID, UUID.__str__),
-    (dt.datetime, dt.datetime.isoformat), (dt.date, dt.date.isoformat),
-    (dt.time, dt.time.isoformat), (dt.timedelta, dt.timedelta.__str__),
-)  # fmt: skip
+    (bool, bool.__repr__),
+    (int, int.__repr__),
+    (float, float.__repr__),
+    (str, str.__str__),
+    (Fraction, Fraction.__str__),
+    (Decimal, Decimal.__str__),
+    (UUID, UUID.__str__),
+    (dt.datetime, dt.datetime.isoformat),
+    (dt.date, dt.date.isoformat),
+    (dt.time, dt.time.isoformat),
+    (dt.timedelta, dt.timedelta.__str__),
+)
 """Constants, and how their own type writes them: a type derived from it could write any text."""
 
 _FINER: tuple[type, ...] = (pd.Timestamp, pd.Timedelta, type(pd.NaT))
@@ -87,8 +94,8 @@ def canonical(value: object) -> bytes:
     if isinstance(value, bytes):
         return _text("bytes", bytes(memoryview(value)))
     if isinstance(value, np.generic):
-        own = str.__str__(value) if isinstance(value, str) else str(np.asarray(value)[()])
-        return _text(f"numpy {value.dtype.str}", own.encode("utf-8", "surrogatepass"))
+        text_ = str.__str__(value) if isinstance(value, str) else str(np.asarray(value)[()])
+        return _text(f"numpy {value.dtype.str}", text_.encode("utf-8", "surrogatepass"))
     for kind, written in _PLAIN:
         if isinstance(value, kind):
             text = _finer(value) if isinstance(value, _FINER) else written(value)
@@ -160,8 +167,8 @@ def _rebuilt(column: pa.ChunkedArray) -> pa.Array:
         values = _rebuilt(column.cast(kind.value_type)).dictionary_encode()
         indices = values.indices.cast(kind.index_type)
         return pa.DictionaryArray.from_arrays(indices, values.dictionary, ordered=kind.ordered)
-    whole = column.combine_chunks()
-    present = whole.is_valid()
+    combined = column.combine_chunks()
+    present = combined.is_valid()
     places = pc.cumulative_sum(pc.cast(present, pa.int64()))
     shown = pc.if_else(present, pc.subtract(places, 1), None)
-    return whole.take(pc.indices_nonzero(present)).take(shown)
+    return combined.take(pc.indices_nonzero(present)).take(shown)

@@ -48,7 +48,7 @@ class Account:
         self.ledger.charge(self.dataset, charge, note=self.note, analyst=self.analyst)
 
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> bytes | None:
-        """Return what a release is remembered under; None where nothing is remembered."""
+        """Return the fingerprint that a release is remembered under, or None."""
         if self.version is None:
             return None
         return fingerprint(self.dataset, self.version, question, terms)
@@ -72,11 +72,11 @@ NOTICE = (
     'cost together.\nName one, df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
     f'dataset="flights"); {QUIET}=off ends this notice.\n'
 )
-"""What is said once, before the first release that names no ledger; the same for any data."""
+"""Notice before the first release without a ledger, printed once; the same for any data."""
 
 
 class NoAccount:
-    """Where releases go that nobody counts, and nobody remembers, unless a ledger is required."""
+    """Account of releases without a ledger: they are not counted, unless a ledger is required."""
 
     required = False
     noticed = False
@@ -198,7 +198,9 @@ class spending:  # noqa: N801 it is used like a function
         while isinstance(inner, partial):
             inner = inner.func
         if isinstance(inner, type) or any(
-            kind(own) for own in (inspect.unwrap(inner), type(inner).__call__) for kind in _LATE
+            kind(callable_)
+            for callable_ in (inspect.unwrap(inner), type(inner).__call__)
+            for kind in _LATE
         ):
             raise _late()
 
@@ -209,10 +211,10 @@ class spending:  # noqa: N801 it is used like a function
                 for name in ("dataset", "version", "note", "period", "analyst")
             }
             with spending(self.ledger, **terms):
-                found = function(*args, **kwargs)
-            if isinstance(found, _MADE):
+                result = function(*args, **kwargs)
+            if isinstance(result, _MADE):
                 raise _late()
-            return found
+            return result
 
         return charged
 
@@ -262,7 +264,7 @@ def account_of(
         if version is None and _ledger(ledger).remembers:
             version = snapshot
         return account(ledger, dataset, note, version, period=period, analyst=analyst)
-    if any(own is not None for own in (dataset, note, version, period, analyst)):
+    if any(name is not None for name in (dataset, note, version, period, analyst)):
         raise InvalidLedgerError(
             "a dataset, period, version, note or analyst was named, and no ledger to charge",
             hint='name the ledger too: df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
