@@ -380,7 +380,7 @@ def some_slow(shares):
     return [pytest.param(*own, marks=[] if own in fast else pytest.mark.slow) for own in every]
 
 
-@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::2], SHARES[1::2]]))
+@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::3], SHARES[1::3]]))
 def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
     """Of 400 releases fewer than twelve have an interval about a number of another size."""
     rows = mixture(share)
@@ -388,7 +388,7 @@ def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
         assert misleading(*alone(rows, kind, loss), truth(rows)) < 12
 
 
-@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES] * 3))
+@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::3], SHARES[1::3]]))
 def test_an_interval_of_a_group_has_the_size_of_the_truth(share, loss, bulk):
     """Of 400 groups that find bounds together fewer than twelve have one about another size.
 
