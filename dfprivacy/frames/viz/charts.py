@@ -37,7 +37,7 @@ MOST_COORDINATES = 2000
 MOST_POINTS = 120
 WIDTH = 480
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Colours that people with any colour vision can tell apart; the first two differ in grey too."""
+"""Colors that people with any color vision can distinguish; the first two differ in gray too."""
 
 _VIRIDIS = {"scheme": "viridis"}
 _BLUE, _INK, _GREY, _GRID = OKABE_ITO[0], "#1a1a1a", "#595959", "#e3e3e3"
@@ -58,20 +58,33 @@ def theme() -> Spec:
         "padding": 12,
         "view": {"stroke": None},
         "title": {
-            "anchor": "start", "frame": "group", "fontSize": 15, "color": _INK, "offset": 12,
-            "subtitleFontSize": 12, "subtitleColor": _GREY, "subtitlePadding": 4,
+            "anchor": "start",
+            "frame": "group",
+            "fontSize": 15,
+            "color": _INK,
+            "offset": 12,
+            "subtitleFontSize": 12,
+            "subtitleColor": _GREY,
+            "subtitlePadding": 4,
             "subtitleLineHeight": 16,
         },
         "axis": {
-            **text, "titleFontWeight": "normal", "titlePadding": 8, "labelLimit": 220,
-            "labelFlush": False, "labelOverlap": True, "labelSeparation": 8,
-            "gridColor": _GRID, "domainColor": _GREY, "tickColor": _GREY,
+            **text,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelLimit": 220,
+            "labelFlush": False,
+            "labelOverlap": True,
+            "labelSeparation": 8,
+            "gridColor": _GRID,
+            "domainColor": _GREY,
+            "tickColor": _GREY,
         },
         "header": {**text, "labelFontWeight": "bold", "labelLimit": 200},
         "legend": {**text},
         "text": {"fontSize": 12, "color": _INK},
         "range": {"category": list(OKABE_ITO), "ramp": _VIRIDIS, "heatmap": _VIRIDIS},
-    }  # fmt: skip
+    }
 
 
 def chart_of(spec: Spec, title: str, lines: Sequence[str]) -> Any:
@@ -102,15 +115,15 @@ def _offline(kind: Any) -> Any:
             return kind.save(self, path, *args, **options)
         return save_plot(self, path)
 
-    own: Any = type(kind.__name__, (kind,), {"_repr_mimebundle_": bundle, "save": save})
-    return own
+    class_: Any = type(kind.__name__, (kind,), {"_repr_mimebundle_": bundle, "save": save})
+    return class_
 
 
 _ENDINGS = {".png", ".svg", ".html"}
 
 
 _AROUND = {_INK: "currentColor", _GREY: "currentColor", _GRID: "#80808059"}
-"""What inks are in a page, light or dark."""
+"""Colors of a chart in a page that can be light or dark."""
 
 
 def svg_html(spec: Spec) -> str:
@@ -144,7 +157,7 @@ class Dot:
 
     @property
     def known(self) -> bool:
-        """Tell whether there is anything to draw."""
+        """True if the value and its ends are finite."""
         return all(map(math.isfinite, (self.value, *(self.ends or ()))))
 
     @property
@@ -157,7 +170,7 @@ Domain = tuple[float, float]
 
 
 def domain_of(dots: Sequence[Dot]) -> Domain | None:
-    """Return the part of the axis to draw, where the noise of a few dots would stretch the axis.
+    """Return the part of the axis to draw if the noise of few dots would stretch the axis.
 
     Those are dots of many times the usual noise; None where all fit.
 
@@ -165,12 +178,12 @@ def domain_of(dots: Sequence[Dot]) -> Domain | None:
     >>> domain_of(usual), domain_of([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
     (None, (0.35, 3.65))
     """
-    known = [dot for dot in dots if dot.known]
-    errors = sorted(dot.error for dot in known)
+    finite = [dot for dot in dots if dot.known]
+    errors = sorted(dot.error for dot in finite)
     if not errors or not errors[len(errors) // 2]:
         return None
-    usual = _ends([dot for dot in known if dot.error <= _UNUSUAL * errors[len(errors) // 2]])
-    every = _ends(known)
+    usual = _ends([dot for dot in finite if dot.error <= _UNUSUAL * errors[len(errors) // 2]])
+    every = _ends(finite)
     if every[1] - every[0] <= _STRETCHED * (usual[1] - usual[0]):
         return None
     room = (usual[1] - usual[0]) / 20
@@ -181,7 +194,7 @@ _UNUSUAL, _STRETCHED, _NAMED = 8, 2, 3
 
 
 def _ends(dots: Sequence[Dot]) -> Domain:
-    ends = [one for dot in dots for one in (dot.value, *(dot.ends or ()))]
+    ends = [number for dot in dots for number in (dot.value, *(dot.ends or ()))]
     return min(ends), max(ends)
 
 
@@ -189,8 +202,8 @@ def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
     """Return the line that names the dots that reach beyond the axis; no line if none does."""
     if domain is None:
         return []
-    known = [(dot.label, _ends([dot])) for dot in dots if dot.known]
-    out = [label for label, (low, high) in known if low < domain[0] or high > domain[1]]
+    ends_by_label = [(dot.label, _ends([dot])) for dot in dots if dot.known]
+    out = [label for label, (low, high) in ends_by_label if low < domain[0] or high > domain[1]]
     names = ", ".join(out) if len(out) <= _NAMED else f"{len(out):,} of {len(dots):,}"
     return [f"Beyond the axis, because the noise is far larger: {names}."]
 
@@ -199,7 +212,7 @@ def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str,
     """Return the rows of data behind dots, numbers in words among them."""
     errors = [dot.error for dot in dots]
     written = writer([dot.value for dot in dots], errors, percent=_are_shares(dots))
-    made = []
+    rows = []
     for dot in dots:
         record: dict[str, Any] = {"label": dot.label, "value": dot.value, "shape": "circle"}
         if domain is not None and not domain[0] <= dot.value <= domain[1]:
@@ -209,8 +222,8 @@ def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str,
             record |= {"low": dot.ends[0], "high": dot.ends[1]}
             low, high = map(written, dot.ends)
             record["interval"] = f"{low} to {high}"
-        made.append(record if dot.count is None else {**record, "count": dot.count})
-    return made
+        rows.append(record if dot.count is None else {**record, "count": dot.count})
+    return rows
 
 
 def _are_shares(dots: Sequence[Dot]) -> bool:
@@ -234,14 +247,17 @@ def dots_panel(
     """Return a chart with one line for each dot: its value and the bar of its interval."""
     names = unique_texts([dot.label for dot in dots])  # dots of one label would share a line
     dots = [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
-    drawn = [dot for dot in dots if dot.known]
+    finite = [dot for dot in dots if dot.known]
     axis: Spec = {"grid": False, "ticks": False, "domain": False, "labels": labels}
     axis |= {"labelPadding": 10} if labels else {}
     y: Spec = {
-        "field": "label", "type": "nominal", "sort": None, "axis": axis,
+        "field": "label",
+        "type": "nominal",
+        "sort": None,
+        "axis": axis,
         "title": chart_text(rows) if rows and labels else None,
         "scale": {"domain": names},
-    }  # fmt: skip
+    }
     x: Spec = {"type": "quantitative", "title": title}
     x["axis"] = _axis(dots, tickCount=7)
     x["scale"] = _scale(domain)
@@ -255,11 +271,11 @@ def dots_panel(
         "encoding": {"x": {"field": "value", **x}, "shape": shape},
     }
     return {
-        "data": {"values": records(drawn, domain)},
+        "data": {"values": records(finite, domain)},
         "width": WIDTH,
         "height": {"step": _ROW},
-        "encoding": {"y": y, "tooltip": _tooltip(drawn)},
-        "layer": [bars, points] if _have_ends(drawn) else [points],
+        "encoding": {"y": y, "tooltip": _tooltip(finite)},
+        "layer": [bars, points] if _have_ends(finite) else [points],
     }
 
 
@@ -283,25 +299,34 @@ def bins_panel(title: str) -> Spec:
     bar = {
         "mark": {"type": "bar", "color": _BLUE, "opacity": 0.55, "stroke": "white"},
         "encoding": {
-            "x": {"field": "lower", **x}, "x2": {"field": "upper"},
-            "y": {"field": "count", **y}, "y2": {"datum": 0},
+            "x": {"field": "lower", **x},
+            "x2": {"field": "upper"},
+            "y": {"field": "count", **y},
+            "y2": {"datum": 0},
         },
-    }  # fmt: skip
+    }
     rule = {
         "mark": {"type": "rule", "color": _INK, "strokeWidth": 1.5},
         "encoding": {
-            "x": {"field": "middle", **x}, "y": {"field": "low", **y}, "y2": {"field": "high"},
+            "x": {"field": "middle", **x},
+            "y": {"field": "low", **y},
+            "y2": {"field": "high"},
         },
-    }  # fmt: skip
+    }
     fields = ("lower", "upper", "count", "low", "high")
     tooltip = [{"field": name, "type": "quantitative"} for name in fields]
     return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule]}
 
 
 def heat_panel(
-    values: Sequence[Spec], rows: Sequence[str], columns: Sequence[str],
-    about: tuple[str, str], title: str, *, percent: bool = False,
-) -> Spec:  # fmt: skip
+    values: Sequence[Spec],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    about: tuple[str, str],
+    title: str,
+    *,
+    percent: bool = False,
+) -> Spec:
     """Return a heat map with the number written in each cell; totals have no colour."""
     axis = {"grid": False, "ticks": False, "domain": False}
     x: Spec = {"field": "column", "type": "nominal", "sort": None, "title": chart_text(about[1])}
@@ -311,7 +336,7 @@ def heat_panel(
     colour: Spec = {"field": "value", "type": "quantitative", "title": chart_text(title)}
     colour |= {"legend": {"format": "~%"}} if percent else {}
     inks = (("datum.total", _INK), ("datum.light", "white"))
-    ink = {"condition": [{"test": own, "value": shade} for own, shade in inks], "value": "black"}
+    ink = {"condition": [{"test": test, "value": shade} for test, shade in inks], "value": "black"}
     cells = {
         "mark": {"type": "rect", "stroke": "white"},
         "transform": [{"filter": "!datum.total"}],
@@ -320,9 +345,12 @@ def heat_panel(
     text = {
         "mark": {"type": "text", "fontSize": 12},
         "encoding": {
-            "x": x, "y": y, "text": {"field": "written", "type": "nominal"}, "color": ink,
+            "x": x,
+            "y": y,
+            "text": {"field": "written", "type": "nominal"},
+            "color": ink,
         },
-    }  # fmt: skip
+    }
     size = {"width": {"step": 58}, "height": {"step": 26}}
     return {"data": {"values": list(values)}, **size, "layer": [cells, text]}
 
@@ -365,12 +393,12 @@ def band_panel(
     """Return ordered values as lines with bands; few places of a line have a dot each."""
     dots = [dot for line in lines for dot in line.dots]
     values = [
-        {**record, "place": place, "line": line.name}
+        {**record, "place": position, "line": line.name}
         for line in lines
-        for record, place, dot in zip(records(line.dots), line.places, line.dots, strict=True)
+        for record, position, dot in zip(records(line.dots), line.places, line.dots, strict=True)
         if dot.known
     ]
-    timed = any(isinstance(place, str) for line in lines for place in line.places)
+    timed = any(isinstance(position, str) for line in lines for position in line.places)
     x: Spec = {"field": "place", "type": "temporal" if timed else "quantitative"}
     x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
     x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
@@ -389,10 +417,12 @@ def band_panel(
     line = {
         "mark": {"type": "line", "strokeWidth": 1.5, "point": {"size": 22} if points else False},
         "encoding": {
-            "x": x, "y": {"field": "value", **y}, "color": colour,
+            "x": x,
+            "y": {"field": "value", **y},
+            "color": colour,
             "tooltip": _tooltip(dots, first=across),
         },
-    }  # fmt: skip
+    }
     layers = [band, line] if _have_ends(dots) else [line]
     return {"data": {"values": values}, "width": 640, "height": 240, "layer": layers}
 
@@ -401,11 +431,15 @@ def vector_chart(
     dots: Sequence[Dot], name: str, cost: str, level: float | None, measured_in: MeasuredIn
 ) -> Any:
     """Return a chart of the coordinates of a mean: dots with bars, or a line if they are many."""
-    shown, few = dots[:MOST_COORDINATES], len(dots) <= MOST_DOTS
+    shown, is_short = dots[:MOST_COORDINATES], len(dots) <= MOST_DOTS
     axis = with_unit("mean of each coordinate", measured_in)
     line = Line(name, shown, range(len(shown)))
-    panel = dots_panel(shown, axis, "coordinate") if few else band_panel([line], axis, "coordinate")
-    meaning = covered(level) if few else covered(level, "The band covers")
+    panel = (
+        dots_panel(shown, axis, "coordinate")
+        if is_short
+        else band_panel([line], axis, "coordinate")
+    )
+    meaning = covered(level) if is_short else covered(level, "The band covers")
     lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
     return chart_of(panel, name, lines)
 
@@ -453,9 +487,9 @@ def _page(spec: Spec, convert: Any) -> str:
     name = title.get("text", "chart") if isinstance(title, dict) else title
     script = trusted(f"{convert.javascript_bundle()}\n{run}")
     style = "".join(
-        f"#chart svg [{own}='{ink}']{{{own}:{around}}}"
+        f"#chart svg [{attribute}='{ink}']{{{attribute}:{around}}}"
         for ink, around in _AROUND.items()
-        for own in ("fill", "stroke")
+        for attribute in ("fill", "stroke")
     )
     return rendered("chart.html", title=name, script=script, style=trusted(style))
 
@@ -463,7 +497,7 @@ def _page(spec: Spec, convert: Any) -> str:
 def write_whole(path: Path, content: bytes) -> Path:
     """Write a file wholly or not at all, and return its path."""
     try:
-        put_whole(path, lambda whole: whole.write_bytes(content))
+        put_whole(path, lambda temporary: temporary.write_bytes(content))
     except OSError as error:
         raise PictureError(
             f"{str(path)!r} could not be written: {error.strerror}",

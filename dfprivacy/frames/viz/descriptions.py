@@ -29,20 +29,27 @@ from dfprivacy.frames.viz.text import (
 from dfprivacy.measurement.grid import Moment
 
 _HEAD = [
-    "column", "type", "count", "count_low", "count_high", "missing", "missing_low", "missing_high"
-]  # fmt: skip
+    "column",
+    "type",
+    "count",
+    "count_low",
+    "count_high",
+    "missing",
+    "missing_low",
+    "missing_high",
+]
 MOST_COLUMNS = 400
 WIDTH, _EDGE = 200, 4  # pixels of a distribution, and room at its ends
 
 
 def is_description(table: pa.Table) -> bool:
-    """Tell whether a released table describes columns."""
+    """Check whether a released table describes columns."""
     return list(table.column_names[: len(_HEAD)]) == _HEAD
 
 
 @dataclass(frozen=True)
 class Told:
-    """What is shown of a column: texts, and where its quantiles lie."""
+    """The displayed texts of a column, and the positions of its quantiles."""
 
     name: str
     kind: str
@@ -90,19 +97,21 @@ class ShownDescription(Shown):
     def marks(self) -> list[str]:
         """The quantiles that are written under a distribution: the first, the middle, the last."""
         places = (0, len(self.levels) // 2, len(self.levels) - 1)
-        return list(dict.fromkeys(self.levels[place] for place in places)) if self.levels else []
+        return list(dict.fromkeys(self.levels[index] for index in places)) if self.levels else []
 
     @cached_property
     def told(self) -> list[Told]:
-        """What is shown of each column."""
+        """The displayed texts of each column."""
         return [self._told(row) for row in self.table.slice(0, MOST_COLUMNS).to_pylist()]
 
     def _told(self, row: dict[str, Any]) -> Told:
         dated = row["type"] in MOMENTS
-        known = [row.get(f"{name} {row['type']}" if dated else name) for name in self.levels]
+        quantiles = [row.get(f"{name} {row['type']}" if dated else name) for name in self.levels]
         mean, boolean = _number(row.get("mean")), row["type"] == "boolean"
-        missing, count, top = (_number(row.get(own)) for own in ("missing", "count", "top_count"))
-        most = min(max(top / count, 0.0), 1.0) if count > 0 else math.nan
+        missing, count, top = (
+            _number(row.get(field_name)) for field_name in ("missing", "count", "top_count")
+        )
+        top_share = min(max(top / count, 0.0), 1.0) if count > 0 else math.nan
         decimals = decimals_of([mean], [_half(row, "mean")])
         decimals = 0 if row["type"] == "integer" else decimals
         return Told(
@@ -113,47 +122,62 @@ class ShownDescription(Shown):
             missing_share=missing,
             mean="" if math.isnan(mean) else _with_half(row, "mean", percent=boolean),
             std="" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
-            levels=tuple(_level(own, decimals, dated=dated) for own in known),
-            places=tuple(_place(own) if dated else _number(own) for own in known),
+            levels=tuple(_level(field_name, decimals, dated=dated) for field_name in quantiles),
+            places=tuple(
+                _place(field_name) if dated else _number(field_name) for field_name in quantiles
+            ),
             centre=math.nan if boolean else mean,
-            share=mean if boolean else most,
+            share=mean if boolean else top_share,
             values=legible(row.get("values") or ""),
             note=legible(row.get("note") or ""),
-        )  # fmt: skip
+        )
 
     @property
     def heading(self) -> str:
-        """What was asked."""
+        """The question."""
         return legible(shortened(self.origin.question))
 
     @property
     def captions(self) -> list[str]:
-        """What it cost, and what is meant by ±."""
+        """The cost, and the meaning of ±."""
         return [
-            self.origin.cost, covered(self.origin.level, "± and intervals cover"),
+            self.origin.cost,
+            covered(self.origin.level, "± and intervals cover"),
             "Quantiles are selected and have no interval.",
             *left_out(len(self.told), self.table.num_rows, "columns"),
-        ]  # fmt: skip
+        ]
 
     def __repr__(self) -> str:
         heads = ["column", "type", "count", "missing", "mean", "std", *self.levels, "values"]
         rows = [
-            [own.name, own.kind, own.count, own.missing, own.mean, own.std, *own.levels, own.values]
-            for own in self.told
+            [
+                column.name,
+                column.kind,
+                column.count,
+                column.missing,
+                column.mean,
+                column.std,
+                *column.levels,
+                column.values,
+            ]
+            for column in self.told
         ]
-        shown = [place for place, head in enumerate(heads)
-                 if place < 4 or any(row[place] for row in rows)]  # fmt: skip
-        lines = [[row[place] for place in shown] for row in [heads, *rows]]
+        shown = [
+            index
+            for index, head in enumerate(heads)
+            if index < 4 or any(row[index] for row in rows)
+        ]
+        lines = [[row[index] for index in shown] for row in [heads, *rows]]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         left = {0, 1, len(heads) - 1}
         texts = [
             "  ".join(
-                text.ljust(width) if place in left else text.rjust(width)
-                for text, width, place in zip(line, widths, shown, strict=True)
+                text.ljust(width) if index in left else text.rjust(width)
+                for text, width, index in zip(line, widths, shown, strict=True)
             ).rstrip()
             for line in lines
         ]
-        notes = [f"{own.name}: {own.note}" for own in self.told if own.note]
+        notes = [f"{column.name}: {column.note}" for column in self.told if column.note]
         return "\n".join([self.heading, *texts, *notes, *self.captions])
 
     def _repr_html_(self) -> str:
@@ -168,14 +192,20 @@ class ShownDescription(Shown):
         """Return a chart of the share that is missing of each column, with more captions."""
         rows = self.table.slice(0, MOST_DOTS).to_pylist()
         dots = [
-            Dot(chart_text(row["column"]), _number(row["missing"]),
-                (_number(row["missing_low"]), _number(row["missing_high"])), percent=True)
+            Dot(
+                chart_text(row["column"]),
+                _number(row["missing"]),
+                (_number(row["missing_low"]), _number(row["missing_high"])),
+                percent=True,
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
         captions = [
-            self.origin.cost, covered(self.origin.level),
-            *left_out(len(rows), self.table.num_rows, "columns"), *more,
-        ]  # fmt: skip
+            self.origin.cost,
+            covered(self.origin.level),
+            *left_out(len(rows), self.table.num_rows, "columns"),
+            *more,
+        ]
         return chart_of(dots_panel(dots, "share missing", "column"), self.heading, captions)
 
 

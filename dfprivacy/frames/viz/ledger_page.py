@@ -1,4 +1,4 @@
-"""Write a ledger as one page that fetches nothing: what was asked, when, and what it cost."""
+"""Write a ledger as one page that fetches nothing: questions, times and costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Cell = tuple[str, float | None]
 """The text of a cell, and the percentage that a bar under it shows."""
 
 Steps = list[tuple[float, float]]
-"""When a dataset was charged (seconds), and the part of its budget that was spent by then."""
+"""Times of a dataset's charges in seconds, and the fraction of its budget spent by then."""
 
 _SPARE = Fraction(1, 10**6)
 _TICKS = 4
@@ -63,7 +63,7 @@ class Charged:
     time: datetime
     dataset: str
     question: str
-    asked: str
+    amount: str
     cost: float
     delta: float
     note: str
@@ -72,21 +72,26 @@ class Charged:
 def _charged(row: tuple[Any, ...]) -> Charged:
     time, dataset, analyst, question, measure, amount, cost, delta, note, _, _ = row
     note = ", ".join(text for text in (analyst, note) if text)
-    asked = f"{measure} {short(float(Fraction(amount)))}"
+    amount_text = f"{measure} {short(float(Fraction(amount)))}"
     return Charged(
-        datetime.fromisoformat(time), dataset, question, asked,
-        float(Fraction(cost, PER_ONE)), float(Fraction(delta, PER_ONE_DELTA)), note,
-    )  # fmt: skip
+        datetime.fromisoformat(time),
+        dataset,
+        question,
+        amount_text,
+        float(Fraction(cost, PER_ONE)),
+        float(Fraction(delta, PER_ONE_DELTA)),
+        note,
+    )
 
 
 def _page(ledger: Ledger, delta: object) -> str:
     """Return the page. Its policy lets a browser load nothing and run this one script alone."""
     total, statements, rows = ledger.statements()
-    named = delta_of(delta)
-    own = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
-    usual = own + _SPARE if total.measure == "rho" else own or _SPARE
-    quoted = usual if named is None else named
-    exact = named if total.measure == "epsilon" else quoted
+    named_delta = delta_of(delta)
+    own_delta = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
+    usual = own_delta + _SPARE if total.measure == "rho" else own_delta or _SPARE
+    quoted = usual if named_delta is None else named_delta
+    exact = named_delta if total.measure == "epsilon" else quoted
     promised = ledger.promise(delta=None if exact is None else float(exact))
     try:
         charges = tuple(map(_charged, rows))
@@ -94,19 +99,34 @@ def _page(ledger: Ledger, delta: object) -> str:
         raise damaged(ledger.path) from None
     budget, epsilon = total.budget(), promised.epsilon or 0.0
     chance = math.ceil(1e4 * min(guess(epsilon, promised.delta), 1.0)) / 100
-    accounts, listed = _accounts(ledger, statements, budget, quoted), _charges(total, charges)
-    style = _file("ledger.css") + (accounts.phone_labels + listed.phone_labels) * bool(charges)
+    accounts, charge_table = _accounts(ledger, statements, budget, quoted), _charges(total, charges)
+    style = _file("ledger.css") + (accounts.phone_labels + charge_table.phone_labels) * bool(
+        charges
+    )
     script = _file("ledger.js")
     return rendered(
-        "ledger.html", name=ledger.path.name, made=datetime.now(UTC), measure=total.measure,
-        charges=charges, datasets=len(statements), counted=counted, zip=zip,
+        "ledger.html",
+        name=ledger.path.name,
+        made=datetime.now(UTC),
+        measure=total.measure,
+        charges=charges,
+        datasets=len(statements),
+        counted=counted,
+        zip=zip,
         budget=f"{total.measure} {_with_delta(short(_loss(budget)), budget.delta)}",
-        promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}", chance=chance,
-        accounts=accounts, quoted_delta=short(float(quoted)), about_tight=_about_tight(statements),
-        listed=listed, unlisted=left_out(len(listed.rows), len(charges), "charges", ", the newest"),
-        style=trusted(style), style_digest=_digest(style),
-        script=trusted(script), script_digest=_digest(script), **_spending(charges, _loss(budget)),
-    )  # fmt: skip
+        promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}",
+        chance=chance,
+        accounts=accounts,
+        quoted_delta=short(float(quoted)),
+        about_tight=_about_tight(statements),
+        listed=charge_table,
+        unlisted=left_out(len(charge_table.rows), len(charges), "charges", ", the newest"),
+        style=trusted(style),
+        style_digest=_digest(style),
+        script=trusted(script),
+        script_digest=_digest(script),
+        **_spending(charges, _loss(budget)),
+    )
 
 
 def _with_delta(text: str, delta: float) -> str:
@@ -135,13 +155,13 @@ def upper(value: float) -> str:
     return f"{float(exact):.6g}"
 
 
-def counted(number: int, thing: str) -> str:
+def counted(number: int, noun: str) -> str:
     """Return a number of things.
 
     >>> counted(1, "charge"), counted(2000, "charge")
     ('1 charge', '2,000 charges')
     """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def guess(epsilon: float, delta: float) -> float:
@@ -170,30 +190,48 @@ class Table:
     def phone_labels(self) -> str:
         """The rules that name each cell where a row is a card and has no heads above it."""
         rules = [
-            f'#{self.name} td:nth-child({place})::before {{ content: "{head}: "; }}'
-            for place, (head, _) in enumerate(self.columns, start=1)
+            f'#{self.name} td:nth-child({position})::before {{ content: "{head}: "; }}'
+            for position, (head, _) in enumerate(self.columns, start=1)
         ]
         return f"@media (max-width: 800px) {{\n{chr(10).join(rules)}\n}}\n"
 
 
 def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted: Fraction) -> Table:
-    """Return what each dataset has spent and left; bars show the part of its budget."""
-    most = sorted(read, key=lambda own: (-own.spent.loss, own.dataset))[:MOST_TIGHT]
-    tight = {own.dataset for own in most} if _has_tight() else set()
+    """Return the spent and remaining budget of each dataset; bars show the spent fraction."""
+    largest = sorted(read, key=lambda statement: (-statement.spent.loss, statement.dataset))[
+        :MOST_TIGHT
+    ]
+    tight = {statement.dataset for statement in largest} if _has_tight() else set()
     measure = "rho" if budget.epsilon is None else "epsilon"
-    heads = ["charges", f"{measure} spent", "left", "delta spent", "delta left", "together",
-             "tight", *(["remembered"] if ledger.remembers else [])]  # fmt: skip
+    heads = [
+        "charges",
+        f"{measure} spent",
+        "left",
+        "delta spent",
+        "delta left",
+        "together",
+        "tight",
+        *(["remembered"] if ledger.remembers else []),
+    ]
     rows = []
-    for own in read:
-        spent, left = own.spent.budget(), own.left.budget()
-        least = tight_total(own.composition, quoted).epsilon if own.dataset in tight else None
+    for statement in read:
+        spent, left = statement.spent.budget(), statement.left.budget()
+        tight_epsilon = (
+            tight_total(statement.composition, quoted).epsilon
+            if statement.dataset in tight
+            else None
+        )
         row = [
-            (own.dataset, None), (f"{own.charges:,}", None),
-            _metered(_loss(spent), _loss(budget)), (short(_loss(left)), None),
-            _metered(spent.delta, budget.delta), (short(left.delta), None),
-            (_upper(own.composition.total(quoted).epsilon), None), (_upper(least), None),
-            *([(f"{own.remembered:,}", None)] if ledger.remembers else []),
-        ]  # fmt: skip
+            (statement.dataset, None),
+            (f"{statement.charges:,}", None),
+            _metered(_loss(spent), _loss(budget)),
+            (short(_loss(left)), None),
+            _metered(spent.delta, budget.delta),
+            (short(left.delta), None),
+            (_upper(statement.composition.total(quoted).epsilon), None),
+            (_upper(tight_epsilon), None),
+            *([(f"{statement.remembered:,}", None)] if ledger.remembers else []),
+        ]
         rows.append(row)
     columns = [("dataset", ""), *((head, "n") for head in heads)]
     return Table("accounts", "What each dataset has spent and left", columns, rows, "ascending")
@@ -203,21 +241,34 @@ def _upper(value: float | None) -> str:
     return "" if value is None else upper(value)
 
 
-def _metered(part: float, whole: float) -> Cell:
+def _metered(part: float, total: float) -> Cell:
     """Return an amount over a bar of what is spent; no bar where there was nothing to spend."""
-    return short(part), round(100 * min(part / whole, 1), 1) if whole > 0 else None
+    return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 
 
 def _charges(total: Units, charges: Sequence[Charged]) -> Table:
     other = total.measure == "rho"
-    columns = [("time (UTC)", "t"), ("dataset", ""), ("question", "q"),
-               *([("asked", "t")] if other else []), (total.measure, "n"), ("delta", "n"),
-               ("note", "")]  # fmt: skip
+    columns = [
+        ("time (UTC)", "t"),
+        ("dataset", ""),
+        ("question", "q"),
+        *([("asked", "t")] if other else []),
+        (total.measure, "n"),
+        ("delta", "n"),
+        ("note", ""),
+    ]
     rows = []
-    for one in reversed(charges[-MOST_CHARGES:]):
-        asked = [one.asked] if other else []
-        row = (f"{one.time:%Y-%m-%d %H:%M:%S}", one.dataset, one.question, *asked,
-               short(one.cost), short(one.delta), one.note)  # fmt: skip
+    for charge in reversed(charges[-MOST_CHARGES:]):
+        amounts = [charge.amount] if other else []
+        row = (
+            f"{charge.time:%Y-%m-%d %H:%M:%S}",
+            charge.dataset,
+            charge.question,
+            *amounts,
+            short(charge.cost),
+            short(charge.delta),
+            charge.note,
+        )
         rows.append([(text, None) for text in row])
     return Table("charges", "Charges, the newest first", columns, rows, "descending")
 
@@ -243,24 +294,27 @@ def _spending(charges: Sequence[Charged], budget: float) -> dict[str, Any]:
         before = steps[charge.dataset][-1][1] if steps[charge.dataset] else 0.0
         part = min(before + charge.cost / budget, 1.0)
         steps[charge.dataset].append((charge.time.timestamp(), part))
-    most = sorted(steps.items(), key=lambda item: (-item[1][-1][1], item[0]))
-    legend, stairs = zip(*most[:MOST_LINES], strict=True)
+    ranked = sorted(steps.items(), key=lambda item: (-item[1][-1][1], item[0]))
+    legend, stairs = zip(*ranked[:MOST_LINES], strict=True)
     top = highest(stairs[0][-1][1])
     return {
-        "top": top, "legend": legend,
-        "drawings": [_drawing(name, width, height, stairs, top)
-                     for name, width, height in (("wide", 960, 300), ("narrow", 360, 240))],
-        "undrawn": left_out(len(stairs), len(most), "datasets", ", those that spent most"),
-    }  # fmt: skip
+        "top": top,
+        "legend": legend,
+        "drawings": [
+            _drawing(name, width, height, stairs, top)
+            for name, width, height in (("wide", 960, 300), ("narrow", 360, 240))
+        ],
+        "undrawn": left_out(len(stairs), len(ranked), "datasets", ", those that spent most"),
+    }
 
 
-def highest(most: float) -> float:
+def highest(largest: float) -> float:
     """Return how far up a drawing goes, so that small parts of a budget can be seen.
 
     >>> highest(0.07), highest(0.9)
     (0.1, 1.0)
     """
-    return next((top for top in _TOPS if most <= top), 1.0)
+    return next((top for top in _TOPS if largest <= top), 1.0)
 
 
 def thinned(steps: Steps, start: float, end: float) -> Steps:
@@ -280,7 +334,7 @@ def _drawing(
 ) -> dict[str, Any]:
     """Return the lines of a drawing of steps, in pixels: datasets, grid and times."""
     left, right, above, below = 56, 14, 10, 30
-    moments = [time for own in stairs for time, _ in own]
+    moments = [time for steps in stairs for time, _ in steps]
     start, end = min(moments), max(moments)
     span = end - start
 
@@ -291,18 +345,23 @@ def _drawing(
     def y(part: float) -> float:
         return round(height - below - part / top * (height - above - below), 1)
 
-    def path(own: Steps) -> str:
-        line = "".join(f"H{x(time)}V{y(part)}" for time, part in thinned(own, start, end))
-        return f"M{x(own[0][0])} {y(0)}{line}H{x(end)}"
+    def path(steps: Steps) -> str:
+        line = "".join(f"H{x(time)}V{y(part)}" for time, part in thinned(steps, start, end))
+        return f"M{x(steps[0][0])} {y(0)}{line}H{x(end)}"
 
     form = "%Y-%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 600 else "%H:%M:%S"
     count = min(_TICKS, max(1, (width - 60) // 130)) if span else 0  # no room for more
-    times = [start + span * place / max(count, 1) for place in range(count + 1)]
+    times = [start + span * tick / max(count, 1) for tick in range(count + 1)]
     anchors = ["start", *["middle"] * (count - 1), "end"] if count else ["middle"]
-    said = [f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}" for time in times]
+    time_texts = [f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}" for time in times]
     parts = [top * step / _TICKS for step in range(_TICKS + 1)]
     return {
-        "name": name, "width": width, "height": height, "left": left, "right": right,
-        "paths": map(path, stairs), "grid": [(y(part), f"{100 * part:.4g} %") for part in parts],
-        "times": list(zip(map(x, times), said, anchors, strict=True)),
-    }  # fmt: skip
+        "name": name,
+        "width": width,
+        "height": height,
+        "left": left,
+        "right": right,
+        "paths": map(path, stairs),
+        "grid": [(y(part), f"{100 * part:.4g} %") for part in parts],
+        "times": list(zip(map(x, times), time_texts, anchors, strict=True)),
+    }

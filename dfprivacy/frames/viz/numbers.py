@@ -66,7 +66,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is shown of a number: its name, value, interval with its level, and cost.
+    """The displayed parts of a number: its name, value, interval with its level, and cost.
 
     `tail` and `note` are always shown, `law` (of the noise) in HTML only. `moment` writes numbers
     that stand for dates or times.
@@ -108,7 +108,7 @@ class Reading:
 
     @property
     def writer(self) -> Callable[[float], str]:
-        """What writes the value and its ends, with the digits that the noise leaves."""
+        """Function that writes the value and its ends, with the digits that the noise leaves."""
         if self.moment is not None:
             return self.moment
         low, high = self.ends or (0.0, 0.0)
@@ -131,7 +131,7 @@ class Reading:
 
     @property
     def about(self) -> str:
-        """What it cost, and its noise."""
+        """The cost and the noise."""
         return ", ".join(part for part in (self.cost, self.tail, self.law, self.note) if part)
 
     @property
@@ -141,14 +141,14 @@ class Reading:
 
 
 class Shown:
-    """What is shown of a release, as text and HTML; it writes itself to files."""
+    """The display of a release as text and HTML; it writes itself to files."""
 
     def _repr_html_(self) -> str:
         raise NotImplementedError
 
     @property
     def written(self) -> pa.Table:
-        """What is written as CSV."""
+        """The table that is written as CSV."""
         raise NotImplementedError
 
     def csv(self) -> bytes:
@@ -163,7 +163,7 @@ class Shown:
 
     @property
     def captions(self) -> list[str]:
-        """What it cost, and what the bars mean."""
+        """The cost, and the meaning of the bars."""
         raise NotImplementedError
 
     def to_html(self) -> str:
@@ -211,16 +211,22 @@ class ShownNumbers(Shown):
 
     @property
     def captions(self) -> list[str]:
-        """What they cost, and what the bars mean."""
+        """The costs, and the meaning of the bars."""
         return _cost_lines(self.readings)
 
     @property
     def written(self) -> pa.Table:
         """The numbers: name, value, low and high."""
-        plain = not any(one.moment for one in self.readings)
+        plain = not any(reading.moment for reading in self.readings)
         rows = [
-            (one.name, *(own if plain or own is None else one.writer(own) for own in one.numbers))
-            for one in self.readings
+            (
+                reading.name,
+                *(
+                    number if plain or number is None else reading.writer(number)
+                    for number in reading.numbers
+                ),
+            )
+            for reading in self.readings
         ]
         names = ("name", "value", "low", "high")
         return pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
@@ -247,8 +253,8 @@ def separate_chart(
     """Return a chart of numbers of different columns or kinds, each on its own axis."""
     shown = readings[:MOST_DOTS]
     panels = [
-        labelled(dots_panel([one.dot], with_unit(one.name, measured_in), "", labels=False))
-        for one in shown
+        labelled(dots_panel([reading.dot], with_unit(reading.name, measured_in), "", labels=False))
+        for reading in shown
     ]
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *more]
     return chart_of({"vconcat": panels}, "released numbers", lines)
@@ -266,7 +272,7 @@ class Readable:
     """A number that is shown as a reading."""
 
     def reading(self) -> Reading:
-        """Return what is shown of the number."""
+        """Return the displayed parts of the number."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -85,7 +85,7 @@ _UNSTATED = "cost unknown: state its epsilon and delta"
 Cell = tuple[float, tuple[float, float] | None]
 MOST_ROWS = 100
 MOST_ANSWERS = 6
-"""At most this many answers of each group are shown, side by side."""
+"""Most answers of each group that are shown, side by side."""
 
 MOST_FACETS = 12
 _HISTOGRAM = ["lower", "upper", "count", "low", "high"]
@@ -160,9 +160,9 @@ def plot(
     layout = layout_of(table, origin, answer)
     if sort == "value":
         table = table.sort_by([(layout.answers[0][0], "descending")])
-    shown = shown_frame(table, layout, origin, most=MOST_COORDINATES).drawn()
+    shown = shown_frame(table, layout, origin, limit=MOST_COORDINATES).for_chart()
     if sort == "value" or shown.over_time() is None:
-        shown = shown_frame(table, layout, origin, most=MOST_DOTS).drawn()
+        shown = shown_frame(table, layout, origin, limit=MOST_DOTS).for_chart()
     return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
 
 
@@ -176,7 +176,7 @@ def show(
     interval: float | None = None,
     public: bool = False,
 ) -> Shown:
-    """Return what was released as a table: plain text, and HTML in a notebook.
+    """Return a released answer as a table: plain text, and HTML in a notebook.
 
     Answers by group stand beside the bars of their intervals, over what they cost; a description
     has one row a column, with its distribution drawn. The first 100 groups are shown, of histograms
@@ -206,13 +206,15 @@ def show(
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
         layout = layout_of(table, origin, None)
-        dated = [own.name for own in table.schema if kind_of(own.type)]  # they have no bars
+        dated = [
+            field_.name for field_ in table.schema if kind_of(field_.type)
+        ]  # they have no bars
         layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
     return shown_frame(table, layout, origin, measured_in=measured_in)
 
 
 def _table_of(released: object, measured_in: MeasuredIn) -> ShownTable | None:
-    """Return what is shown of a table of two group columns; None for anything else."""
+    """Return the display of a table of two group columns; None for anything else."""
     origin = find_origin(released)
     if origin is None or origin.wide is None or origin.wide.shown is None:
         return None
@@ -220,14 +222,14 @@ def _table_of(released: object, measured_in: MeasuredIn) -> ShownTable | None:
 
 
 def _readings(released: object) -> list[Reading] | None:
-    """Return what is shown of one number or several; None for anything else."""
+    """Return the readings of one number or several; None for anything else."""
     if isinstance(released, Readable):
         return [released.reading()]
-    several = released.values() if isinstance(released, Mapping) else released
+    values = released.values() if isinstance(released, Mapping) else released
     if isinstance(released, list | tuple | Mapping):
-        numbers = [one for one in several if isinstance(one, Readable)]  # type: ignore[attr-defined]
+        numbers = [number for number in values if isinstance(number, Readable)]  # type: ignore[attr-defined]
         if numbers and len(numbers) == len(released):
-            return [one.reading() for one in numbers]
+            return [number.reading() for number in numbers]
     return None
 
 
@@ -252,13 +254,13 @@ def _with_stated_cost(origin: Origin, cost: tuple[Any, Any, Any], interval: Any)
 
 
 def is_histogram(table: pa.Table) -> bool:
-    """Tell whether a released table has the columns of a histogram."""
+    """Check whether a released table has the columns of a histogram."""
     return list(table.column_names[-5:]) == _HISTOGRAM
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns are keys, which are answers (with the columns of their ends), and the count."""
+    """The columns that are keys, the columns of answers with their ends, and the count."""
 
     keys: tuple[str, ...]
     answers: tuple[tuple[str, tuple[str, str] | None], ...]
@@ -266,7 +268,7 @@ class Layout:
 
 
 def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
-    """Return which column is what; `answer` where it was named."""
+    """Return the layout of a table; `answer` is the requested answer."""
     names = table.column_names
     if answer is not None and answer not in names:
         raise MissingColumnError(
@@ -274,31 +276,37 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
         )
     if origin.answers and answer is None:
         numbers = [name for name in names if name in origin.answers and is_number(table, name)]
-        own = {name: _ends_of(name, names) for name in numbers}
-        behind = {end for both in own.values() for end in both or ()}
+        ends_by_answer = {name: _ends_of(name, names) for name in numbers}
+        behind = {end for both in ends_by_answer.values() for end in both or ()}
         keys = [name for name in names if name not in numbers]
         if not numbers:
             raise _no_answer()
-        return Layout(tuple(keys), tuple((n, own[n]) for n in numbers if n not in behind))
-    known = origin.keys and names[: len(origin.keys)] == list(origin.keys)
+        return Layout(
+            tuple(keys), tuple((n, ends_by_answer[n]) for n in numbers if n not in behind)
+        )
+    has_keys = origin.keys and names[: len(origin.keys)] == list(origin.keys)
     first = len(origin.keys)
-    if not known:
-        places = [place for place, own in enumerate(names) if own == answer or _ends_of(own, names)]
-        if not places:
+    if not has_keys:
+        indexes = [
+            index for index, name in enumerate(names) if name == answer or _ends_of(name, names)
+        ]
+        if not indexes:
             raise _no_answer()
-        first = places[0]
+        first = indexes[0]
     ends = {name: _ends_of(name, names) for name in names[first:]}
-    taken = {end for own in ends.values() if own is not None for end in own}
-    found = [name for name in names[first:] if name not in taken and is_number(table, name)]
-    plain = "count" in found and ends["count"] is None and len(found) > 1
-    answers = [name for name in found if not (plain and name == "count")]
+    end_columns = {end for pair in ends.values() if pair is not None for end in pair}
+    numbers_ = [
+        name for name in names[first:] if name not in end_columns and is_number(table, name)
+    ]
+    plain = "count" in numbers_ and ends["count"] is None and len(numbers_) > 1
+    answers = [name for name in numbers_ if not (plain and name == "count")]
     chosen = [name for name in answers if answer in (None, name)] or [answer or ""]
     if any(pa.types.is_nested(table.schema.field(name).type) for name in names[first:]):
         raise InvalidQuestionError(
             "a frame with a vector for each group can't be shown",
             hint='ask about columns by name: mean_vector(["x", "y"], ...)',
         )
-    if not found or not all(is_number(table, name) for name in chosen):
+    if not numbers_ or not all(is_number(table, name) for name in chosen):
         raise _no_answer()
     return Layout(
         tuple(names[:first]),
@@ -334,7 +342,7 @@ class Series:
 
     @property
     def has_ends(self) -> bool:
-        """Tell whether there are intervals."""
+        """True if there are intervals."""
         return any(ends is not None for _, ends in self.cells)
 
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
@@ -343,17 +351,18 @@ class Series:
         numbers = [value for value, _ in self.cells]
         writers = writers_of(numbers, errors, percent=self.percent)
         values = [
-            "unknown" if math.isnan(own) else written(own)
-            for own, written in zip(numbers, writers, strict=True)
+            "unknown" if math.isnan(number) else written(number)
+            for number, written in zip(numbers, writers, strict=True)
         ]
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
             texts = [
-                "" if ends is None or (math.isnan(value) and all(map(math.isinf, ends)))
+                ""
+                if ends is None or (math.isnan(value) and all(map(math.isinf, ends)))
                 else f"[{', '.join(map(written, ends))}]"
                 for (value, ends), written in zip(self.cells, writers, strict=True)
-            ]  # fmt: skip
-            yield Column("interval", texts, drawn=self.cells)
+            ]
+            yield Column("interval", texts, intervals=self.cells)
         if any(self.notes):
             notes = [legible(note) for note in self.notes]
             yield Column(NOTE, notes, numeric=False, wraps=True)
@@ -366,13 +375,15 @@ class Column:
     head: str
     texts: Sequence[str]
     numeric: bool = True
-    drawn: Sequence[Cell] = ()
+    intervals: Sequence[Cell] = ()
     wraps: bool = False
 
     @cached_property
     def span(self) -> Span:
         """The part of the number line that its bars show."""
-        return Span.around(one for value, ends in self.drawn for one in (value, *(ends or ())))
+        return Span.around(
+            number for value, ends in self.intervals for number in (value, *(ends or ()))
+        )
 
 
 class ShownColumns(Shown):
@@ -385,7 +396,7 @@ class ShownColumns(Shown):
 
     @property
     def heading(self) -> list[str]:
-        """What was asked."""
+        """The question."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -405,7 +416,10 @@ class ShownColumns(Shown):
         """The cells of each row: column, text, and the interval to draw."""
         columns = self.columns
         return [
-            [(one, one.texts[i], one.drawn[i] if one.drawn else None) for one in columns]
+            [
+                (column, column.texts[i], column.intervals[i] if column.intervals else None)
+                for column in columns
+            ]
             for i in range(len(columns[0].texts))
         ]
 
@@ -442,17 +456,18 @@ class ShownFrame(ShownColumns):
         """Return its chart, with more captions."""
         if is_histogram(self.table):
             return histogram_chart(self.table, self.origin, self.measured_in, more)
-        return self.drawn().plot(self.measured_in, "", more)
+        return self.for_chart().plot(self.measured_in, "", more)
 
-    def drawn(self) -> ShownFrame:
-        """Return what a chart draws: of groups that are compared, those with a group before."""
+    def for_chart(self) -> ShownFrame:
+        """Return the frame of a chart: of compared groups, those with a group before."""
         names = tuple(map(legible, self.origin.keys))
         if self.key_names != (*names, "against"):
             return self
         before = self.table["against"].is_valid().to_pylist()
         rows = [row for row in range(len(self.keys)) if before[row]]
         answers = [
-            replace(own, cells=tuple(own.cells[row] for row in rows)) for own in self.answers
+            replace(answer, cells=tuple(answer.cells[row] for row in rows))
+            for answer in self.answers
         ]
         return replace(
             self,
@@ -466,38 +481,47 @@ class ShownFrame(ShownColumns):
     @property
     def columns(self) -> list[Column]:
         """The columns of the table."""
-        made = [
-            Column(name, [own[place] for own in self.keys], numeric=False)
-            for place, name in enumerate(self.key_names)
+        columns = [
+            Column(name, [row[index] for row in self.keys], numeric=False)
+            for index, name in enumerate(self.key_names)
         ]
-        made += [column for own in self.answers for column in own.columns(self.measured_in)]
+        columns += [
+            column for answer in self.answers for column in answer.columns(self.measured_in)
+        ]
         if any(count is not None for count in self.counts):
             texts = ["" if count is None else f"{count:,}" for count in self.counts]
-            made.append(Column("count", texts))
-        return made
+            columns.append(Column("count", texts))
+        return columns
 
     @property
     def heading(self) -> list[str]:
-        """What was asked."""
+        """The question."""
         return [legible(shortened(self.origin.question))] if self.origin.question else []
 
     @property
     def captions(self) -> list[str]:
-        """What it cost, what the bars mean, and what is left out."""
+        """The cost, the meaning of the bars, and the number of parts left out."""
         return self._captions("")
 
     def _captions(self, order: str) -> list[str]:
-        bars = [covered(self.origin.level)] if any(own.has_ends for own in self.answers) else []
+        bars = (
+            [covered(self.origin.level)] if any(answer.has_ends for answer in self.answers) else []
+        )
         return [
-            self.origin.cost, *bars, *left_out(len(self.keys), self.groups, "groups", order),
+            self.origin.cost,
+            *bars,
+            *left_out(len(self.keys), self.groups, "groups", order),
             *left_out(len(self.answers), self.all_answers, "answers"),
-        ]  # fmt: skip
+        ]
 
     def plot(self, measured_in: MeasuredIn, order: str, more: Sequence[str] = ()) -> Any:
         """Return a chart of the answers by group, or of lines where the last key is a time."""
         series = None if order else self.over_time()
         panels, missing, by = [], 0, ", ".join(self.key_names)
-        labels = [chart_text(own) for own in unique_texts([", ".join(own) for own in self.keys])]
+        labels = [
+            chart_text(text)
+            for text in unique_texts([", ".join(row_keys) for row_keys in self.keys])
+        ]
         out: list[str] = []
         for index, answer in enumerate(self.answers):
             dots = [
@@ -526,22 +550,24 @@ class ShownFrame(ShownColumns):
 
     def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
         """Return rows and times of each line over the last key, a time; None if it isn't one."""
-        times = [time_of(own[-1]) for own in self.keys] if self.key_names else []
-        found: dict[str, tuple[list[int], list[str]]] = {}
+        times = [time_of(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
+        lines: dict[str, tuple[list[int], list[str]]] = {}
         for row, time in enumerate(times):
             if time is not None:
                 name = chart_text(", ".join(self.keys[row][:-1]))
-                rows, places = found.setdefault(name, ([], []))
+                rows, line_times = lines.setdefault(name, ([], []))
                 rows.append(row)
-                places.append(time)
+                line_times.append(time)
         gaps = sum(time is None for time in times)
-        several = any(len(rows) >= _FEWEST_TIMES for rows, _ in found.values())
-        return found if several and gaps <= len(found) <= len(OKABE_ITO) else None
+        has_line = any(len(rows) >= _FEWEST_TIMES for rows, _ in lines.values())
+        return lines if has_line and gaps <= len(lines) <= len(OKABE_ITO) else None
 
 
 def _least_to_most(errors: Sequence[float], *, percent: bool) -> str:
     """Return the least and the largest error in two digits each, or the one that all are."""
-    ends = [writer([own], [own], percent=percent)(own) for own in (min(errors), max(errors))]
+    ends = [
+        writer([error], [error], percent=percent)(error) for error in (min(errors), max(errors))
+    ]
     return " to ".join(dict.fromkeys(ends))
 
 
@@ -560,21 +586,21 @@ class ShownTable(ShownColumns):
         table = guarded(lambda: released_arrow(self.wide.long))
         row, column = self.grid.about
         kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
-        found = []
+        half_widths = []
         for kind, title in zip(kinds, self.wide.titles, strict=False):
             ends = _ends_of(title, table.column_names)
             low, high = (floats_in(table, end) for end in ends or ()) if ends else ([], [])
-            found.append((kind, [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]))
-        return found
+            half_widths.append((kind, [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]))
+        return half_widths
 
     @property
     def percent(self) -> bool:
-        """Whether cells are shares."""
+        """True if cells are shares."""
         return self.wide.titles[0] in self.origin.shares
 
     def writer(self, numbers: Any) -> Callable[[float], str]:
-        """Return what writes numbers with the digits that the noise of cells leaves."""
-        errors = [half for _, own in self.halves[:1] for half in own]
+        """Return a function that writes numbers with the digits that the noise leaves."""
+        errors = [half for _, half_widths in self.halves[:1] for half in half_widths]
         return writer(numbers.ravel().tolist(), errors, percent=self.percent)
 
     @property
@@ -583,35 +609,37 @@ class ShownTable(ShownColumns):
         grid = self.grid
         shown = grid.numbers[:MOST_ROWS]
         written = self.writer(shown)
-        made = [Column(legible(grid.about[0]), grid.rows[:MOST_ROWS], numeric=False)]
-        for head, own in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
-            texts = ["" if math.isnan(one) else written(one) for one in own]
-            made.append(Column(legible(head), texts))
-        return made
+        columns = [Column(legible(grid.about[0]), grid.rows[:MOST_ROWS], numeric=False)]
+        for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
+            texts = ["" if math.isnan(number) else written(number) for number in numbers]
+            columns.append(Column(legible(head), texts))
+        return columns
 
     @property
     def heading(self) -> list[str]:
-        """What was asked, and what the columns are."""
+        """The question, and the meaning of the columns."""
         return [legible(shortened(self.origin.question))]
 
     @property
     def captions(self) -> list[str]:
-        """What it cost, how wide intervals are, and what is left out."""
+        """The cost, the half-widths of intervals, and the number of parts left out."""
         widths = [
-            f"{kind} {_least_to_most(known, percent=self.percent)}"
-            for kind, own in self.halves
-            if (known := [half for half in own if math.isfinite(half)])
+            f"{kind} {_least_to_most(finite, percent=self.percent)}"
+            for kind, half_widths in self.halves
+            if (finite := [half for half in half_widths if math.isfinite(half)])
         ]
         level = "" if self.origin.level is None else f" at {100 * self.origin.level:.4g} %"
         ends = f"Intervals{level} reach so far to either side: {', '.join(widths)}."
-        told = [ends] if widths else []
+        lines = [ends] if widths else []
         if self.origin.measured and not self.wide.public:
-            told.append("Totals were measured: cells that are not shown are part of them.")
+            lines.append("Totals were measured: cells that are not shown are part of them.")
         rows, columns = len(self.grid.rows), len(self.grid.columns)
         return [
-            self.origin.cost, *told, *left_out(min(rows, MOST_ROWS), rows, "rows"),
+            self.origin.cost,
+            *lines,
+            *left_out(min(rows, MOST_ROWS), rows, "rows"),
             *left_out(min(columns, MOST_ROWS), columns, "columns"),
-        ]  # fmt: skip
+        ]
 
     @property
     def written(self) -> pa.Table:
@@ -625,21 +653,26 @@ class ShownTable(ShownColumns):
         grid = self.grid
         height, width = (len(texts) - grid.totals for texts in (grid.rows, grid.columns))
         cells = grid.numbers[:height, :width]
-        known = cells[~np.isnan(cells)]
-        middle = (known.min() + known.max()) / 2 if known.size else 0.0
+        known_cells = cells[~np.isnan(cells)]
+        middle = (known_cells.min() + known_cells.max()) / 2 if known_cells.size else 0.0
         written = self.writer(grid.numbers)
         rows, columns = (
-            unique_texts([chart_text(own) for own in texts[:MOST_DOTS]])
+            unique_texts([chart_text(text) for text in texts[:MOST_DOTS]])
             for texts in (grid.rows, grid.columns)
         )
         values = [
-            {"row": row, "column": column, "value": float(grid.numbers[i, j]),
-             "written": written(float(grid.numbers[i, j])),
-             "total": i >= height or j >= width,
-             "light": bool(grid.numbers[i, j] < middle)}
-            for i, row in enumerate(rows) for j, column in enumerate(columns)
+            {
+                "row": row,
+                "column": column,
+                "value": float(grid.numbers[i, j]),
+                "written": written(float(grid.numbers[i, j])),
+                "total": i >= height or j >= width,
+                "light": bool(grid.numbers[i, j] < middle),
+            }
+            for i, row in enumerate(rows)
+            for j, column in enumerate(columns)
             if not math.isnan(grid.numbers[i, j])
-        ]  # fmt: skip
+        ]
         title = with_unit(self.wide.titles[0], self.measured_in)
         panel = heat_panel(values, rows, columns, grid.about, title, percent=self.percent)
         lines = [*self.heading, *self.captions, *more]
@@ -662,13 +695,13 @@ def time_of(key: str) -> str | None:
     >>> time_of("2024-05"), time_of("2024-01-01/2024-01-07"), time_of("2024Q2"), time_of("AA")
     ('2024-05-01T00:00:00', '2024-01-01T00:00:00', '2024-04-01T00:00:00', None)
     """
-    found = _TIME.fullmatch(key)
-    if found is None:
+    match = _TIME.fullmatch(key)
+    if match is None:
         return None
-    if found[9]:
-        return f"{found[9]}-{3 * int(found[10]) - 2:02}-01T00:00:00"
-    day, clock = found[3] or "-01", (found[4] or " 00:00:00")[1:]
-    return f"{found[1]}-{found[2]}{day}T{clock}"
+    if match[9]:
+        return f"{match[9]}-{3 * int(match[10]) - 2:02}-01T00:00:00"
+    day, clock = match[3] or "-01", (match[4] or " 00:00:00")[1:]
+    return f"{match[1]}-{match[2]}{day}T{clock}"
 
 
 def _noted(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
@@ -678,18 +711,20 @@ def _noted(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
         for label, note in zip(labels, answer.notes, strict=False):
             if note:
                 groups.setdefault(note, []).append(label)
-    return [shortened(f"{note}: {', '.join(own)}") for note, own in groups.items()]
+    return [
+        shortened(f"{note}: {', '.join(labels_of_note)}") for note, labels_of_note in groups.items()
+    ]
 
 
 def shown_frame(
     table: pa.Table,
     layout: Layout,
     origin: Origin,
-    most: int = MOST_ROWS,
+    limit: int = MOST_ROWS,
     measured_in: MeasuredIn = None,
 ) -> ShownFrame:
-    """Return the first `most` groups of a released table."""
-    shown = table.slice(0, most)
+    """Return the first `limit` groups of a released table."""
+    shown = table.slice(0, limit)
     counts = [None] * shown.num_rows if layout.count is None else shown[layout.count].to_pylist()
     return ShownFrame(
         origin=origin,
@@ -743,28 +778,31 @@ def histogram_chart(
     keys, about = table.column_names[:-5], origin.about
     names = _key_rows(table, keys)
     rows = list(dict.fromkeys(names))
-    labels = unique_texts([chart_text(", ".join(own)) for own in rows])
+    labels = unique_texts([chart_text(", ".join(row)) for row in rows])
     groups = dict(zip(rows[:MOST_FACETS], labels, strict=False))
     columns = [floats_in(table, name) for name in _HISTOGRAM]
     bins: list[dict[str, Any]] = [
-        {**dict(zip(_HISTOGRAM, row, strict=True)), "group": groups[own]}
-        for own, row in zip(names, zip(*columns, strict=True), strict=True)
-        if own in groups
+        {**dict(zip(_HISTOGRAM, row, strict=True)), "group": groups[row_keys]}
+        for row_keys, row in zip(names, zip(*columns, strict=True), strict=True)
+        if row_keys in groups
     ]
-    known = [
-        {**one, "middle": one["lower"] / 2 + one["upper"] / 2}
-        for one in bins
-        if math.isfinite(one["lower"]) and math.isfinite(one["upper"])
+    finite = [
+        {**bin_, "middle": bin_["lower"] / 2 + bin_["upper"] / 2}
+        for bin_ in bins
+        if math.isfinite(bin_["lower"]) and math.isfinite(bin_["upper"])
     ]
     panel = bins_panel(with_unit(about or "value", measured_in))
     spec: Spec = faceted(panel, list(groups.values())) if keys else panel
     if not keys:
         spec |= {"width": WIDTH, "height": 240}
-    spec |= {"data": {"values": known}}
+    spec |= {"data": {"values": finite}}
     lines = [
-        origin.cost, covered(origin.level), *left_out(len(groups), len(rows), "groups"),
-        *unanswered(len(bins) - len(known)), *more,
-    ]  # fmt: skip
+        origin.cost,
+        covered(origin.level),
+        *left_out(len(groups), len(rows), "groups"),
+        *unanswered(len(bins) - len(finite)),
+        *more,
+    ]
     title = f"histogram of {about}" if about else "histogram"
     by = ", ".join(map(legible, keys))
     return chart_of(spec, f"{title} by {by}" if keys else title, lines)

@@ -44,8 +44,8 @@ def code(text: object) -> str:
 
 def rendered(template: str, /, **facts: object) -> str:
     """Return HTML from a file of `templates/`; every value in it is made legible and escaped."""
-    made: str = _templates().get_template(template).render(facts)
-    return made
+    html: str = _templates().get_template(template).render(facts)
+    return html
 
 
 def trusted(text: str) -> str:
@@ -64,12 +64,16 @@ def _templates() -> Any:
     def shown(value: object) -> object:
         return value if isinstance(value, Markup) else legible(value)
 
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("dfprivacy.frames.viz"), autoescape=True, finalize=shown,
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    made.tests["finite"] = math.isfinite
-    return made
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("dfprivacy.frames.viz"),
+        autoescape=True,
+        finalize=shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.tests["finite"] = math.isfinite
+    return environment
 
 
 def chart_text(text: object) -> str:
@@ -89,16 +93,16 @@ def with_unit(name: str, measured_in: MeasuredIn, *, answer: str | None = None) 
     >>> with_unit("delay", "minutes"), with_unit("count", "minutes")
     ('delay (minutes)', 'count')
     """
-    own = name if answer is None else answer
+    answer_name = name if answer is None else answer
     if isinstance(measured_in, Mapping):
-        unit = measured_in.get(own)
+        unit = measured_in.get(answer_name)
     else:
-        unit = None if own == "count" else measured_in
+        unit = None if answer_name == "count" else measured_in
     return chart_text(name if unit is None else f"{name} ({unit})")
 
 
 def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
-    """Return how many decimals numbers have that lie within these errors: two digits of an error.
+    """Return the number of decimals of numbers within these errors: two digits of an error.
 
     Of several errors the one in the middle decides; None leaves each number its six digits. Whole
     numbers stay whole. Below 0 are the last digits that say nothing.
@@ -106,33 +110,40 @@ def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
     >>> decimals_of([30.07912], [0.077]), decimals_of([336770.4], [8400.0])
     (3, -2)
     """
-    known, sizes = list(values), sorted(own for own in errors if math.isfinite(own) and own > 0)
-    finite = [own for own in known if math.isfinite(own)]
-    whole = all(one.is_integer() for one in (*map(float, finite), *(2 * own for own in sizes)))
+    numbers, sizes = (
+        list(values),
+        sorted(error for error in errors if math.isfinite(error) and error > 0),
+    )
+    finite = [number for number in numbers if math.isfinite(number)]
+    is_integer = all(
+        number.is_integer() for number in (*map(float, finite), *(2 * number for number in sizes))
+    )
     if not sizes:
-        return 0 if whole and finite else None
+        return 0 if is_integer and finite else None
     places = min(1 - math.floor(math.log10(sizes[len(sizes) // 2])), _FINEST)
-    return min(places, 0) if whole else places
+    return min(places, 0) if is_integer else places
 
 
 def writer(
     values: Iterable[float], errors: Iterable[float], *, percent: bool = False
 ) -> partial[str]:
-    """Return what writes numbers with the decimals that these errors leave, as `decimals_of`.
+    """Return a function that writes numbers with the decimals of `decimals_of`.
 
     >>> written = writer([0.16481], [0.0012], percent=True)
     >>> written(0.16481), written(0.1654)
     ('16.48%', '16.54%')
     """
     size = 100 if percent else 1
-    decimals = decimals_of((size * one for one in values), (size * one for one in errors))
+    decimals = decimals_of(
+        (size * number for number in values), (size * number for number in errors)
+    )
     return partial(figure, decimals=decimals, percent=percent)
 
 
 def writers_of(
     values: Sequence[float], errors: Sequence[float], *, percent: bool = False
 ) -> list[partial[str]]:
-    """Return what writes each number, as `writer` does all of them.
+    """Return a function for each number that writes it, as `writer` does for all of them.
 
     One whose error that would round off has the decimals that its own error leaves.
 
@@ -141,12 +152,14 @@ def writers_of(
     ['9.92', '0.000210']
     """
     size, shared = 100 if percent else 1, writer(values, errors, percent=percent)
-    together, made = shared.keywords["decimals"], []
+    shared_decimals, writers = shared.keywords["decimals"], []
     for value, error in zip(values, errors, strict=True):
-        own = decimals_of([size * value], [size * error])
-        finer = together is not None and own is not None and own > together + 1
-        made.append(writer([value], [error], percent=percent) if finer else shared)
-    return made
+        decimals = decimals_of([size * value], [size * error])
+        finer = (
+            shared_decimals is not None and decimals is not None and decimals > shared_decimals + 1
+        )
+        writers.append(writer([value], [error], percent=percent) if finer else shared)
+    return writers
 
 
 def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
@@ -183,7 +196,7 @@ def shortened(text: str) -> str:
 
 
 def covered(level: float | None, what: str = "The bars cover") -> str:
-    """Say what interval bars cover.
+    """Return the caption that explains interval bars.
 
     >>> covered(0.95)
     'The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.'
@@ -214,11 +227,11 @@ def unique_texts(texts: Sequence[str]) -> list[str]:
     >>> unique_texts(["a", "NULL", "NULL"])
     ['a', 'NULL', 'NULL (2)']
     """
-    made: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for text in texts:
         name, number = text, 1
-        while name in made:
+        while name in unique:
             number += 1
             name = f"{text} ({number})"
-        made[name] = None
-    return list(made)
+        unique[name] = None
+    return list(unique)
