@@ -234,7 +234,8 @@ ABOUT = (
     "Each rule with its reason and a rewrite. Rules that share both are in one row. Words in "
     "*italics* come from the statement. A refusal comes before a charge and does not depend on "
     "rows. `tests/statements/refused_examples.py` has an example of each rule. "
-    "`tests/statements/test_refused.py` checks that the example is refused by its rule alone, for nothing, and in the same words on a neighboring table. "
+    "`tests/statements/test_refused.py` checks that the example is refused by its rule alone, for "
+    "nothing, and in the same words on a neighboring table. "
     "`python -m tests.statements.test_refused` writes this page."
 )
 
