@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
+import json
 import math
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,13 +23,28 @@ import pyarrow.parquet
 import dfprivacy as dfp
 import sql_udfs
 from benchmarks.replay import Release
-from dfprivacy.statistics import STATISTICS, Statistic
+from benchmarks.replay_questions import (
+    ALL_KEYS,
+    ALL_UNITS,
+    BOUNDS,
+    LIMITS,
+    LISTED,
+    QUESTIONS,
+    call_of,
+)
+from dfprivacy.cli import main
 
-BOUNDS = (-20.0, 60.0)
 DELTA = 1e-10
 """A group of a single unit is shown with at most this probability, which fails the law falsely."""
 SCHEMA = pa.schema(
-    {"k": pa.string(), "x": pa.float64(), "y": pa.float64(), "i": pa.int64(), "u": pa.int64()}
+    {
+        "k": pa.string(),
+        "x": pa.float64(),
+        "y": pa.float64(),
+        "i": pa.int64(),
+        "u": pa.int64(),
+        "h": pa.int64(),
+    }
 )
 Row = dict[str, Any]
 
@@ -42,7 +60,8 @@ def ordinary_row(place: int, shape: str, generator: random.Random) -> Row:
         "tails": math.copysign(math.exp(generator.gauss(0, 6)), generator.random() - 0.4),
     }[shape]
     key = generator.choice(["a", "a", "a", "b", "c"])
-    return {"k": key, "x": x, "y": x / 3 + generator.gauss(0, 9), "i": round(x) % 2**40, "u": place}
+    return {"k": key, "x": x, "y": x / 3 + generator.gauss(0, 9), "i": round(x) % 2**40, "u": place,
+            "h": round(x) % 3}  # fmt: skip
 
 
 CHANGES: Mapping[str, Row] = {
@@ -57,8 +76,8 @@ CHANGES: Mapping[str, Row] = {
     "at the bounds": {"x": BOUNDS[1], "y": BOUNDS[0], "i": 60},
     "outlier": {"x": 9e5, "y": 9e5, "i": 9 * 10**5},
     "missing unit": {"u": None, "x": 3.0},
-    "missing key": {"k": None},
-    "new key": {"k": "zz"},
+    "missing key": {"k": None, "h": None},
+    "new key": {"k": "zz", "h": 77},
     "lone row": {"k": "a"},
 }
 """What is special about the rows that only one of two neighboring tables has."""
@@ -73,8 +92,8 @@ def neighbors(shape: str, change: str, *, units: bool, seed: int) -> tuple[pa.Ta
     size = generator.choice([15, 60, 400, 400])
     per_unit = generator.choice([2, 5]) if units else 1
     rows = [ordinary_row(i // per_unit, shape, generator) for i in range(size)]
-    for row, key in zip(rows, "abc", strict=False):
-        row["k"] = key  # only changed rows make groups of their own
+    for place, (row, key) in enumerate(zip(rows, "abc" * 3, strict=False)):
+        row["k"], row["h"] = key, place // 3  # only changed rows make groups of their own
     for row in rows[:: generator.choice([7, 23])]:
         row.update(generator.choice(HOSTILE))
     if change == "lone row":
@@ -127,6 +146,10 @@ class Places:
         pyarrow.parquet.write_table(table, path, row_group_size=max(7, len(table) // 3))
         return path
 
+    def rewritten(self, source: str, table: pa.Table) -> Path:
+        """Return a file at the same path as before, which messages may name."""
+        return SOURCES[source](self, table).replace(self.folder / f"rows.{source}")
+
     def csv(self, table: pa.Table) -> Path:
         """Return a CSV file."""
         path = self.path("csv")
@@ -153,70 +176,6 @@ def _nullable(kind: pa.DataType) -> Any:
     return {pa.int64(): pd.Int64Dtype(), pa.string(): pd.StringDtype()}.get(kind)
 
 
-# Questions
-
-
-def questions() -> dict[str, tuple[str, tuple[Statistic, ...]]]:
-    """Return questions by name, with the statistic that each one is about."""
-    samples: dict[str, tuple[str, tuple[Statistic, ...]]] = {}
-    for kind, statistic in STATISTICS.items():
-        for name, options in variants(statistic):
-            samples[name] = (kind, (statistic(**options),))
-    samples |= {
-        "mean of integers": ("mean", (dfp.mean("i", (-7, 9)),)),
-        "sum away from zero": ("sum", (dfp.sum("x", (100, 101)),)),
-        "sum of integers": ("sum", (dfp.sum("i"),)),
-        "count of rows": ("count", (dfp.count(),)),
-        "median in steps": ("median", (dfp.median("x", BOUNDS, step=0.5),)),
-        "bounded together": ("agg", (dfp.mean("x", BOUNDS), dfp.std("x", BOUNDS), dfp.count())),
-        "unbounded together": ("agg", (dfp.mean("x"), dfp.sum("y"), dfp.mean("i"), dfp.count())),
-        "mixed": ("agg", (dfp.mean("x"), dfp.median("y"), dfp.quantiles("i", [0.2, 0.8]))),
-    }
-    return samples
-
-
-def variants(statistic: type[Statistic]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and arguments: with and without bounds, and each other choice by itself."""
-    arguments, columns = statistic.arguments(), iter("xy")
-    options = {a.name: next(columns) for a in arguments if a.form == "column"}
-    options |= {a.name: a.sample for a in arguments if a.required and a.form != "column"}
-    options |= {a.name: 3.0 for a in arguments if a.form == "value"}
-    bounds = {a.name: BOUNDS for a in arguments if a.form == "bounds"}
-    choices: list[dict[str, Any]] = [{}]
-    for argument in arguments:
-        choices += [{argument.name: choice} for choice in argument.choices[1:]]
-        if argument.form == "flag":
-            choices.append({argument.name: not argument.default})
-    frame = dfp.frame(pl.DataFrame(SCHEMA.empty_table()))
-    for choice, limits in itertools.product(choices, [{}, bounds] if bounds else [{}]):
-        with contextlib.suppress(dfp.DPError):  # not every choice has bounds
-            frame.explain.agg(statistic(**options, **limits, **choice))
-            words = [
-                str(value if isinstance(value, str) else name) for name, value in choice.items()
-            ]
-            name = " ".join([statistic.kind, *words, *(["in bounds"] if limits else [])])
-            yield name, options | limits | choice
-
-
-QUESTIONS = questions()
-
-
-def call_of(question: Statistic) -> str | None:
-    """Return the SQL call of a question, or None where SQL has no such argument."""
-    words = [str(column) if column is not None else "" for column in question.columns]
-    for argument in question.arguments():
-        value = getattr(question, argument.name)
-        if argument.form == "bounds" and value is not None:
-            words += [str(value.lower), str(value.upper)]
-        elif argument.form == "value":
-            words[0] = f"x = {value}"
-        elif argument.form in {"number", "numbers", "whole"} and argument.required:
-            words.append(str(list(value)) if argument.form == "numbers" else str(value))
-        elif argument.form != "column" and value != argument.default:
-            return None
-    return f"dp_{question.kind}({', '.join(filter(None, words))})"
-
-
 # Entry points
 
 
@@ -237,7 +196,7 @@ class Case:
     @property
     def statistic(self) -> str:
         """The statistic of the question."""
-        return QUESTIONS[self.question][0]
+        return QUESTIONS[self.question].statistic
 
     @property
     def measure(self) -> str:
@@ -255,12 +214,19 @@ class Case:
         """The charge of functions on a connection, where no ledger is in use."""
         if self.entry != "functions":
             return None
-        calls = len(QUESTIONS[self.question][1]) + (self.keys == "secret")
+        calls = len(QUESTIONS[self.question].asked) + (self.keys == "secret")
         return dfp.Budget(epsilon=calls * float(self.loss.split()[1]))
+
+    @property
+    def by(self) -> tuple[str, ...]:
+        """The columns that the question is grouped by."""
+        return () if self.keys == "whole" or QUESTIONS[self.question].lacks_groups else ("k",)
 
     def releases(self, places: Places) -> tuple[Release, Release]:
         """Return the releases of both tables, that with more rows first."""
         tables = neighbors(self.shape, self.change, units=self.unit != "rows", seed=self.seed)
+        if self.question == "mean_vector of sets":
+            tables = (with_sets(tables[0]), with_sets(tables[1]))
         one, other = (self._release(places, table) for table in tables)
         return one, other
 
@@ -271,15 +237,40 @@ class Case:
         """Return loss and delta as arguments."""
         measure, amount = self.loss.split()
         delta = {"delta": DELTA} if self.keys == "secret" else {}
+        if self.question == "suggest_limits":
+            delta = {}
         return {measure: float(amount), **delta}
+
+
+def with_sets(table: pa.Table) -> pa.Table:
+    """Return a table with a column of sets, which follow from the other values of a row."""
+    sets = [
+        None if row["x"] is None else sorted({abs(row["i"]) % 3, row["h"] or 0})
+        for row in table.to_pylist()
+    ]
+    return table.append_column("s", pa.array(sets, pa.list_(pa.int64())))
 
 
 def ask_frame(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
     """Release through methods of a frame."""
-    frame = SOURCES[case.source](places, table)
-    private = dfp.frame(frame)(ledger=ledger, dataset=dataset, **UNITS[case.unit], **case.terms())
-    groups = None if case.keys == "whole" else private.group_by("k", keys=KEYS[case.keys])
-    return (groups or private).agg(*QUESTIONS[case.question][1])
+    frame, question = SOURCES[case.source](places, table), QUESTIONS[case.question]
+    account = {"ledger": ledger, "dataset": dataset}
+    if case.question == "suggest_limits":
+        return ask_limits(frame, case, **account)
+    private = dfp.frame(frame)(**account, **UNITS[case.unit], **case.terms())
+    if case.by:
+        private = private.group_by(*case.by, keys=KEYS[case.keys])
+    if question.ask is not None:
+        public = case.keys == "public" and question.listed is not None
+        return question.ask(private, **({"keys": question.listed} if public else {}))
+    return private.agg(*question.asked)
+
+
+def ask_limits(frame: Any, case: Case, **account: Any) -> Any:
+    """Release limits of units, for a question where there are groups."""
+    question = None if case.keys == "whole" else dfp.mean("x", BOUNDS)
+    by = () if case.keys == "whole" else "k"
+    return dfp.suggest_limits(frame, unit="u", by=by, question=question, **case.terms(), **account)
 
 
 def ask_files(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
@@ -290,14 +281,15 @@ def ask_files(case: Case, places: Places, table: pa.Table, ledger: Any, dataset:
     for half in halves:
         paths.append(places.path("statistics"))
         frame = SOURCES[case.source](places, half)
-        asked = QUESTIONS[case.question][1]
+        asked = QUESTIONS[case.question].asked
         dfp.statistics(frame, paths[-1], *asked, by=by, keys=KEYS[case.keys], **UNITS[case.unit])
     return dfp.merge(paths, ledger=ledger, dataset=dataset, **case.terms())
 
 
 def statement_of(case: Case, keep: str = "") -> str:
     """Return the statement of a case."""
-    calls = [f"{call_of(q)} AS a{n}" for n, q in enumerate(QUESTIONS[case.question][1])]
+    asked = QUESTIONS[case.question].asked
+    calls = [f"{call_of(statistic)} AS a{place}" for place, statistic in enumerate(asked)]
     if case.keys == "whole":
         return f"SELECT {', '.join(calls)} FROM t"
     return f"SELECT k, {', '.join(calls)} FROM t GROUP BY k {keep} ORDER BY k"
@@ -305,11 +297,25 @@ def statement_of(case: Case, keep: str = "") -> str:
 
 def ask_sql(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
     """Release a statement."""
-    terms = case.terms() | UNITS[case.unit]
-    if KEYS[case.keys] is not None:
-        terms["keys"] = KEYS[case.keys]
     frame = SOURCES[case.source](places, table)
-    return dfp.sql(statement_of(case), t=frame, ledger=ledger, dataset=dataset, **terms)
+    account = {"ledger": ledger, "dataset": dataset}
+    return dfp.sql(statement_of(case), t=frame, **statement_terms(case), **account)
+
+
+def ask_connection(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
+    """Release a statement through a connection of PEP 249."""
+    frame = SOURCES[case.source](places, table)
+    terms = {"ledger": ledger, "dataset": dataset} | statement_terms(case)
+    with dfp.connect({"t": frame}, **terms) as connection:
+        cursor = connection.cursor()
+        cursor.execute(statement_of(case))
+        return [str(column) for column in cursor.description], cursor.fetchall()
+
+
+def statement_terms(case: Case) -> dict[str, Any]:
+    """Return the terms of a statement."""
+    terms = case.terms() | UNITS[case.unit]
+    return terms if KEYS[case.keys] is None else terms | {"keys": KEYS[case.keys]}
 
 
 def ask_functions(case: Case, places: Places, table: pa.Table, _: Any, __: str) -> Any:
@@ -320,9 +326,73 @@ def ask_functions(case: Case, places: Places, table: pa.Table, _: Any, __: str) 
     return places.connection.sql(statement).to_arrow_table()
 
 
+def ask_command(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
+    """Release through the command line; the answer is the file that it writes, and its text."""
+    file, output = places.rewritten(case.source, table), places.folder / "answer.json"
+    kind, *words = QUESTIONS[case.question].words
+    words += [word for column in case.by for word in ("--by", column)]
+    words += [word for key in KEYS[case.keys] or () for word in ("--keys", key)]
+    for name, value in (UNITS[case.unit] | case.terms()).items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    words += ["--ledger", str(ledger.path), "--dataset", dataset, "--output", str(output)]
+    code, *printed = run_command(kind, str(file), *words)
+    return code, [text.replace(dataset, "dataset") for text in printed], contents(output)
+
+
+def ask_job(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: str) -> Any:
+    """Release what a file of releases describes."""
+    file, output = places.rewritten(case.source, table), places.folder / "answer.csv"
+    budget = {"ledger": str(ledger.path), "dataset": dataset, "version": "1"}
+    release = {
+        "source": {"file": str(file)},
+        "bounds": {name: list(bounds) for name, bounds in LIMITS.items()},
+        "questions": {"answer": QUESTIONS[case.question].fields},
+        "outputs": str(output),
+        "budget": budget | case.terms(),
+    }
+    if QUESTIONS[case.question].asked or case.question == "histogram":
+        del release["bounds"]
+    if UNITS[case.unit]:
+        names = {"unit": "column"}
+        release["unit"] = {names.get(name, name): own for name, own in UNITS[case.unit].items()}
+    if case.by:
+        release["by"] = list(case.by)
+    if case.keys == "public":
+        release["keys"] = LISTED
+    description = places.folder / "releases.yml"
+    description.write_text(json.dumps({"releases": {"one": release}}), encoding="utf-8")
+    code = run_command("run", str(description))[0]
+    contents(Path(f"{output}.provenance.json"))  # when it ran stands in it, and its number
+    return code, contents(output)
+
+
+def run_command(*words: str) -> tuple[object, str, str]:
+    """Run the command line in this process: its exit code and what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    arguments, sys.argv = sys.argv, ["dfprivacy", *words]
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        return end.code, out.getvalue(), err.getvalue()
+    finally:
+        sys.argv = arguments
+    return 0, out.getvalue(), err.getvalue()
+
+
+def contents(path: Path) -> str | None:
+    """Return the text of a file, which is removed; None where there is none."""
+    if not path.exists():
+        return None
+    text = path.read_text(encoding="utf-8")
+    path.unlink()
+    return text
+
+
 Entry = Callable[[Case, Places, pa.Table, Any, str], Any]
 ENTRIES: Mapping[str, Entry] = {
     "frame": ask_frame, "sql": ask_sql, "files": ask_files, "functions": ask_functions,
+    "connect": ask_connection, "command": ask_command, "job": ask_job,
 }  # fmt: skip
 UNITS: Mapping[str, dict[str, Any]] = {
     "rows": {},
@@ -330,55 +400,91 @@ UNITS: Mapping[str, dict[str, Any]] = {
     "max_groups": {"unit": "u", "max_rows": 2, "max_groups": 2},
     "found": {"unit": "u"},
 }
-KEYS = {"whole": None, "public": ["a", "b", "nobody"], "secret": None}
+KEYS = {"whole": None, "public": LISTED, "secret": None}
 LOSSES = ("epsilon 1", "epsilon 30", "rho 0.5", "rho 40")
+STATEMENTS = {"sql", "functions", "connect"}
+COMMANDS = {"command", "job"}
 
 DIMENSIONS: Mapping[str, Sequence[str]] = {
     "question": tuple(QUESTIONS), "entry": tuple(ENTRIES), "source": tuple(SOURCES),
-    "unit": tuple(UNITS), "keys": tuple(KEYS), "loss": LOSSES,
+    "unit": ALL_UNITS, "keys": ALL_KEYS, "loss": LOSSES,
     "shape": ("spread", "far", "zeros", "tails"), "change": tuple(CHANGES),
 }  # fmt: skip
+WIDE = {"source", "change"}
+"""Dimensions of many values, which are paired with statistics instead of all their questions."""
 
 
 def is_possible(values: Mapping[str, str]) -> bool:
     """Return whether some dimensions of a case go together."""
-    entry, question = values.get("entry"), values.get("question")
-    asked = QUESTIONS[question][1] if question else ()
-    if entry in {"sql", "functions"} and values.get("loss", "").startswith("rho"):
+    entry, source, keys = (values.get(name) for name in ("entry", "source", "keys"))
+    if not is_answerable(values):
         return False
-    if entry in {"sql", "functions"} and any(call_of(q) is None for q in asked):
+    if entry in STATEMENTS and values.get("loss", "").startswith("rho"):
         return False
     if entry == "functions":
         return (
-            values.get("unit", "rows") == "rows"
-            and values.get("source", "duckdb") == "duckdb"
-            and values.get("keys", "whole") != "public"
+            values.get("unit", "rows") == "rows" and source in {"duckdb", None} and keys != "public"
         )
-    if entry == "files" and not all(q.adds_up for q in asked):
+    if entry == "connect" and source == "batches":
+        return False
+    if entry in COMMANDS and source not in {"csv", "parquet", None}:
         return False
     if entry == "files" and values.get("unit") == "found":
         return False
-    if values.get("unit") == "max_rows" and values.get("keys", "whole") != "whole":
+    if values.get("unit") == "max_rows" and keys not in {"whole", None}:
         return False
-    if values.get("unit") == "max_groups" and values.get("keys") == "whole":
+    if values.get("unit") == "max_groups" and keys == "whole":
         return False
-    return not (values.get("source") == "csv" and values.get("change") == "lone row")
+    return not (source == "csv" and values.get("change") == "lone row")
+
+
+def is_answerable(values: Mapping[str, str]) -> bool:
+    """Return whether a question goes with the other dimensions."""
+    if "question" not in values:
+        return True
+    question, entry = QUESTIONS[values["question"]], values.get("entry")
+    allowed = {"keys": question.keys, "unit": question.units, "measure": question.measures}
+    named = dict(values)
+    if "loss" in values:
+        named["measure"] = values["loss"].split()[0]
+    if any(named.get(name, own[0]) not in own for name, own in allowed.items()):
+        return False
+    if values.get("source") in question.other_sources:
+        return False
+    if question.statistic == "suggest_limits" and entry not in {"frame", None}:
+        return False
+    if entry in STATEMENTS:
+        return bool(question.asked) and None not in map(call_of, question.asked)
+    if entry == "files":
+        return bool(question.asked) and all(own.adds_up for own in question.asked)
+    if entry == "command":
+        is_cross_table = question.statistic == "crosstab" and values.get("keys") == "public"
+        return bool(question.words) and not is_cross_table
+    return entry != "job" or question.fields is not None
+
+
+def pairs_of(values: Mapping[str, str]) -> Iterator[frozenset[tuple[str, str]]]:
+    """Yield the pairs of values that a case covers."""
+    for one, two in itertools.combinations(values.items(), 2):
+        if one[0] == "question" and two[0] in WIDE:
+            one = ("statistic", QUESTIONS[one[1]].statistic)  # noqa: PLW2901
+        yield frozenset([one, two])
 
 
 def combinations(seed: int) -> Iterator[dict[str, str]]:
-    """Yield cases that together hold every possible pair of values of two dimensions."""
+    """Yield cases that together cover every possible pair of values of two dimensions."""
     generator = random.Random(seed)
     names = list(DIMENSIONS)
-    open_pairs = {
-        frozenset([(one, a), (two, b)])
-        for one, two in itertools.combinations(names, 2)
-        for a, b in itertools.product(DIMENSIONS[one], DIMENSIONS[two])
-        if is_possible({one: a, two: b})
-    }
-    for pair in sorted(open_pairs, key=sorted):
+    starts: dict[frozenset[tuple[str, str]], list[dict[str, str]]] = {}
+    for one, two in itertools.combinations(names, 2):
+        for a, b in itertools.product(DIMENSIONS[one], DIMENSIONS[two]):
+            if is_possible(start := {one: a, two: b}):
+                starts.setdefault(next(pairs_of(start)), []).append(start)
+    open_pairs = set(starts)
+    for pair in sorted(starts, key=sorted):
         if pair not in open_pairs:
             continue
-        case = dict(pair)
+        case = dict(generator.choice(starts[pair]))
         for name in generator.sample([name for name in names if name not in case], len(names) - 2):
             values = [v for v in DIMENSIONS[name] if is_possible(case | {name: v})]
             if not values:
@@ -386,14 +492,17 @@ def combinations(seed: int) -> Iterator[dict[str, str]]:
             generator.shuffle(values)
             case[name] = max(
                 values,
-                key=lambda v: sum(
-                    frozenset([(name, v), own]) in open_pairs for own in case.items()
-                ),
+                key=lambda v: sum(own in open_pairs for own in pairs_of(ordered(case | {name: v}))),
             )
-        open_pairs -= {frozenset(two) for two in itertools.combinations(case.items(), 2)}
+        open_pairs -= set(pairs_of(ordered(case)))
         open_pairs.discard(pair)
         if len(case) == len(names):
             yield case
+
+
+def ordered(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of a case in the order of the dimensions."""
+    return {name: values[name] for name in DIMENSIONS if name in values}
 
 
 def cases(seed: int = 1) -> Iterator[Case]:
