@@ -75,10 +75,27 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
 
 
 def with_place(native: Any, names: Sequence[str], place: str) -> Any:
-    """Return a frame with a hash of some columns, a whole number from 0 to 2**63 - 1."""
+    """Return a frame with a hash of some columns, a whole number from 0 to 2**63 - 1.
+
+    Equal numbers have the same hash whatever numeric type their column has.
+    """
     others = [name for name in native.columns if name != place]
-    hashed = f"shiftrightunsigned(xxhash64({', '.join(names)}), 1)"
+    kinds = dict(native.dtypes)
+    numbers = [_hashed_number(name, kinds[name]) for name in names]
+    hashed = f"shiftrightunsigned(xxhash64({', '.join(numbers)}), 1)"
     return native.selectExpr(*others, f"{hashed} AS {place}")
+
+
+def _hashed_number(name: str, kind: str) -> str:
+    """Return the expression to hash: floats are integers where they are equal."""
+    if kind in {"tinyint", "smallint", "int"}:
+        return f"CAST({name} AS BIGINT)"
+    if kind not in {"float", "double"}:
+        return name
+    number = f"CAST({name} AS DOUBLE)"
+    other = f"shiftrightunsigned(xxhash64({number}), 1)"
+    integer = f"CASE WHEN CAST(floor({number}) AS DOUBLE) = {number} THEN floor({number})"
+    return f"CASE WHEN {name} IS NOT NULL THEN {integer} ELSE {other} END END"
 
 
 def with_edges_reached(native: Any, value: str, edges: Sequence[float]) -> Any:

@@ -495,7 +495,11 @@ def _reached(number: nw.Expr, rows: int) -> nw.Expr:
 
 
 def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Add a hash of some columns, a whole number below 2**63, by the engine's own function."""
+    """Add a hash of some columns, a whole number below 2**63, by the engine's own function.
+
+    Equal numbers have the same hash in columns of integers and of floats. A missing unit or key
+    turns a column of integers into floats in pandas, and decides about no other unit's rows.
+    """
     native: Any = frame.drop(_PLACE, strict=False).to_native()
     if frame.implementation.is_polars():
         placed = native.with_columns(_hashed(native, names).alias(_PLACE))
@@ -505,7 +509,9 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
         placed = spark.with_place(native, names, _PLACE)
     else:
         # hashed again: of several columns DuckDB joins the last one's own hash on by a plain xor
-        twice = f"hash(hash({', '.join(names)}))"
+        kinds = dict(zip(native.columns, map(str, native.types), strict=True))
+        numbers = [_number_text(name, kinds[name]) for name in names]
+        twice = f"hash(hash({', '.join(numbers)}))"
         placed = native.project(f"*, ({twice} // 2)::BIGINT AS {_PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
@@ -515,12 +521,43 @@ def _hashed(frame: pl.LazyFrame | pl.DataFrame, names: Sequence[str]) -> pl.Expr
     """Return the hash of polars, or what has been hashed before, by another engine even."""
     if _HASH in frame.collect_schema():
         return pl.col(_HASH)
-    return (pl.struct(*names).hash(seed=0) // 2).cast(pl.Int64)
+    kinds = frame.lazy().select(*names).collect_schema()
+    numbers = [_number(name, kinds[name]).alias(name) for name in names]
+    return (pl.struct(*numbers).hash(seed=0) // 2).cast(pl.Int64)
+
+
+def _number(name: str, kind: pl.DataType) -> pl.Expr:
+    """Return the expression to hash: floats are integers where they are equal."""
+    column = pl.col(name)
+    if kind in {pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32}:
+        return column.cast(pl.Int64)
+    if not kind.is_float():
+        return column
+    integer = column.cast(pl.Int64, strict=False)
+    other = (column.cast(pl.Float64).hash(seed=0) // 2).cast(pl.Int64)
+    number = pl.when(integer.cast(pl.Float64) == column).then(integer).otherwise(other)
+    return pl.when(column.is_not_null()).then(number)
+
+
+def _number_text(name: str, kind: str) -> str:
+    """Return the same in the SQL of DuckDB."""
+    if kind in {"TINYINT", "SMALLINT", "INTEGER"}:
+        return f"{name}::BIGINT"
+    if kind not in {"FLOAT", "DOUBLE"}:
+        return name
+    integer = f"TRY_CAST({name} AS BIGINT)"
+    other = f"(hash({name}::DOUBLE) // 2)::BIGINT"
+    number = f"CASE WHEN {integer}::DOUBLE = {name} THEN {integer} ELSE {other} END"
+    return f"CASE WHEN {name} IS NOT NULL THEN {number} END"
 
 
 def _ibis_hash(native: Any, names: Sequence[str]) -> Any:
     """Return a hash of the columns' texts, from 0 to 2**52: backends divide it as floats."""
-    texts = [native[name].cast("string").fill_null("") for name in names]
+    numbers = [
+        native[name].cast("float64") if native[name].type().is_integer() else native[name]
+        for name in names
+    ]
+    texts = [column.cast("string").fill_null("") for column in numbers]
     joined = texts[0].concat(*(part for text in texts[1:] for part in ("|", text)))
     return ((joined.hash() % _PLACES) + _PLACES) % _PLACES
 
