@@ -15,16 +15,9 @@ from typer.main import get_command
 from typer.models import CommandInfo
 
 from dfprivacy.accounting.spending import NoAccount
-from dfprivacy.cli.commands import (
-    agg_command,
-    commands,
-    limits,
-    merge_command,
-    run,
-    sql_command,
-    statistics_command,
-)
+from dfprivacy.cli.commands import agg, commands, limits, merge_statistics, sql, write_statistics
 from dfprivacy.cli.demo import run_demo
+from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import readable_errors, show_error
 from dfprivacy.errors import published, write_plain_warnings
@@ -169,12 +162,12 @@ def _callback(
     NoAccount.noticed = True  # each call is a process, and --help names --ledger
 
 
-app.command("agg")(agg_command)
+app.command("agg")(agg)
 app.command("limits")(limits)
-app.command("statistics")(statistics_command)
-app.command("merge")(merge_command)
+app.command("statistics")(write_statistics)
+app.command("merge")(merge_statistics)
 app.command("run")(run)
-app.command("sql")(sql_command)
+app.command("sql")(sql)
 app.add_typer(ledger_app, name="ledger")
 
 

@@ -1,57 +1,70 @@
-"""Make options of commands from lines of text; what several commands take means one thing."""
+"""Make options of commands from lines of text and from arguments of questions."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from dfprivacy.errors import DPError
 from dfprivacy.release.terms import INTERVAL
+from dfprivacy.statistics import Argument
+from dfprivacy.statistics.quantile import end_of
 
 Command = Callable[..., None]
 Run = TypeVar("Run", bound=Command)
 Parameters = tuple[inspect.Parameter, ...]
 
-
-def option(
-    name: str, kind: Any, words: str, metavar: str | None = None, *names: str, **how: Any
-) -> inspect.Parameter:
-    """Return an option as the parameter of a command: a flag, or None where it is left out."""
-    default = how.pop("default", False if kind is bool else None)
-    told = typer.Option(*names, metavar=metavar, help=words, **how)
-    form: Any = Annotated[kind | None if default is None else kind, told]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=form)
-
-
-def place(name: str, kind: Any, metavar: str, words: str, **how: Any) -> inspect.Parameter:
-    """Return an argument without a name as the parameter of a command."""
-    told = typer.Argument(metavar=metavar, help=words, show_default=False)
-    where = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, where, annotation=Annotated[kind, told], **how)
-
-
-_KINDS: dict[str, Any] = {
-    "text": str, "number": float, "whole": int, "path": Path, "flag": bool,
-    "pair": tuple[float, float], "texts": list[str], "numbers": list[float], "paths": list[Path],
-}  # fmt: skip
+_REQUIRED = inspect.Parameter.empty
+_TYPES: dict[str, Any] = {
+    "text": str,
+    "number": float,
+    "whole": int,
+    "path": Path,
+    "flag": bool,
+    "pair": tuple[float, float],
+    "texts": list[str],
+    "numbers": list[float],
+    "paths": list[Path],
+}
 _LINE = re.compile(
-    r"(?P<names>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))? \((?P<kind>\w+)"
-    r"(?P<required>, required)?(?:, (?P<default>\S+))?\): (?P<words>.*)"
+    r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))? \((?P<type>\w+)"
+    r"(?P<required>, required)?(?:, (?P<default>\S+))?\): (?P<help>.*)"
 )
 
 
+def option(
+    name: str, type_: Any, help_: str, metavar: str | None = None, *flags: str, **settings: Any
+) -> inspect.Parameter:
+    """Return an option as the parameter of a command: a flag, or None where it is left out."""
+    default = settings.pop("default", False if type_ is bool else None)
+    info = typer.Option(*flags, metavar=metavar, help=help_, **settings)
+    annotation: Any = Annotated[type_ | None if default is None else type_, info]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=annotation)
+
+
+def positional(
+    name: str, type_: Any, metavar: str, help_: str, default: Any = _REQUIRED
+) -> inspect.Parameter:
+    """Return an argument without a flag as the parameter of a command."""
+    info = typer.Argument(metavar=metavar, help=help_, show_default=False)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=default, annotation=Annotated[type_, info])
+
+
 def options(text: str) -> Parameters:
-    """Return the parameters of a command from lines of text: a name, its kind and what it does.
+    """Return the parameters of a command from lines of text: a name, its type and its meaning.
 
-    What has a name is an option, --max-rows N (whole): ..., and may be required or have a default,
-    --rounds (whole, 2): ...; what has none is an argument, FILE (path): ... Lines that are set in
-    go on with the one before.
+    A line with a flag is an option, --max-rows N (whole): ..., and may be required or have a
+    default, --rounds (whole, 2): ...; one without is an argument, FILE (path): ... Lines that are
+    set in go on with the one before.
 
-    >>> [(own.name, own.default) for own in options("--rounds (whole, 2): How many.")]
+    >>> [(parameter.name, parameter.default) for parameter in options("--rounds (whole, 2): All.")]
     [('rounds', 2)]
     """
     lines = re.split(r"\n(?=\S)", inspect.cleandoc(text))
@@ -59,17 +72,61 @@ def options(text: str) -> Parameters:
 
 
 def _parameter(line: str) -> inspect.Parameter:
-    found = _LINE.fullmatch(line)
-    assert found is not None, line  # noqa: S101 the lines are ours
-    kind, metavar, default = _KINDS[found["kind"]], found["metavar"], found["default"]
-    names = (found["names"] or "").split()
-    if not names:
-        return place(metavar.rstrip(".").lower(), kind, metavar, found["words"])
-    how: dict[str, Any] = {"default": kind(default)} if default else {}
-    if found["required"]:
-        how["default"] = inspect.Parameter.empty
-    name = max(names, key=len).lstrip("-").replace("-", "_")
-    return option(name, kind, found["words"], metavar, *names, **how)
+    parts = _LINE.fullmatch(line)
+    assert parts is not None, line  # noqa: S101 the lines are ours
+    type_, metavar, default = _TYPES[parts["type"]], parts["metavar"], parts["default"]
+    flags = (parts["flags"] or "").split()
+    if not flags:
+        return positional(metavar.rstrip(".").lower(), type_, metavar, parts["help"])
+    settings: dict[str, Any] = {"default": type_(default)} if default else {}
+    if parts["required"]:
+        settings["default"] = _REQUIRED
+    name = max(flags, key=len).lstrip("-").replace("-", "_")
+    return option(name, type_, parts["help"], metavar, *flags, **settings)
+
+
+def flag_of(argument: Argument) -> str:
+    """Return the flag of an argument; a list is a flag that is repeated: --q 0.25 --q 0.75."""
+    is_list = argument.type.option in {list[float], list[str]}
+    name = argument.name.removesuffix("s") if is_list else argument.name
+    return f"--{name.replace('_', '-')}"
+
+
+def argument_option(argument: Argument) -> inspect.Parameter:
+    """Return an argument of a question as a parameter of its command."""
+    type_, name, doc = argument.type.option, argument.name, argument.doc
+    default = _REQUIRED if argument.required else argument.default
+    is_list = type_ == list[str]
+    if argument.form == "column" or (is_list and default in {_REQUIRED, None}):
+        if default is None:
+            return positional(
+                name, type_ | None, "[COLUMN]..." if is_list else "[COLUMN]", doc, None
+            )
+        return positional(name, type_, f"{name[:-1].upper()}..." if is_list else name.upper(), doc)
+    metavar = {"bounds": "LOW HIGH", "number": name.upper()}.get(argument.form)
+    if argument.choices:
+        doc += f" One of {', '.join(argument.choices)}."
+    if is_list:
+        doc, metavar = f"{doc} Repeat for several.", "COLUMN"
+    if is_list or argument.form == "value":
+        default = None
+    flag = flag_of(argument)
+    if argument.form == "flag" and argument.default:
+        flag = f"{flag}/--no-{name}"
+    parser = end_of if argument.form == "bounds" else None
+    is_choice = argument.form == "choice"
+    return option(
+        name, type_, doc, metavar, flag, default=default, show_default=is_choice, parser=parser
+    )
+
+
+def named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
+    """Return the values that are written as NAME=VALUE, once for each name."""
+    pairs = [text.partition("=") for text in texts]
+    values = {name: value for name, _, value in pairs}
+    if len(values) < len(pairs) or not all(name and sign for name, sign, _ in pairs):
+        raise refusal
+    return values
 
 
 def _level(text: object) -> float | str:
@@ -81,10 +138,14 @@ def _level(text: object) -> float | str:
 
 
 _INTERVAL = option(
-    "interval", Any, "How surely low and high enclose the answer without noise; population: "
-    "sampling as well, at 95 %, or as in 'population 0.9'.", "LEVEL",
-    parser=_level, default=float(INTERVAL),
-)  # fmt: skip
+    "interval",
+    Any,
+    "How surely low and high enclose the answer without noise; population: sampling as well, at "
+    "95 %, or as in 'population 0.9'.",
+    "LEVEL",
+    parser=_level,
+    default=float(INTERVAL),
+)
 _SHARED = (
     *options("""
         FILE (path): A .csv, .tsv or .parquet file, a .csv.gz or .csv.zst archive, a folder of such
@@ -130,17 +191,17 @@ _SHARED = (
             or spent.
         """),
 )
-SHARED = {own.name: own for own in _SHARED}
+SHARED = {parameter.name: parameter for parameter in _SHARED}
 
 
 def with_options(*names: str, own: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
     """Give a command its `own` options, then shared ones by name."""
-    told = [*own, *(SHARED[name] for name in names)]
-    told.sort(key=lambda each: (each.kind, each is not SHARED.get("file")))
+    parameters = [*own, *(SHARED[name] for name in names)]
+    parameters.sort(key=lambda parameter: (parameter.kind, parameter is not SHARED.get("file")))
 
-    def made(run: Run) -> Run:
-        run.__annotations__ = {each.name: each.annotation for each in told}
-        run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
+    def decorate(run: Run) -> Run:
+        run.__annotations__ = {item.name: item.annotation for item in parameters}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return run
 
-    return made
+    return decorate

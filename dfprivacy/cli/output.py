@@ -164,6 +164,13 @@ def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
     return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})
 
 
+def named_answers(answers: Any) -> pa.Table:
+    """Return answers as the table that is written; numbers have one row each."""
+    if isinstance(answers, pa.Table):
+        return answers
+    return answers_table(answers).rename_columns(["answer", "value", *ENDS, NOTE])
+
+
 def check_output(output: Path | None, source: Path | TextFile) -> None:
     """Refuse an output that could not be written, before anything is spent."""
     if output is None:

@@ -100,20 +100,20 @@ def _open_all_rows(source: Source, *, fenced: bool) -> Iterator[Rows]:
         yield table
 
 
-def declared_columns(source: Source) -> pa.Schema:
-    """Return the declared columns of a source; no row is read."""
+def column_types(source: Source) -> dict[str, pa.DataType]:
+    """Return the declared types of the columns of a source; no row is read."""
     with open_rows(source) as rows:
-        return guarded(lambda: declared(rows))
+        schema = guarded(lambda: _declared(rows))
+    return dict(zip(schema.names, schema.types, strict=True))
 
 
-def declared(rows: Rows) -> pa.Schema:
-    """Return the declared columns of rows; none is read."""
+def _declared(rows: Rows) -> pa.Schema:
     if isinstance(rows, Snapshot):
         return rows.rows.limit(0).collect().to_arrow().schema
     if isinstance(rows, duckdb.DuckDBPyRelation):
         return rows.limit(0).to_arrow_table().schema
     with embedded() as connection:
-        return declared(read_file(connection, rows))
+        return _declared(read_file(connection, rows))
 
 
 @dataclass(frozen=True)
@@ -158,11 +158,11 @@ class TypedKeys:
         typed = [typed_column(name, values, types.get(name, text)) for name, values in columns]
         return PublicKeys(tuple(zip(*typed, strict=True)))
 
-    def for_query(self, types: Mapping[str, pa.DataType]) -> Any:
-        """Return the keys of a query, as `dfp.sql` takes them, in the types of its columns."""
+    def for_query(self, types: Mapping[str, pa.DataType], by: Sequence[str] = ()) -> Any:
+        """Return keys as callers list them, in the types of their columns, all of a query's."""
         rows: Sequence[tuple[object, ...]] = self.rows
         names = {name.casefold(): name for name in types}
-        columns = [names.get(name.casefold(), name) for name in self.columns] or [*types]
+        columns = [names.get(name.casefold(), name) for name in self.columns] or by or [*types]
         if types:
             rows = self.typed(types, columns).rows
         if self.columns:

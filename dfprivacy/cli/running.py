@@ -8,8 +8,8 @@ transaction; an output without a note of where it came from is never replaced.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -26,23 +26,17 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files
 from dfprivacy.cli.job_files import JobFileContent
 from dfprivacy.cli.output import WRITERS, answers_table
-from dfprivacy.cli.rows import declared_columns, open_database, open_rows
+from dfprivacy.cli.rows import column_types, open_database, open_rows
 from dfprivacy.cli.specs import JobRelease, Output
 from dfprivacy.engine.columns import columns_near
-from dfprivacy.engine.embedded import UTC, in_time_zone, session_zone
+from dfprivacy.engine.embedded import UTC, in_time_zone
 from dfprivacy.engine.files import list_source_files, put_whole, quoted
-from dfprivacy.engine.text_files import with_form
 from dfprivacy.errors import (
-    InvalidKeysError,
     MissingColumnError,
     OutputError,
-    RefusedStatementError,
     UnsupportedFrameError,
 )
 from dfprivacy.frames.describing import description_of
-from dfprivacy.release.terms import Terms
-from dfprivacy.statements.jobs import Job, job_of
-from dfprivacy.statements.plan import plan_script
 from dfprivacy.statements.rules import refuse
 
 _NOTE = ".provenance.json"
@@ -95,7 +89,9 @@ def plan_steps(job: JobFileContent) -> list[Step]:
 def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Charge:
     """Return the cost of a release whose source has the columns and types that it asks for."""
     if release.source.query is not None:
-        with _open_statement(name, release, release.terms) as statement:
+        with release.open_statement(release.terms) as statement:
+            if not statement.plans:
+                raise refuse("public tables alone")
             job.require_types(name, statement.key_types)
             return statement.request.charge
     if release.described is None:
@@ -108,16 +104,16 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
 
 def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
     """Return the declared types of a source that has all columns of its release."""
-    schema = declared_columns(release.source)
+    types = column_types(release.source)
     asked = [column for own in release.questions.values() for column in own.columns or ()]
     unit = release.privacy_unit
     for column in [*asked, *release.by, *([] if unit is None else [unit.column])]:
-        if column not in schema.names:
+        if column not in types:
             raise MissingColumnError(
                 f"the source of release {name!r} has no column {column!r}",
-                hint=columns_near(column, schema.names),
+                hint=columns_near(column, [*types]),
             )
-    return dict(zip(schema.names, schema.types, strict=True))
+    return types
 
 
 def _require_room(steps: Sequence[Step]) -> None:
@@ -190,47 +186,10 @@ def make_release(step: Step) -> pa.Table:
             analyst=budget.analyst,
         )
         if release.source.query is not None:
-            with _open_statement(step.name, release, terms) as statement:
+            with release.open_statement(terms) as statement:
                 return statement.release()[0]
         answers = release.release(terms)
         return answers_table(answers) if isinstance(answers, dict) else answers
-
-
-@contextmanager
-def _open_statement(name: str, release: JobRelease, terms: Terms) -> Iterator[Job]:
-    """Open a query as a job of `dfp.sql`, once it is known to be a SELECT."""
-    source, keys = release.source, release.keys
-    files = source.tables or {}
-    tables = {table: with_form(file.path, source.text_form) for table, file in files.items()}
-    database = nullcontext() if source.database is None else open_database(source.database.path)
-    with (
-        database as connection,
-        job_of(
-            str(source.query),
-            connection,
-            tables,
-            terms,
-            None if keys is None else keys.for_query({}),
-            schema=source.owners,
-            intervals=release.intervals,
-            timezone=session_zone(),
-        ) as statement,
-    ):
-        if statement.script.target is not None:
-            raise RefusedStatementError(
-                f"the query of release {name!r} writes a table itself",
-                hint="write a SELECT; where it goes stands in outputs",
-            )
-        if not statement.plans:
-            raise refuse("public tables alone")
-        if keys is None:
-            yield statement
-            return
-        public = keys.for_query({})
-        with suppress(InvalidKeysError):  # the job file names the line
-            public = keys.for_query(statement.key_types)
-        plans = plan_script(statement.script, statement.terms, public)
-        yield replace(statement, plans=plans, public=public)
 
 
 def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from glob import has_magic
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, dataclass_transform
 
 import pyarrow as pa
 
@@ -22,13 +22,26 @@ from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.cli.rows import TypedKeys, as_list, declared_columns, open_rows, typed_column
-from dfprivacy.engine.embedded import UTC, in_checked_zone
+from dfprivacy.cli.rows import (
+    TypedKeys,
+    as_list,
+    column_types,
+    open_database,
+    open_rows,
+    typed_column,
+)
+from dfprivacy.engine.embedded import UTC, in_checked_zone, session_zone
 from dfprivacy.engine.files import require_local
 from dfprivacy.engine.returning import frame_table
-from dfprivacy.engine.snapshots import table_format
+from dfprivacy.engine.snapshots import Snapshot, table_format
 from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, with_form
-from dfprivacy.errors import DPError, InvalidQuestionError
+from dfprivacy.errors import (
+    DPError,
+    InvalidKeysError,
+    InvalidQuestionError,
+    RefusedStatementError,
+    UnsupportedFrameError,
+)
 from dfprivacy.frames.asking import AskedTable, asked_of, bin_counts, line, together
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe, description_of, release_description
@@ -46,6 +59,9 @@ from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.quantile import end_of
 from dfprivacy.statistics.regression import Regression
+
+if TYPE_CHECKING:
+    from dfprivacy.statements.jobs import Job
 
 T = TypeVar("T")
 
@@ -199,7 +215,10 @@ class Source:
             files = [file.path for file in (self.file, *(self.tables or {}).values()) if file]
             sources = [with_form(path, self.text_form) for path in files]
             if not any(isinstance(source, TextFile) for source in sources):
-                raise ValueError(f"{next(iter(self.text_form))} is for CSV and TSV files")
+                raise UnsupportedFrameError(
+                    f"{next(iter(self.text_form))} is for CSV and TSV files, and none is named",
+                    hint="leave it out, or name a text file",
+                )
 
     @cached_property
     def owners(self) -> Schema | None:
@@ -505,6 +524,7 @@ class ReleaseSpec:
     bounds: dict[str, Pair] = field(default_factory=dict)
     questions: dict[str, JobQuestion] = field(default_factory=dict)
     interval: float | str = float(INTERVAL)
+    intervals: bool = False
     budget: Loss = field(default_factory=Loss)
 
     def __post_init__(self) -> None:
@@ -586,10 +606,10 @@ class ReleaseSpec:
         """Release the answers: a table, or numbers by name where there are no groups."""
         keys = None
         if self.keys is not None:
-            schema = declared_columns(self.source)
-            types = dict(zip(schema.names, schema.types, strict=True))
-            keys = self.keys.typed(types, self.by)
+            keys = self.keys.typed(column_types(self.source), self.by)
         with open_rows(self.source, self.where) as rows:
+            if terms.ledger is None and isinstance(rows, Snapshot):
+                terms = replace(terms, snapshot=rows.version)
             if self.numbers and not self.by:
                 return release_numbers(rows, self.numbers, terms)
             if self.described is not None:
@@ -597,6 +617,45 @@ class ReleaseSpec:
             else:
                 answers = self.asked.release(rows, terms, self.by, keys)
             return answers if isinstance(answers, pa.Table) else frame_table(answers)
+
+    @contextmanager
+    def open_statement(self, terms: Terms) -> Iterator[Job]:
+        """Open the query as a job of `dfp.sql`, with public keys in the types of their columns."""
+        from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 on first use
+        from dfprivacy.statements.plan import plan_script  # noqa: PLC0415 on first use
+
+        source, keys = self.source, self.keys
+        tables = {
+            name: with_form(file.path, source.text_form)
+            for name, file in (source.tables or {}).items()
+        }
+        database = nullcontext() if source.database is None else open_database(source.database.path)
+        with (
+            database as connection,
+            job_of(
+                str(source.query),
+                connection,
+                tables,
+                terms,
+                None if keys is None else keys.for_query({}),
+                schema=source.owners,
+                intervals=self.intervals,
+                timezone=session_zone(),
+            ) as statement,
+        ):
+            if statement.script.target is not None:
+                raise RefusedStatementError(
+                    "the query writes a table itself",
+                    hint="write a SELECT; outputs, or --output, say where its rows go",
+                )
+            if keys is not None:
+                public = keys.for_query({})
+                with suppress(InvalidKeysError):  # a job file names the line
+                    public = keys.for_query(statement.key_types)
+                plans = plan_script(statement.script, statement.terms, public)
+                yield replace(statement, plans=plans, public=public)
+            else:
+                yield statement
 
     @property
     def public_keys(self) -> Any:
@@ -661,7 +720,6 @@ class JobRelease(ReleaseSpec):
     """
 
     budget: Budget
-    intervals: bool = False
     outputs: tuple[Annotated[Output, Read(_output_of)], ...]
 
     def __post_init__(self) -> None:
