@@ -31,13 +31,13 @@ from dfprivacy.release.terms import EPSILON, interval_level
 HALVES = (Fraction(1, 2), Fraction(1, 2))
 MOST_LEVELS = 48
 SIGMAS = (2.0**-10, 2.0**20)
-"""Where sigma lies unless it is said."""
+"""Range of sigma unless the caller passes one."""
 
 MOST = 500
-"""Levels lie between -500 and 500, and there are at most 64 of them."""
+"""Largest absolute exponent of a level; there are at most 64 levels."""
 
 SLACK = 1.0
-"""So many spreads the point to clip around may be off: half of what the located mean may be."""
+"""Spreads: how far the clipping point may be off, half of the located mean's error."""
 
 ENOUGH = 0.9
 """A lattice of five such units either side holds values of a Gaussian of spread 1."""
@@ -49,17 +49,17 @@ TRUSTED_DEVIATION = 0.11
 """With larger deviations the mean can be located wrongly."""
 
 LEAST_PRESENT = 0.05
-"""At least so many owners are taken to have a value."""
+"""Smallest fraction of owners that is assumed to have a value."""
 
 _CERTAIN = 3.0
-"""An absence of owners' values counts from so many standard deviations on."""
+"""Standard deviations from which on an absence of values counts."""
 
 _FLAT = 8.0
 """Digits of units this much smaller than sigma are equally common, up to e**-300."""
 
 NORMAL = NormalDist()
 REACH = 2.0
-"""The located mean lies within so many standard deviations of the mean."""
+"""Standard deviations of the mean within which the located mean lies."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class GaussianPlan(Plan):
         return tuple(range(self.low, self.high + 1))
 
     def queries(self, round_: int) -> tuple[Query, ...]:
-        """Return what the users of a round are asked."""
+        """Return the queries to the users of a round."""
         digits = Digit(0, self.levels)
         if self.rounds == 1:
             return digits, self._everywhere()
@@ -116,23 +116,23 @@ class GaussianPlan(Plan):
 
     def _everywhere(self) -> Query:
         """Ask around all that might be found, on lattices so wide that values stay near."""
-        far = math.sqrt(math.log(4 * self.users))
+        reach = math.sqrt(math.log(4 * self.users))
         if self.sigma is not None:
-            width, sigma = math.ceil(2 * far), self.sigma or 1.0
+            width, sigma = math.ceil(2 * reach), self.sigma or 1.0
             points = tuple(sigma * index / 5 for index in range(1, 5 * width + 1))
             return Side(1, points, sigma * width)
-        width = math.ceil(far + 6)
+        width = math.ceil(reach + 6)
         units = [math.ldexp(1.0, level) for level in self.levels]
         points = tuple(index * unit for unit in units for index in range(1, width + 1))
         widths = tuple(width * unit for unit in units for _ in range(width))
         return Distance(1, points, widths, lattice=True)
 
     def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
-        """Return the plan with what the digits show of mean, spread and missing values."""
-        found = self._located(protocol, counts, self.sigma)
-        spread = found.spread if self.sigma is None else None
-        present = found.present if self._trusted(protocol) else 1.0
-        return replace(self, point=found.mean, spread=spread, present=present)
+        """Return the plan with the mean, spread and missing values that the digits show."""
+        located_ = self._located(protocol, counts, self.sigma)
+        spread = located_.spread if self.sigma is None else None
+        present = located_.present if self._trusted(protocol) else 1.0
+        return replace(self, point=located_.mean, spread=spread, present=present)
 
     def _located(
         self, protocol: Protocol, counts: tuple[Counts, ...], sigma: float | None
@@ -147,7 +147,7 @@ class GaussianPlan(Plan):
         return self._located(protocol, counts, None).spread
 
     def _trusted(self, protocol: Protocol) -> bool:
-        """Tell whether groups are large enough to locate the mean, by public numbers alone."""
+        """Check whether groups are large enough to locate the mean, by public numbers alone."""
         law, levels = RandomisedResponse(4, protocol.loss.pure()), len(self.levels)
         group = self.users * float(protocol.shares[0]) / levels
         return deviation(law, group, levels, self.beta) <= TRUSTED_DEVIATION
@@ -156,17 +156,25 @@ class GaussianPlan(Plan):
         self, protocol: Protocol, counts: tuple[Counts, ...], level: float
     ) -> LocalEstimate:
         """Return the mean, given the reports of the last round."""
-        known = self if self.rounds == 2 else self.after(protocol, counts)
+        plan = self if self.rounds == 2 else self.after(protocol, counts)
         query = protocol.queries[-1]
-        refine = known._by_sides if isinstance(query, Side) else known._by_distances  # noqa: SLF001 its own
+        refine = plan._by_sides if isinstance(query, Side) else plan._by_distances  # noqa: SLF001 its own
         refined = refine(query, protocol, counts[-1])  # type: ignore[arg-type]
         (low, high), loss = refined.interval(interval_level(level)), protocol.loss
         cost = {"epsilon": None, "rho": None, loss.measure: float(loss.value)}
         return LocalEstimate(
-            refined.value, low=low, high=high, std_error=refined.standard_error,
-            coarse=refined.point, spread=known.spread, reports=refined.reports, **cost,
-            _name=self.kind, _level=level, _refined=refined,
-        )  # fmt: skip
+            refined.value,
+            low=low,
+            high=high,
+            std_error=refined.standard_error,
+            coarse=refined.point,
+            spread=plan.spread,
+            reports=refined.reports,
+            **cost,
+            _name=self.kind,
+            _level=level,
+            _refined=refined,
+        )
 
     def half_width(self, protocol: Protocol, level: float) -> float | None:
         """Return half of the interval around the mean itself; None where reports decide."""
@@ -174,10 +182,16 @@ class GaussianPlan(Plan):
             return None
         reports = self.users // 2
         expected = RefinedBySides(
-            reports=reports, point=0.0, limit=self.limit, trusted=True, beta=0.0, present=1.0,
-            above=reports // 2, sigma=self.sigma or 1.0,
+            reports=reports,
+            point=0.0,
+            limit=self.limit,
+            trusted=True,
+            beta=0.0,
+            present=1.0,
+            above=reports // 2,
+            sigma=self.sigma or 1.0,
             law=RandomisedResponse(2, protocol.loss.pure()),
-        )  # fmt: skip
+        )
         low, high = expected.interval(level)
         return (high - low) / 2
 
@@ -191,35 +205,49 @@ class GaussianPlan(Plan):
         if not alone:
             points, group = _nearest(points, query.spacing, self.point or 0.0)
         return RefinedBySides(
-            reports=int(counts.reports[group]), point=float(points[group]), limit=self.limit,
-            trusted=alone or self._trusted(protocol), beta=0.0 if alone else self.beta,
-            present=self.present, above=int(counts.sums[group, 1]), sigma=self.sigma or 1.0,
-            law=RandomisedResponse(2, protocol.loss.pure()), spacing=query.spacing,
-        )  # fmt: skip
+            reports=int(counts.reports[group]),
+            point=float(points[group]),
+            limit=self.limit,
+            trusted=alone or self._trusted(protocol),
+            beta=0.0 if alone else self.beta,
+            present=self.present,
+            above=int(counts.sums[group, 1]),
+            sigma=self.sigma or 1.0,
+            law=RandomisedResponse(2, protocol.loss.pure()),
+            spacing=query.spacing,
+        )
 
     def _by_distances(self, query: Distance, protocol: Protocol, counts: Counts) -> Refined:
         """Read the average distance: from the located mean, or from the lattice of the spread."""
         point, group = self.point or 0.0, 0
         if query.lattice:
-            each = len(query.points) // len(self.levels)
-            wide = [math.ldexp(1.0, own) >= ENOUGH * (self.spread or 1.0) for own in self.levels]
+            points_each = len(query.points) // len(self.levels)
+            wide = [
+                math.ldexp(1.0, level_) >= ENOUGH * (self.spread or 1.0) for level_ in self.levels
+            ]
             level = wide.index(True) if True in wide else len(wide) - 1  # the lowest wide enough
-            first = level * each
-            lattice = np.array(query.points[first : first + each])
-            points, own = _nearest(lattice, query.widths[first], point)
-            point, group = float(points[own]), first + own
-        total, squares = (float(each) for each in counts.sums[group])
+            first = level * points_each
+            lattice = np.array(query.points[first : first + points_each])
+            points, index = _nearest(lattice, query.widths[first], point)
+            point, group = float(points[index]), first + index
+        total, squares = (float(moment) for moment in counts.sums[group])
         return RefinedByDistances(
-            reports=int(counts.reports[group]), point=point, limit=self.limit,
-            trusted=self._trusted(protocol), beta=self.beta, present=self.present,
-            total=total, squares=squares, step=query.widths[group] / query.steps,
-        )  # fmt: skip
+            reports=int(counts.reports[group]),
+            point=point,
+            limit=self.limit,
+            trusted=self._trusted(protocol),
+            beta=self.beta,
+            present=self.present,
+            total=total,
+            squares=squares,
+            step=query.widths[group] / query.steps,
+        )
 
 
 def _nearest(points: Floats, spacing: float, to: float) -> tuple[Floats, int]:
     """Return the point of each lattice that is nearest to a number, and which is the nearest."""
-    near = points + spacing * np.rint((to - points) / spacing)
-    return near, int(np.argmin(np.abs(near - to)))
+    nearest = points + spacing * np.rint((to - points) / spacing)
+    return nearest, int(np.argmin(np.abs(nearest - to)))
 
 
 def gaussian_mean(
@@ -283,16 +311,20 @@ def gaussian_mean(
     count = user_count(users)
     if rounds not in {1, 2}:
         raise InvalidProtocolError("there are 1 or 2 rounds", hint="pass rounds=2")
-    least, what = Fraction(1, 10**12), "beta must be a probability from 1e-12 to 1"
-    chance = float(number_within(beta, least, 1, InvalidProtocolError, what, hint="pass beta=0.01"))
+    smallest_beta, what = Fraction(1, 10**12), "beta must be a probability from 1e-12 to 1"
+    chance = float(
+        number_within(beta, smallest_beta, 1, InvalidProtocolError, what, hint="pass beta=0.01")
+    )
     low, high = _levels(sigma, sigma_bounds, limit)
     if high is None:
         law = RandomisedResponse(4, loss.pure())  # as many levels as half of the users can serve
-        errors = {own: deviation(law, count / 2 / own, own, chance) for own in range(8, 25)}
-        served = [own for own, error in errors.items() if error <= TRUSTED_DEVIATION]
+        errors = {
+            levels: deviation(law, count / 2 / levels, levels, chance) for levels in range(8, 25)
+        }
+        served = [levels for levels, error in errors.items() if error <= TRUSTED_DEVIATION]
         high = low + max(served, default=8) - 1
-    known = None if sigma is None else float(sigma)
-    plan = GaussianPlan(count, rounds, low, high, known, chance)
+    known_sigma = None if sigma is None else float(sigma)
+    plan = GaussianPlan(count, rounds, low, high, known_sigma, chance)
     return Protocol(campaign_name(campaign), loss, count, HALVES, plan, bool(named))
 
 
@@ -303,9 +335,9 @@ def _levels(
     if sigma is not None and sigma_bounds is not None:
         message = "sigma and its bounds were both given"
         raise InvalidBoundsError(message, hint="leave one of them out")
-    known = SIGMAS if sigma_bounds is None else sigma_bounds
-    least, largest = known if sigma is None else (sigma, sigma)
-    low, top = _exponent(least, "sigma") - 1, _exponent(largest, "sigma")
+    bounds = SIGMAS if sigma_bounds is None else sigma_bounds
+    smallest, largest = bounds if sigma is None else (sigma, sigma)
+    low, top = _exponent(smallest, "sigma") - 1, _exponent(largest, "sigma")
     if limit is None and sigma is not None:
         return low, None
     high = max(top, low + 1)
@@ -323,10 +355,13 @@ def _levels(
 def _exponent(value: object, name: str) -> int:
     """Return the least e with value < 2**e, for a positive number."""
     exact = number_within(
-        value, Fraction(1, 2**400), 2**400, InvalidBoundsError,
+        value,
+        Fraction(1, 2**400),
+        2**400,
+        InvalidBoundsError,
         f"{name} must be a positive, finite number",
         hint=f"pass a number that is public knowledge, e.g. {name}=10.0",
-    )  # fmt: skip
+    )
     return math.frexp(float(exact))[1]
 
 
@@ -360,7 +395,7 @@ def deviation(law: RandomisedResponse, users: float, levels: int, beta: float) -
 
 
 def digits_of(counts: Counts, low: int, law: RandomisedResponse, beta: float) -> Digits:
-    """Return what the reports of the levels from `low` on show."""
+    """Return the digits that the reports of the levels from `low` on show."""
     levels = len(counts.reports)
     shares = law.unbiased(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
     errors = [deviation(law, float(users), levels, beta) for users in counts.reports]
@@ -375,8 +410,8 @@ def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
     spread = located_spread(present) if sigma is None else sigma
     factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
     spreads = np.maximum(spread * factors, math.ldexp(1.0, digits.low - 1))
-    found = fitted(digits, Gaussian(located_mean(present), spread), spreads=spreads)
-    return replace(found, mean=min(max(found.mean, -limit), limit))
+    best = fitted(digits, Gaussian(located_mean(present), spread), spreads=spreads)
+    return replace(best, mean=min(max(best.mean, -limit), limit))
 
 
 def of_present(digits: Digits) -> Digits:
@@ -399,26 +434,26 @@ def located_mean(digits: Digits) -> float:
     the middle of its users, errors can make an empty digit the second.)
     """
     top = len(digits.shares) - 1
-    least, most = -(2**top), 2**top  # in units of 2**low
+    lower, upper = -(2**top), 2**top  # in units of 2**low
     for level in range(top, -1, -1):
         shares = digits.shares[level]
         first = int(np.argmax(shares))
         if shares[first] < PASSES + digits.deviation[level]:
             break
-        found = _multiples(least, most, level, {first})
-        if not found:
-            return math.ldexp(least + most, digits.low - 1)
-        least, most = found[0] * 2**level, (found[0] + 1) * 2**level
+        multiples = _multiples(lower, upper, level, {first})
+        if not multiples:
+            return math.ldexp(lower + upper, digits.low - 1)
+        lower, upper = multiples[0] * 2**level, (multiples[0] + 1) * 2**level
     pair = int(np.argmax(_neighbours(digits.shares[level])))
-    found = _multiples(least, most, level, {pair, (pair + 1) % 4})
-    middle = math.ldexp(least + most, digits.low - 1)
-    return math.ldexp(found[-1], digits.low + level) if found else middle
+    multiples = _multiples(lower, upper, level, {pair, (pair + 1) % 4})
+    middle = math.ldexp(lower + upper, digits.low - 1)
+    return math.ldexp(multiples[-1], digits.low + level) if multiples else middle
 
 
-def _multiples(least: int, most: int, level: int, common: set[int]) -> list[int]:
+def _multiples(lower: int, upper: int, level: int, common: set[int]) -> list[int]:
     """Return the multiples of a level's unit in a range whose digit is one of these."""
-    start = -(-least >> level) if least >= 0 else least >> level
-    return [each for each in range(start, (most >> level) + 1) if each % 4 in common]
+    start = -(-lower >> level) if lower >= 0 else lower >> level
+    return [multiple for multiple in range(start, (upper >> level) + 1) if multiple % 4 in common]
 
 
 def _neighbours(shares: Floats) -> Floats:
@@ -448,19 +483,20 @@ def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
     best, reach = start, 2.0 * start.spread
     for _ in range(4):
         means = best.mean + reach * np.linspace(-1, 1, 21)
-        found = [_best_mean(digits, means, spread) for spread in spreads.tolist()]
-        best = min(found, key=lambda candidate: candidate[0])[1]
+        candidates = [_best_mean(digits, means, spread) for spread in spreads.tolist()]
+        best = min(candidates, key=lambda candidate: candidate[0])[1]
         reach /= 5
         spreads = best.spread * (spreads / best.spread) ** 0.25
-    length, along = (float(each[0]) for each in _products(
-        digits, np.array([best.mean]), best.spread))  # fmt: skip
+    length, along = (
+        float(products[0]) for products in _products(digits, np.array([best.mean]), best.spread)
+    )
     present = min(max(along / length, LEAST_PRESENT), 1.0)
     clear = 1 - present > _CERTAIN * digits.noise / math.sqrt(length)
     return replace(best, present=present) if clear else best
 
 
 def _best_mean(digits: Digits, means: Floats, spread: float) -> tuple[float, Gaussian]:
-    """Return what the best mean for a spread leaves unexplained, and its Gaussian."""
+    """Return the misfit of the best mean for a spread, and its Gaussian."""
     length, along = _products(digits, means, spread)
     present = np.clip(along / length, LEAST_PRESENT, 1.0)
     misfit = present * (present * length - 2 * along)

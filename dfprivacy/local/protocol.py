@@ -40,7 +40,7 @@ from dfprivacy.release.terms import INTERVAL
 
 
 class Plan(published.Plan):
-    """What an analyst's method has to say about each round."""
+    """Base of an analyst's method: its queries in each round, and its estimate."""
 
     kinds: ClassVar[dict[str, type[Any]]] = {}
     rounds: int
@@ -52,7 +52,7 @@ class Plan(published.Plan):
 
     @abc.abstractmethod
     def queries(self, round_: int) -> tuple[Query, ...]:
-        """Return what the users of a round are asked."""
+        """Return the queries to the users of a round."""
 
     @abc.abstractmethod
     def estimate(self, protocol: Protocol, counts: tuple[Counts, ...], level: float) -> Any:
@@ -127,7 +127,7 @@ class Protocol(Published):
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """What the users of this round are asked."""
+        """The queries to the users of this round."""
         return self.plan.queries(self.round)
 
     @cached_property
@@ -214,7 +214,7 @@ class Protocol(Published):
             )
 
     def terms(self) -> dict[str, Any]:
-        """Return what is published beside the round and the plan."""
+        """Return the published terms besides the round and the plan."""
         return {
             "campaign": self.campaign,
             self.loss.measure: str(self.loss.value),
@@ -225,13 +225,13 @@ class Protocol(Published):
         }
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return the protocol of a JSON object; parts that can't be asked are refused."""
-        pure = "epsilon" in given
-        loss = Epsilon(Fraction(given["epsilon"])) if pure else Rho(Fraction(given["rho"]))
-        shares, plan = tuple(map(Fraction, given["shares"])), Plan.from_json(given["plan"])
-        who = given["campaign"], loss, given["users"]
-        protocol = cls(*who, shares, plan, given["named"], given["round"])
+        pure = "epsilon" in fields
+        loss = Epsilon(Fraction(fields["epsilon"])) if pure else Rho(Fraction(fields["rho"]))
+        shares, plan = tuple(map(Fraction, fields["shares"])), Plan.from_json(fields["plan"])
+        who = fields["campaign"], loss, fields["users"]
+        protocol = cls(*who, shares, plan, fields["named"], fields["round"])
         _ = protocol.assignment
         return protocol
 
@@ -278,7 +278,7 @@ class Aggregate:
         """Return both together; a user counts once."""
         self.protocol.check_own(other)
         distinct = settled([self.distinct, other.distinct], self.protocol.assignment)
-        out = {name: each + other.screened_out[name] for name, each in self.screened_out.items()}
+        out = {name: count + other.screened_out[name] for name, count in self.screened_out.items()}
         return Aggregate(self.protocol, distinct, out)
 
     def next_round(self) -> Protocol:
@@ -300,8 +300,12 @@ class Aggregate:
             "dfprivacy.rejected": json.dumps(dict(self.screened_out)),
             "dfprivacy.barred": json.dumps(self.distinct.barred.tolist()),
         }
-        own = self.distinct
-        columns = {"user": own.users, "group": own.groups, "value": value_column(own.values)}
+        distinct = self.distinct
+        columns = {
+            "user": distinct.users,
+            "group": distinct.groups,
+            "value": value_column(distinct.values),
+        }
         return pa.table(columns).replace_schema_metadata(metadata)
 
     @classmethod
@@ -322,16 +326,23 @@ class Aggregate:
         protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
         barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
         rejected = json.loads(metadata[b"dfprivacy.rejected"])
-        own = pa.array(np.full(table.num_rows, protocol.fingerprint))
-        distinct, none = collected(protocol.assignment, [table.append_column("protocol", own)])
-        whole = len(distinct.users) == table.num_rows and not np.isin(distinct.users, barred).any()
-        if not whole or set(rejected) != set(none):
+        fingerprints = pa.array(np.full(table.num_rows, protocol.fingerprint))
+        distinct, none = collected(
+            protocol.assignment, [table.append_column("protocol", fingerprints)]
+        )
+        is_valid = (
+            len(distinct.users) == table.num_rows and not np.isin(distinct.users, barred).any()
+        )
+        if not is_valid or set(rejected) != set(none):
             raise ValueError("rows of an aggregate are reports of different users")
         return cls(protocol, replace(distinct, barred=barred), rejected)
 
     def __repr__(self) -> str:
-        own, out = f"{self.protocol.round} of {self.protocol.rounds}", sum(self.rejected.values())
-        return f"Aggregate({self.reports} reports of round {own}, {out} rejected)"
+        round_text, out = (
+            f"{self.protocol.round} of {self.protocol.rounds}",
+            sum(self.rejected.values()),
+        )
+        return f"Aggregate({self.reports} reports of round {round_text}, {out} rejected)"
 
 
 def simulate(

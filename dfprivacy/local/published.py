@@ -25,23 +25,23 @@ class Record:
     kind: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return what JSON can hold: the kind and all fields, tuples as lists."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]  # a dataclass
-        listed = {n: list(v) if isinstance(v, tuple) else v for n, v in own.items()}
-        return {"kind": self.kind, **listed}
+        """Return a JSON object of the kind and all fields, tuples as lists."""
+        values = {field_.name: getattr(self, field_.name) for field_ in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        json_values = {n: list(v) if isinstance(v, tuple) else v for n, v in values.items()}
+        return {"kind": self.kind, **json_values}
 
 
 def _is_of(value: object, hint: Any) -> bool:
-    """Tell whether a field is of its declared type: a plain one, None, or a tuple of one."""
+    """Check whether a field is of its declared type: a plain one, None, or a tuple of one."""
     if get_origin(hint) is tuple:
-        return type(value) is tuple and all(_is_of(each, get_args(hint)[0]) for each in value)
+        return type(value) is tuple and all(_is_of(entry, get_args(hint)[0]) for entry in value)
     return type(value) in (get_args(hint) or (hint,)) or (
-        type(value) is tuple and any(_is_of(value, own) for own in get_args(hint))
+        type(value) is tuple and any(_is_of(value, member) for member in get_args(hint))
     )
 
 
 class Plan(Record, abc.ABC):
-    """A method and what it has found so far. Each model lists its own methods in `kinds`."""
+    """A method and its results so far. Each model lists its own methods in `kinds`."""
 
     kinds: ClassVar[dict[str, type[Any]]]
 
@@ -50,19 +50,21 @@ class Plan(Record, abc.ABC):
             cls.kinds[cls.kind] = cls
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
+    def from_json(cls, fields_: Mapping[str, Any]) -> Self:
         """Return the plan that `to_json` has written; a field of another type is refused."""
-        own = {n: tuple(v) if isinstance(v, list) else v for n, v in given.items() if n != "kind"}
-        plan: Self = cls.kinds[given["kind"]](**own)
+        values = {
+            n: tuple(v) if isinstance(v, list) else v for n, v in fields_.items() if n != "kind"
+        }
+        plan: Self = cls.kinds[fields_["kind"]](**values)
         hints = get_type_hints(type(plan))
-        names = [each.name for each in fields(plan)]  # type: ignore[arg-type]  # a dataclass
+        names = [field_.name for field_ in fields(plan)]  # type: ignore[arg-type]  # a dataclass
         if not all(_is_of(getattr(plan, name), hints[name]) for name in names):
             raise no_plan()
         return plan
 
     @abc.abstractmethod
-    def after(self, protocol: Any, found: Any, /) -> Self:
-        """Return the plan with what the reports of a round, added up, have shown."""
+    def after(self, protocol: Any, counts: Any, /) -> Self:
+        """Return the plan with the results of a round, from its summed reports."""
 
     def half_width(self, protocol: Any, level: float) -> float | None:  # noqa: ARG002 one interface
         """Return half the width of the interval, where it is known before there are reports."""
@@ -78,11 +80,11 @@ class Published(abc.ABC):
 
     @abc.abstractmethod
     def terms(self) -> dict[str, Any]:
-        """Return what is published beside the round and the plan."""
+        """Return the published terms besides the round and the plan."""
 
     @classmethod
     @abc.abstractmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return the protocol of a JSON object, checked as a new one is."""
 
     def half_width(self, level: float) -> float | None:
@@ -92,8 +94,8 @@ class Published(abc.ABC):
 
     def to_json(self) -> str:
         """Return the protocol as JSON: what the analyst publishes. The same text every time."""
-        own = {"format": self.FORMAT, "round": self.round, "plan": self.plan.to_json()}
-        return json.dumps(own | self.terms(), sort_keys=True, allow_nan=False)
+        fields = {"format": self.FORMAT, "round": self.round, "plan": self.plan.to_json()}
+        return json.dumps(fields | self.terms(), sort_keys=True, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -105,9 +107,9 @@ class Published(abc.ABC):
             When the text is no protocol.
         """
         try:
-            given = json.loads(text)
-            found = cls.read(given)
-            whole = found.to_json() == json.dumps(given, sort_keys=True)
+            fields = json.loads(text)
+            protocol = cls.read(fields)
+            is_complete = protocol.to_json() == json.dumps(fields, sort_keys=True)
         except (
             ValueError,
             TypeError,
@@ -116,28 +118,28 @@ class Published(abc.ABC):
             AttributeError,
             RecursionError,
         ):
-            whole = False
-        if not whole:
+            is_complete = False
+        if not is_complete:
             raise InvalidProtocolError(
                 f"{describe(text)} is no protocol, or was changed",
                 hint="pass the text that protocol.to_json() has returned",
             )
-        return found
+        return protocol
 
 
-def is_whole(value: object, least: int, most: int) -> bool:
-    """Tell whether a value is an integer of a range, of no other type that equals one.
+def is_whole(value: object, lower: int, upper: int) -> bool:
+    """Check whether a value is an integer of a range, of no other type that equals one.
 
     JSON also writes 1 as 1.0, and true equals it.
 
     >>> is_whole(1, 1, 2), is_whole(1.0, 1, 2), is_whole(True, 1, 2)
     (True, False, False)
     """
-    return type(value) is int and least <= value <= most
+    return type(value) is int and lower <= value <= upper
 
 
 def is_radius(value: object) -> bool:
-    """Tell whether a value is a length that floats can square."""
+    """Check whether a value is a length that floats can square."""
     return type(value) is float and 2.0**-300 <= value <= 2.0**300
 
 
@@ -160,8 +162,8 @@ def vector_radius(radius: object) -> float:
     """Return the greatest length of a vector, a number that floats can square."""
     what = "the radius must be a positive, finite number"
     hint = "pass the greatest length that a vector can have: radius=100.0"
-    least, most = Fraction(1, 2**300), 2**300
-    return float(number_within(radius, least, most, InvalidBoundsError, what, hint=hint))
+    smallest, largest = Fraction(1, 2**300), 2**300
+    return float(number_within(radius, smallest, largest, InvalidBoundsError, what, hint=hint))
 
 
 def campaign_name(campaign: object) -> str:

@@ -36,7 +36,7 @@ Mask = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 WORDS = 2**64
-"""A 64-bit word has so many values, equally likely."""
+"""Number of equally likely values of a 64-bit word."""
 
 MISSING = -1
 """The input of an owner who has no value: the report is uniform."""
@@ -44,7 +44,7 @@ MISSING = -1
 LEAST_EPSILON, LARGEST_EPSILON = Fraction(1, 2**10), Fraction(64)
 
 FAR = 60
-"""No honest report lies so many scales beyond the grid: its probability is below e**-59."""
+"""Scales beyond the grid that no honest report reaches: its probability is below e**-59."""
 
 WIDEST = 2**20
 """The largest radius of a ball, in steps."""
@@ -143,12 +143,12 @@ class RandomisedResponse:
         return reports
 
     def possible(self, reports: Integers) -> Mask:
-        """Tell which numbers are reports at all."""
+        """Return a mask of numbers that can be reports."""
         return (reports >= 0) & (reports < self.categories)
 
-    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:
-        """Count reports by category in each of so many groups; `own` has the group of each."""
-        cells = np.bincount(own * self.categories + values, minlength=groups * self.categories)
+    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
+        """Count reports by category in each of `groups` groups; `group` has the group of each."""
+        cells = np.bincount(group * self.categories + values, minlength=groups * self.categories)
         sums = cells.reshape(groups, self.categories)
         return Counts(sums.sum(axis=1), sums)
 
@@ -193,25 +193,27 @@ class GridLaplace:
 
     @property
     def middle(self) -> int:
-        """What an owner without a value puts in."""
+        """The input of an owner without a value."""
         return self.steps // 2
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input; inputs are clipped to the grid first."""
-        kept = np.clip(whole_inputs(inputs, 1), 0, self.steps)
-        drawn: Integers = self.noise.sample(len(kept), entropy)
-        return np.add(kept, drawn, out=drawn)
+        clipped = np.clip(whole_inputs(inputs, 1), 0, self.steps)
+        noise: Integers = self.noise.sample(len(clipped), entropy)
+        return np.add(clipped, noise, out=noise)
 
     def possible(self, reports: Integers) -> Mask:
-        """Tell which numbers an honest owner could have sent, but for e**-59."""
+        """Return a mask of numbers that an honest owner can send, but for e**-59."""
         reach = int(FAR * self.noise.scale)
         return (reports >= -reach) & (reports <= self.steps + reach)
 
-    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:
+    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
         """Add up distances from the middle of the grid, and their squares, by group."""
         away = (values - self.middle).astype(np.float64)
-        sums = [np.bincount(own, weights=each, minlength=groups) for each in (away, away * away)]
-        return Counts(np.bincount(own, minlength=groups), np.stack(sums, axis=1))
+        sums = [
+            np.bincount(group, weights=weights, minlength=groups) for weights in (away, away * away)
+        ]
+        return Counts(np.bincount(group, minlength=groups), np.stack(sums, axis=1))
 
 
 @dataclass(frozen=True)
@@ -253,19 +255,19 @@ class BallGaussian:
 
         Coordinates are looked at first, so that no product or sum leaves 64 bits.
         """
-        own = whole_inputs(inputs, 2)
-        drawn: Integers = self.noise.sample(own.size, entropy).reshape(own.shape)
-        near = ((own >= -self.radius) & (own <= self.radius)).all(axis=1, keepdims=True)
-        short = np.where(near, own, 0)
+        rows = whole_inputs(inputs, 2)
+        noise: Integers = self.noise.sample(rows.size, entropy).reshape(rows.shape)
+        is_near = ((rows >= -self.radius) & (rows <= self.radius)).all(axis=1, keepdims=True)
+        short = np.where(is_near, rows, 0)
         inside = (short * short).sum(axis=1, keepdims=True) <= self.radius**2
-        return np.asarray(drawn + np.where(inside, short, 0))
+        return np.asarray(noise + np.where(inside, short, 0))
 
     def possible(self, reports: Integers) -> Mask:
-        """Tell which rows an honest owner could have sent, but for e**-59."""
+        """Return a mask of rows that an honest owner can send, but for e**-59."""
         reach = self.radius + 12 * (int(self.noise.sigma_squared**0.5) + 1)
         return np.asarray((np.abs(reports) <= reach).all(axis=1))
 
-    def added(self, values: Integers, own: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
+    def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:  # noqa: ARG002 one interface
         """Add up coordinates and their squares: vectors are in one group."""
         floats = values.astype(np.float64)
         sums = np.stack([floats.sum(axis=0), (floats**2).sum(axis=0)])
@@ -280,7 +282,7 @@ def whole_inputs(inputs: Any, dimensions: int) -> Integers:
 
     Fractions would go through a noise of whole numbers as they are.
     """
-    kinds = {np.dtype(own) for own in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4")}
+    kinds = {np.dtype(kind) for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4")}
     if not isinstance(inputs, np.ndarray) or inputs.dtype not in kinds:
         raise UnsupportedDtypeError(
             "inputs of a randomiser come as a numpy array of whole numbers",
@@ -388,7 +390,7 @@ def hadamard(rows: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class HaarTree:
-    """Which levels and rows there are; groups run over level and row, lowest level first."""
+    """Levels and rows of a tree; groups run over level and row, lowest level first."""
 
     height: int
 
@@ -417,9 +419,13 @@ class HaarTree:
         by_level = counts.reshape(self.height, self.rows, 2)
         shares = np.ones(1)
         for level in range(self.height - 1, -1, -1):
-            own = by_level[level]
-            plus, minus = law.unbiased(own.reshape(2**level, self.rows >> level, 2).sum(axis=0)).T
-            lefts = hadamard((plus - minus)[np.newaxis].copy())[0] / max(float(own.sum()), 1.0)
+            counts_of_level = by_level[level]
+            plus, minus = law.unbiased(
+                counts_of_level.reshape(2**level, self.rows >> level, 2).sum(axis=0)
+            ).T
+            lefts = hadamard((plus - minus)[np.newaxis].copy())[0] / max(
+                float(counts_of_level.sum()), 1.0
+            )
             halves = (shares + lefts) / 2  # `lefts` is left less right share of every node
             shares = np.stack([halves, shares - halves], axis=1).reshape(-1)
         return shares

@@ -40,19 +40,19 @@ REASONS = ("malformed", "protocol", "user", "group", "value")
 
 
 def report_one(
-    asked: Assignment, value: Any, user: int | str, entropy: EntropySource
+    assignment: Assignment, value: Any, user: int | str, entropy: EntropySource
 ) -> dict[str, Any] | None:
     """Return one owner's report, or None where the user is not asked."""
-    numbers = np.array([_user_number(asked, user)])
-    matrix = value_matrix(np.array([_floats(value)]), asked.width)
-    rows: list[dict[str, Any]] = report_table(asked, matrix, numbers, entropy).to_pylist()
+    numbers = np.array([_user_number(assignment, user)])
+    matrix = value_matrix(np.array([_floats(value)]), assignment.width)
+    rows: list[dict[str, Any]] = report_table(assignment, matrix, numbers, entropy).to_pylist()
     return rows[0] if rows else None
 
 
-def owners(asked: Assignment, values: Any, users: Any) -> tuple[Floats, Integers]:
+def owners(assignment: Assignment, values: Any, users: Any) -> tuple[Floats, Integers]:
     """Return the values of many owners as floats, and their numbers, which are all different."""
-    matrix = value_matrix(values, asked.width)
-    numbers = user_numbers(asked, users, len(matrix))
+    matrix = value_matrix(values, assignment.width)
+    numbers = user_numbers(assignment, users, len(matrix))
     if users is not None and len(np.unique(numbers)) < len(numbers):
         raise InvalidProtocolError(
             "a user is there twice, and each sends one message: a second one costs as much again",
@@ -62,42 +62,44 @@ def owners(asked: Assignment, values: Any, users: Any) -> tuple[Floats, Integers
 
 
 def report_table(
-    asked: Assignment, matrix: Floats, users: Integers, entropy: EntropySource
+    assignment: Assignment, matrix: Floats, users: Integers, entropy: EntropySource
 ) -> pa.Table:
     """Return the reports of many owners, one row for each that is asked in this round."""
-    size, width = len(matrix), asked.reported_width
-    made = {"user": np.empty(size, np.int64), "group": np.empty(size, np.int64)}
-    made["value"] = np.empty((size, width) if width else size, np.int64)
-    kept = 0
+    size, width = len(matrix), assignment.reported_width
+    arrays = {"user": np.empty(size, np.int64), "group": np.empty(size, np.int64)}
+    arrays["value"] = np.empty((size, width) if width else size, np.int64)
+    size_kept = 0
     for start in range(0, size, BLOCK):
         block = slice(start, start + BLOCK)
-        rows = _block(asked, matrix[block], users[block], entropy)
-        last = kept + len(rows["user"])
-        for name, each in rows.items():
-            made[name][kept:last] = each
-        kept = last
-    own = np.full(kept, asked.fingerprint)
-    columns = {"user": made["user"][:kept], "group": made["group"][:kept]}
-    return pa.table({"protocol": own, **columns, "value": value_column(made["value"][:kept])})
+        rows = _block(assignment, matrix[block], users[block], entropy)
+        last = size_kept + len(rows["user"])
+        for name, column in rows.items():
+            arrays[name][size_kept:last] = column
+        size_kept = last
+    fingerprints = np.full(size_kept, assignment.fingerprint)
+    columns = {"user": arrays["user"][:size_kept], "group": arrays["group"][:size_kept]}
+    return pa.table(
+        {"protocol": fingerprints, **columns, "value": value_column(arrays["value"][:size_kept])}
+    )
 
 
 def _block(
-    asked: Assignment, values: Floats, users: Integers, entropy: EntropySource
+    assignment: Assignment, values: Floats, users: Integers, entropy: EntropySource
 ) -> dict[str, Integers]:
     """Return the reports of one block of owners."""
-    groups = asked.groups(users)
-    if not asked.everyone:
+    groups = assignment.groups(users)
+    if not assignment.everyone:
         mine = np.flatnonzero(groups != NOBODY)
         values, users, groups = values[mine], users[mine], groups[mine]
-    clipped = np.clip(values, -asked.limit, asked.limit)
-    if len(asked.parts) == 1:
-        made = _private(asked.parts[0], clipped, groups, entropy)
-        return {"user": users, "group": groups, "value": made}
-    made = np.empty(len(users), np.int64)
-    for part in asked.parts:
+    clipped = np.clip(values, -assignment.limit, assignment.limit)
+    if len(assignment.parts) == 1:
+        reports = _private(assignment.parts[0], clipped, groups, entropy)
+        return {"user": users, "group": groups, "value": reports}
+    reports = np.empty(len(users), np.int64)
+    for part in assignment.parts:
         mine = np.flatnonzero(part.holds(groups))
-        made[mine] = _private(part, clipped[mine], groups[mine], entropy)
-    return {"user": users, "group": groups, "value": made}
+        reports[mine] = _private(part, clipped[mine], groups[mine], entropy)
+    return {"user": users, "group": groups, "value": reports}
 
 
 def _private(part: Part, values: Floats, groups: Integers, entropy: EntropySource) -> Integers:
@@ -119,16 +121,16 @@ def _floats(value: Any) -> Any:
     No value of a type of numbers is refused: an owner who sends no report says something of it.
     """
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
-        return [_floats(each) for each in value]
+        return [_floats(entry) for entry in value]
     if value is None or value is np.ma.masked or value is pd.NA or value is pd.NaT:
         return math.nan
-    own: Any = value.item() if isinstance(value, np.ndarray) else value
-    if not isinstance(own, Real | Decimal | np.bool_):
-        raise _no_numbers(f"a value of type {type(own).__name__}", 0)
+    number: Any = value.item() if isinstance(value, np.ndarray) else value
+    if not isinstance(number, Real | Decimal | np.bool_):
+        raise _no_numbers(f"a value of type {type(number).__name__}", 0)
     try:
-        return float(own)
+        return float(number)
     except OverflowError:  # an integer or a fraction beyond all floats
-        return math.inf if (exact_number(own) or 0) > 0 else -math.inf
+        return math.inf if (exact_number(number) or 0) > 0 else -math.inf
     except ValueError:  # a signalling NaN
         return math.nan
 
@@ -160,8 +162,10 @@ def value_matrix(values: Any, width: int) -> Floats:
         raise _no_numbers(f"a column of type {column.type}", width)
     matrix = np.full((len(column), width), np.nan)
     lengths = pa.compute.fill_null(pa.compute.list_value_length(column), -1).to_numpy()
-    whole = np.flatnonzero(lengths == width)
-    matrix[whole] = _numbers(column.take(pa.array(whole)).flatten()).reshape(len(whole), width)
+    is_complete = np.flatnonzero(lengths == width)
+    matrix[is_complete] = _numbers(column.take(pa.array(is_complete)).flatten()).reshape(
+        len(is_complete), width
+    )
     matrix[np.isnan(matrix).any(axis=1)] = np.nan
     return matrix
 
@@ -207,42 +211,44 @@ def _numbers(column: pa.Array) -> Floats:
 
 
 def _no_numbers(what: str, width: int) -> UnsupportedDtypeError:
-    wanted = f"vectors of {width} numbers" if width else "numbers"
-    hint = f"pass {wanted}, e.g. a numpy array of floats"
-    return UnsupportedDtypeError(f"{what} holds no {wanted}", hint=hint)
+    expected = f"vectors of {width} numbers" if width else "numbers"
+    hint = f"pass {expected}, e.g. a numpy array of floats"
+    return UnsupportedDtypeError(f"{what} holds no {expected}", hint=hint)
 
 
-def _user_number(asked: Assignment, user: object) -> int:
+def _user_number(assignment: Assignment, user: object) -> int:
     """Return the number under which one user reports."""
-    if asked.named and isinstance(user, str | bytes):
-        return asked.number_of(user)
-    exact = None if asked.named else exact_number(user)
-    if exact is None or exact.denominator != 1 or not 0 <= exact < asked.users:
-        wanted = "a name" if asked.named else f"an index from 0 to {asked.users - 1}"
+    if assignment.named and isinstance(user, str | bytes):
+        return assignment.number_of(user)
+    exact = None if assignment.named else exact_number(user)
+    if exact is None or exact.denominator != 1 or not 0 <= exact < assignment.users:
+        expected = "a name" if assignment.named else f"an index from 0 to {assignment.users - 1}"
         raise InvalidProtocolError(
-            f"a user of this protocol is {wanted}, not {describe(user)}",
+            f"a user of this protocol is {expected}, not {describe(user)}",
             hint='plan with named=True and report(value, user="ann"), or number the users',
         )
     return int(exact)
 
 
-def user_numbers(asked: Assignment, users: Any, rows: int) -> Integers:
+def user_numbers(assignment: Assignment, users: Any, rows: int) -> Integers:
     """Return the number under which each of many users reports, one for each value."""
     numbers: Any
-    if users is None and not asked.named:
+    if users is None and not assignment.named:
         numbers = np.arange(rows)
-    elif asked.named:
+    elif assignment.named:
         names = [] if users is None else _arrow_column(users).to_pylist()
         fit = all(isinstance(name, str | bytes) for name in names)
-        numbers = np.array([asked.number_of(name) for name in names if fit], dtype=np.int64)
+        numbers = np.array([assignment.number_of(name) for name in names if fit], dtype=np.int64)
     else:
         plain = type(users) is np.ndarray  # under a mask is no user
         numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
     fits = len(numbers) == rows and numbers.dtype.kind in "iu"
-    if not (fits and asked.known(numbers).all()):
-        wanted = "names" if asked.named else f"different indexes from 0 to {asked.users - 1}"
+    if not (fits and assignment.known(numbers).all()):
+        expected = (
+            "names" if assignment.named else f"different indexes from 0 to {assignment.users - 1}"
+        )
         raise InvalidProtocolError(
-            f"the users of this protocol are {wanted}, one for each value",
+            f"the users of this protocol are {expected}, one for each value",
             hint="pass them beside the values, or plan with as many users as there are",
         )
     return numbers.astype(np.int64, copy=False)  # type: ignore[no-any-return]
@@ -259,24 +265,24 @@ class Distinct:
 
     def counts(self, parts: Sequence[Part]) -> tuple[Counts, ...]:
         """Add up reports by group, for each part of a round."""
-        return tuple(reduce(add, self._blocks(part, whole=len(parts) == 1)) for part in parts)
+        return tuple(reduce(add, self._blocks(part, everything=len(parts) == 1)) for part in parts)
 
-    def _blocks(self, part: Part, *, whole: bool) -> Iterator[Counts]:
+    def _blocks(self, part: Part, *, everything: bool) -> Iterator[Counts]:
         for start in range(0, max(len(self.groups), 1), BLOCK):
             block = slice(start, start + BLOCK)
-            own, values = self.groups[block], self.values[block]
-            if not whole:
-                mine = part.holds(own)
-                own, values = own[mine], values[mine]
-            yield part.law.added(values, own - np.int32(part.first), part.query.groups)
+            groups, values = self.groups[block], self.values[block]
+            if not everything:
+                mine = part.holds(groups)
+                groups, values = groups[mine], values[mine]
+            yield part.law.added(values, groups - np.int32(part.first), part.query.groups)
 
 
-def collected(asked: Assignment, sources: Sequence[Any]) -> tuple[Distinct, dict[str, int]]:
+def collected(assignment: Assignment, sources: Sequence[Any]) -> tuple[Distinct, dict[str, int]]:
     """Return the reports that count, and how many do not, by the first reason against each."""
     rejected = dict.fromkeys(REASONS, 0)
     batches = (batch for source in sources for batch in _batches(source))
-    kept = [_screened(asked, batch, rejected) for batch in batches]
-    return settled(kept, asked), rejected
+    pieces = [_screened(assignment, batch, rejected) for batch in batches]
+    return settled(pieces, assignment), rejected
 
 
 def _batches(source: Any) -> Iterator[pa.RecordBatch]:
@@ -305,45 +311,52 @@ def _columns(batch: pa.RecordBatch, width: int, rejected: dict[str, int]) -> dic
     """Return the columns of a batch as arrays, without rows that hold a NULL or other lengths."""
     for name in COLUMNS:
         _check(name, batch.schema.field(name).type, width if name == "value" else 0)
-    whole = batch
+    complete = batch
     if any(column.null_count for column in batch.columns):
         valid = [np.asarray(column.is_valid()) for column in batch.columns]
-        whole = batch.filter(pa.array(np.logical_and.reduce(valid)))
+        complete = batch.filter(pa.array(np.logical_and.reduce(valid)))
     if width:
-        lengths = pa.compute.list_value_length(whole.column("value"))
+        lengths = pa.compute.list_value_length(complete.column("value"))
         fits = lengths.to_numpy(zero_copy_only=False) == width
-        whole = whole if fits.all() else whole.filter(pa.array(fits))
-    rejected["malformed"] += batch.num_rows - whole.num_rows
-    made = {}
+        complete = complete if fits.all() else complete.filter(pa.array(fits))
+    rejected["malformed"] += batch.num_rows - complete.num_rows
+    arrays = {}
     for name in COLUMNS:
-        column = whole.column(name).flatten() if width and name == "value" else whole.column(name)
-        made[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+        column = (
+            complete.column(name).flatten() if width and name == "value" else complete.column(name)
+        )
+        arrays[name] = np.asarray(column.to_numpy(zero_copy_only=False)).astype(
+            np.int64, copy=False
+        )
     if width:
-        made["value"] = made["value"].reshape(whole.num_rows, width)
-    return made
+        arrays["value"] = arrays["value"].reshape(complete.num_rows, width)
+    return arrays
 
 
 def _check(name: str, kind: pa.DataType, width: int) -> None:
     """Refuse a column that is declared to hold something else than integers, or lists of them."""
-    held = kind.value_type if width and hasattr(kind, "value_type") else kind
-    if not pa.types.is_integer(held) or (width and held is kind):
-        wanted = "lists of integers" if width else "integers"
+    value_kind = kind.value_type if width and hasattr(kind, "value_type") else kind
+    if not pa.types.is_integer(value_kind) or (width and value_kind is kind):
+        expected = "lists of integers" if width else "integers"
         raise UnsupportedDtypeError(
-            f"column {name!r} of the reports is declared {kind}, not {wanted}",
+            f"column {name!r} of the reports is declared {kind}, not {expected}",
             hint="keep reports as Parquet or Arrow: text formats lose their types",
         )
 
 
-def _screened(asked: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
+def _screened(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
     """Return the reports of a batch that are reports of this round; count the others."""
-    columns = _columns(batch, asked.reported_width, rejected)
+    columns = _columns(batch, assignment.reported_width, rejected)
     good = np.empty(len(columns["user"]), bool)
     groups = np.empty(len(good), np.int32)
     for start in range(0, len(good), BLOCK):
         block = slice(start, start + BLOCK)
-        rows = {name: each[block] for name, each in columns.items()}
-        own = asked.groups(rows["user"])
-        good[block], groups[block] = _passing(asked, rows, own, rejected), own
+        rows = {name: column[block] for name, column in columns.items()}
+        groups_of_block = assignment.groups(rows["user"])
+        good[block], groups[block] = (
+            _passing(assignment, rows, groups_of_block, rejected),
+            groups_of_block,
+        )
     users, values, nobody = columns["user"], columns["value"], np.empty(0, np.int64)
     if good.all():
         return Distinct(users, groups, values, nobody)
@@ -351,13 +364,13 @@ def _screened(asked: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]
 
 
 def _passing(
-    asked: Assignment, rows: dict[str, Integers], groups: Integers, rejected: dict[str, int]
+    assignment: Assignment, rows: dict[str, Integers], groups: Integers, rejected: dict[str, int]
 ) -> Mask:
     checks = {
-        "protocol": rows["protocol"] == asked.fingerprint,
-        "user": asked.known(rows["user"]),
+        "protocol": rows["protocol"] == assignment.fingerprint,
+        "user": assignment.known(rows["user"]),
         "group": (groups == rows["group"]) & (groups >= 0),
-        "value": _possible(asked, groups, rows["value"]),
+        "value": _possible(assignment, groups, rows["value"]),
     }
     good, left = np.ones(len(groups), bool), len(groups)
     for reason, passed in checks.items():
@@ -367,23 +380,23 @@ def _passing(
     return good
 
 
-def _possible(asked: Assignment, groups: Integers, values: Integers) -> Mask:
-    if len(asked.parts) == 1:
-        return asked.parts[0].law.possible(values)
+def _possible(assignment: Assignment, groups: Integers, values: Integers) -> Mask:
+    if len(assignment.parts) == 1:
+        return assignment.parts[0].law.possible(values)
     possible = np.zeros(len(groups), bool)
-    for part in asked.parts:
+    for part in assignment.parts:
         possible |= part.holds(groups) & part.law.possible(values)
     return possible
 
 
-def settled(pieces: Sequence[Distinct], asked: Assignment) -> Distinct:
+def settled(pieces: Sequence[Distinct], assignment: Assignment) -> Distinct:
     """Return several pieces as one, without the users who have two different reports."""
-    width = (asked.reported_width,) if asked.reported_width else ()
+    width = (assignment.reported_width,) if assignment.reported_width else ()
     users = np.concatenate([np.empty(0, np.int64), *(piece.users for piece in pieces)])
     groups = np.concatenate([np.empty(0, np.int32), *(piece.groups for piece in pieces)])
     values = np.concatenate([np.empty((0, *width), np.int64), *(p.values for p in pieces)])
     barred = np.unique(np.concatenate([np.empty(0, np.int64), *(p.barred for p in pieces)]))
-    if not _all_different(users, asked):
+    if not _all_different(users, assignment):
         order = np.argsort(users, kind="stable")
         again = np.flatnonzero(users[order[1:]] == users[order[:-1]])
         differ = np.asarray(values[order[again]] != values[order[again + 1]])
@@ -392,16 +405,16 @@ def settled(pieces: Sequence[Distinct], asked: Assignment) -> Distinct:
         order = np.delete(order, again + 1)
         users, groups, values = users[order], groups[order], values[order]
     if len(barred):
-        kept = ~np.isin(users, barred)
-        users, groups, values = users[kept], groups[kept], values[kept]
+        is_kept = ~np.isin(users, barred)
+        users, groups, values = users[is_kept], groups[is_kept], values[is_kept]
     return Distinct(users, groups, values, barred)
 
 
-def _all_different(users: Integers, asked: Assignment) -> bool:
-    if asked.named:
+def _all_different(users: Integers, assignment: Assignment) -> bool:
+    if assignment.named:
         return bool(np.all(users[1:] > users[:-1]))
-    if len(users) > asked.users:
+    if len(users) > assignment.users:
         return False
-    seen = np.zeros(asked.users, bool)
+    seen = np.zeros(assignment.users, bool)
     seen[users] = True
     return int(np.count_nonzero(seen)) == len(users)

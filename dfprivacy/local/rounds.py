@@ -1,4 +1,4 @@
-"""Say who is asked what in a round, and how a value becomes the input of an exact randomiser.
+"""Assign queries to users in a round, and turn values into inputs of an exact randomizer.
 
 A query is plain data: any function of one owner's value to an integer, and the randomiser that
 makes it private; NaN is mapped to the input that carries nothing. Who answers follows from a public
@@ -54,7 +54,7 @@ _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 @dataclass(frozen=True)
 class Query(Record, abc.ABC):
-    """What the users of one part are asked; `part` counts the protocol's parts from 0."""
+    """The query to the users of one part; `part` counts the protocol's parts from 0."""
 
     part: int
 
@@ -192,8 +192,8 @@ class Coordinate(VectorQuery):
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
         tree = HaarTree(self.height)
-        own = rotated(values, self.campaign)[np.arange(len(values)), groups // tree.groups]
-        parts = (own + self.reach) / (self.reach + self.reach)
+        coordinate = rotated(values, self.campaign)[np.arange(len(values)), groups // tree.groups]
+        parts = (coordinate + self.reach) / (self.reach + self.reach)
         return _present(values, tree.sides(parts, groups % tree.groups))
 
 
@@ -276,13 +276,13 @@ class Part:
     first: int
 
     def holds(self, groups: npt.NDArray[Any]) -> Mask:
-        """Tell which groups are of this part."""
+        """Return a mask of groups of this part."""
         return (groups >= self.first) & (groups < self.first + self.query.groups)
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Who is asked what in a round. `limit` is where values are clipped, on both sides of 0."""
+    """The queries to all users in a round. `limit` clips values on both sides of 0."""
 
     campaign: str
     fingerprint: int
@@ -297,7 +297,7 @@ class Assignment:
 
     @cached_property
     def everyone(self) -> bool:
-        """Whether one part asks all users."""
+        """True if one part contains all users."""
         return len(self.parts) == 1 and (self.parts[0].low, self.parts[0].high) == (0, 2**32)
 
     @property
@@ -318,7 +318,7 @@ class Assignment:
         return int.from_bytes(digest, "big") >> 1
 
     def known(self, users: Integers) -> Mask:
-        """Tell which numbers are those of users."""
+        """Return a mask of numbers that belong to users."""
         return users >= 0 if self.named else (users >= 0) & (users < self.users)
 
     def groups(self, users: Integers) -> Integers:
@@ -328,10 +328,10 @@ class Assignment:
             return _group_numbers(words, self.parts[0].query.groups)
         groups, top = np.full(len(words), NOBODY, np.int64), words >> _HALF
         for part in self.parts:
-            own = _group_numbers(words, part.query.groups)
-            own += part.first
+            part_groups = _group_numbers(words, part.query.groups)
+            part_groups += part.first
             within = (top >= np.uint64(part.low)) & (top < np.uint64(part.high))
-            np.copyto(groups, own, where=within)
+            np.copyto(groups, part_groups, where=within)
         return groups
 
 

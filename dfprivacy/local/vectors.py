@@ -85,9 +85,9 @@ class VectorPlan(Plan):
             and is_whole(self.users, 1, MOST_USERS)
             and is_whole(self.rounds, _ROUNDS, _ROUNDS)
             and is_radius(self.radius)
-            and all(type(each) is float for each in (clip, *centre))
+            and all(type(coordinate) is float for coordinate in (clip, *centre))
             and (self.centre is None or len(centre) == padded_size(self.dimensions))
-            and all(-self.radius <= each <= self.radius for each in centre)
+            and all(-self.radius <= coordinate <= self.radius for coordinate in centre)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
         ):
             raise no_plan()
@@ -103,7 +103,7 @@ class VectorPlan(Plan):
         return self.radius
 
     def queries(self, round_: int) -> tuple[Query, ...]:
-        """Return what the users of a round are asked."""
+        """Return the queries to the users of a round."""
         who = self.campaign, self.dimensions
         centre = self.centre or (0.0,) * padded_size(self.dimensions)
         if round_ == 1:
@@ -119,13 +119,13 @@ class VectorPlan(Plan):
         by_tree = sums.reshape(sums.size // (2 * tree.groups), tree.groups, 2)
         shares = [tree.shares(reports, law) for reports in by_tree]
         if protocol.round == 1:
-            parts = np.array([quantile_of(each, 0.5) for each in shares])
+            parts = np.array([quantile_of(share, 0.5) for share in shares])
             return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))
-        asked, reports = (self.users * float(share) for share in protocol.shares[1:])
+        askers, reports = (self.users * float(share) for share in protocol.shares[1:])
         noise = padded_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
-        beyond = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
-        beyond += tree.error(asked, law)
-        part = quantile_of(shares[0], 1 - min(beyond, 0.9))
+        fraction_outside = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
+        fraction_outside += tree.error(askers, law)
+        part = quantile_of(shares[0], 1 - min(fraction_outside, 0.9))
         leaf = 2.0**-self.height
         return replace(self, clip=self.longest * max(part, leaf))
 

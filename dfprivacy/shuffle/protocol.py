@@ -51,7 +51,7 @@ _OUTSIDE = 0.01
 
 
 class Plan(published.Plan):
-    """What an analyst's method has to say about each round."""
+    """Base of an analyst's method: its queries in each round, and its estimate."""
 
     kinds: ClassVar[dict[str, type[Any]]] = {}
 
@@ -128,7 +128,7 @@ class Protocol(Published):
 
     @property
     def finished(self) -> bool:
-        """Whether all rounds are done."""
+        """True if all rounds are done."""
         return self.round > self.rounds
 
     def sums_of(self, round_: int) -> Sums:
@@ -172,15 +172,15 @@ class Protocol(Published):
             )
 
     def terms(self) -> dict[str, Any]:
-        """Return what is published beside the round and the plan."""
+        """Return the published terms besides the round and the plan."""
         return {"users": self.users, "epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Self:
+    def read(cls, fields: Mapping[str, Any]) -> Self:
         """Return the protocol of a JSON object, checked as a new one is."""
-        plan = Plan.from_json(given["plan"])
-        cost = Fraction(given["epsilon"]), Fraction(given["delta"])
-        return cls(given["users"], *cost, plan, given["round"]).checked()
+        plan = Plan.from_json(fields["plan"])
+        cost = Fraction(fields["epsilon"]), Fraction(fields["delta"])
+        return cls(fields["users"], *cost, plan, fields["round"]).checked()
 
 
 def simulate(
@@ -270,13 +270,16 @@ class Total(Plan):
         half = self.half_width(protocol, level)
         variance = protocol.sums_of(1).noise.variance + protocol.users / 4
         return ShuffleEstimate(
-            value, low=value - half, high=value + half,
-            std_error=self.step * math.sqrt(variance), **_cost(protocol),
-        )  # fmt: skip
+            value,
+            low=value - half,
+            high=value + half,
+            std_error=self.step * math.sqrt(variance),
+            **_cost(protocol),
+        )
 
     @property
     def step(self) -> float:
-        """What one step of the grid is worth in the answer."""
+        """The value of one step of the grid, in units of the answer."""
         return (self.upper - self.lower) / self.steps / self.divisor
 
     def half_width(self, protocol: Protocol, level: float) -> float:
@@ -380,7 +383,7 @@ class Vectors(Plan):
             and is_whole(self.steps, 1, 2**30)
             and is_radius(self.radius)
             and len(self.cells) in {0, self.size}
-            and all(is_whole(each, 0, 2**self.height - 1) for each in (*self.cells, self.length))
+            and all(is_whole(cell, 0, 2**self.height - 1) for cell in (*self.cells, self.length))
         ):
             raise no_plan()
 
@@ -423,9 +426,9 @@ class Vectors(Plan):
         away *= self.clip / np.maximum(lengths, self.clip)
         return rounded((away / self.bound + 1) / 2, self.steps, entropy)
 
-    def _points(self, asked: int) -> Floats:
+    def _points(self, rounds: int) -> Floats:
         cells = np.array(self.cells or (0,) * self.size)
-        return ((2 * cells + 1) / 2.0**asked - 1) * self.radius
+        return ((2 * cells + 1) / 2.0**rounds - 1) * self.radius
 
     @property
     def centre(self) -> Floats:
@@ -475,7 +478,7 @@ class Vectors(Plan):
 
 
 def _cost(protocol: Protocol) -> dict[str, float]:
-    """Return what the whole protocol cost."""
+    """Return the cost of the whole protocol."""
     return {"epsilon": float(protocol.epsilon), "delta": float(protocol.delta)}
 
 
@@ -507,9 +510,9 @@ def total(
     InvalidProtocolError, InvalidBoundsError, InvalidLossError
         When the arguments make no protocol.
     """
-    own, count = _bounds(bounds), user_count(users)
-    absent = min(max(0.0, own.lower), own.upper)
-    plan = Total(own.lower, own.upper, absent, _steps(count, steps), 1)
+    limits, count = _bounds(bounds), user_count(users)
+    absent = min(max(0.0, limits.lower), limits.upper)
+    plan = Total(limits.lower, limits.upper, absent, _steps(count, steps), 1)
     return _protocol(count, epsilon, delta, plan)
 
 
@@ -525,9 +528,9 @@ def mean(
 
     A missing value counts as the middle of the bounds.
     """
-    own, count = _bounds(bounds), user_count(users)
-    absent = own.lower + own.width / 2
-    plan = Total(own.lower, own.upper, absent, _steps(count, steps), count)
+    limits, count = _bounds(bounds), user_count(users)
+    absent = limits.lower + limits.width / 2
+    plan = Total(limits.lower, limits.upper, absent, _steps(count, steps), count)
     return _protocol(count, epsilon, delta, plan)
 
 
@@ -550,8 +553,8 @@ def quantile(
         raise InvalidQuestionError(
             f"a quantile lies between 0 and 1, not at {describe(q)}", hint="pass q=0.5"
         )
-    own = _bounds(bounds)
-    plan = Quantile(float(part), own.lower, own.upper, _whole(resolution, 40))
+    limits = _bounds(bounds)
+    plan = Quantile(float(part), limits.lower, limits.upper, _whole(resolution, 40))
     return _protocol(users, epsilon, delta, plan)
 
 
@@ -589,19 +592,19 @@ def _protocol(users: object, epsilon: object, delta: object, plan: Plan) -> Prot
 
 
 def _bounds(bounds: object) -> Bounds:
-    own = bounds_of(bounds)
-    if own is None:
+    limits = bounds_of(bounds)
+    if limits is None:
         raise InvalidBoundsError("bounds are missing", hint="pass bounds=(0, 100)")
-    return own
+    return limits
 
 
 def _steps(users: int, steps: int | None) -> int:
     return math.isqrt(users - 1) + 1 if steps is None else _whole(steps, 2**30)
 
 
-def _whole(value: object, most: int) -> int:
+def _whole(value: object, largest: int) -> int:
     what, hint = (
-        f"a whole number from 1 to {most} is needed",
+        f"a whole number from 1 to {largest} is needed",
         "leave it out, or pass e.g. resolution=10",
     )
-    return whole_number(value, 1, most, InvalidProtocolError, what, hint=hint)
+    return whole_number(value, 1, largest, InvalidProtocolError, what, hint=hint)

@@ -65,15 +65,15 @@ class Polya:
     @cached_property
     def _chances(self) -> tuple[int, int]:
         """Return a = e**(-1 / scale) and P(0) = (1 - a)**(1 / users), in units of 2**-320."""
-        own = decimal.Context(
+        context = decimal.Context(
             prec=130, rounding=decimal.ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9, traps=[]
         )
         exponent = -1 / self.scale
         over = decimal.Decimal(exponent.numerator), decimal.Decimal(exponent.denominator)
-        a = own.exp(own.divide(*over))
-        log = own.ln(own.subtract(decimal.Decimal(1), a))
-        zero = own.exp(own.divide(log, decimal.Decimal(self.users)))
-        ratio, nothing = (int(Fraction(each) * 2**_BITS) for each in (a, zero))
+        a = context.exp(context.divide(*over))
+        log = context.ln(context.subtract(decimal.Decimal(1), a))
+        zero = context.exp(context.divide(log, decimal.Decimal(self.users)))
+        ratio, nothing = (int(Fraction(chance) * 2**_BITS) for chance in (a, zero))
         return ratio, nothing
 
     @property
@@ -125,8 +125,8 @@ def messages_needed(users: int, bits: int, security: int) -> int:
             f"{users} users can't hide in a crowd: the bound needs {LEAST_USERS}",
             hint="ask more users, or use the local model: dfp.local",
         )
-    each = math.log2(users) - math.log2(math.e)
-    return max(4, math.ceil((2 * security + bits) / each + 2 + 1e-9))
+    bits_hidden = math.log2(users) - math.log2(math.e)
+    return max(4, math.ceil((2 * security + bits) / bits_hidden + 2 + 1e-9))
 
 
 def split(
@@ -150,7 +150,7 @@ def total(words: Words, bits: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """What one sum may spend: pure epsilon for its noise, 2**-security for its shuffling."""
+    """The budget of one sum: pure epsilon for its noise, 2**-security for its shuffling."""
 
     epsilon: Fraction
     security: int
@@ -182,13 +182,13 @@ def shared(
     by_zcdp = _root(2 * rho * heaviest / parts) > pure * heaviest
     left = delta / 2 if by_zcdp else delta
     sampling = 2 * users * sums * DISTANCE
-    each = (left / (1 + exponential_above(epsilon)) - sampling) / sums
-    if each <= 0:
+    per_sum = (left / (1 + exponential_above(epsilon)) - sampling) / sums
+    if per_sum <= 0:
         raise InvalidLossError(
             "delta is too small beside epsilon: it does not pay for the draws of so many users",
             hint="pass a larger delta or a smaller epsilon, e.g. epsilon=1, delta=1e-6",
         )
-    security = max(1, math.ceil(-math.log2(each) + 1e-9))
+    security = max(1, math.ceil(-math.log2(per_sum) + 1e-9))
     return [
         Share(_root(2 * rho * weight / parts) if by_zcdp else pure * weight, security)
         for weight, _ in weights
@@ -244,8 +244,8 @@ class Sums:
 
     def randomise(self, integers: Integers, entropy: EntropySource = system_entropy) -> pa.Table:
         """Return some users' messages, integers clipped to the grid: a column a query."""
-        kept = np.clip(integers.reshape(-1), 0, self.precision)
-        noisy = kept + laplace_shares(self.users, self.noise.scale, integers.size, entropy)
+        clipped = np.clip(integers.reshape(-1), 0, self.precision)
+        noisy = clipped + laplace_shares(self.users, self.noise.scale, integers.size, entropy)
         words = split(noisy, self.messages, self.bits, entropy)
         numbers = np.tile(np.arange(self.queries, dtype=np.int32), len(integers))
         return pa.table({"query": np.repeat(numbers, self.messages), "word": words.reshape(-1)})
@@ -266,10 +266,10 @@ class Sums:
 def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entropy) -> Integers:
     """Return numbers from 0 to 1 as integers up to `precision`, by chance, right on average."""
     scaled = np.clip(parts, 0.0, 1.0) * precision
-    whole = np.floor(scaled)
-    chance = np.rint((scaled - whole) * 2.0**32).astype(np.uint64)
+    floors = np.floor(scaled)
+    chance = np.rint((scaled - floors) * 2.0**32).astype(np.uint64)
     up = (random_words(parts.size, entropy).reshape(parts.shape) >> np.uint64(32)) < chance
-    return np.minimum(whole.astype(np.int64) + up, precision)
+    return np.minimum(floors.astype(np.int64) + up, precision)
 
 
 @permit("the shuffler, who sees messages that are private together")
@@ -295,7 +295,7 @@ def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> p
 def joined(tables: Iterable[pa.Table]) -> pa.Table:
     """Return the messages of several users or files together."""
     parts = list(tables)
-    if not parts or not all(isinstance(own, pa.Table) for own in parts):
+    if not parts or not all(isinstance(table, pa.Table) for table in parts):
         raise InvalidProtocolError(
             "messages are joined from a list of Arrow tables",
             hint="pass what protocol.messages(values) has returned: joined([mine, yours])",
