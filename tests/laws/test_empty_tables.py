@@ -46,6 +46,9 @@ def check(question, keys, terms, ledger):
     assert len(outcomes) == 1, outcomes
 
 
+KEYS = ["whole", "public", "secret"]
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_secret_keys_of_no_rows(question, ledger):
     """By secret keys a table without groups has the outcome of one with a group."""
@@ -55,7 +58,7 @@ def test_secret_keys_of_no_rows(question, ledger):
 @pytest.mark.battery
 @pytest.mark.parametrize(
     ("question", "keys", "terms"),
-    take_turns(QUESTIONS, ["whole", "public", "secret"], list(TERMS)),
+    take_turns(QUESTIONS, KEYS, list(TERMS)),
 )
 def test_questions_about_no_rows(question, keys, terms, ledger):
     """Every question has one outcome and one charge, whatever the keys and the privacy unit.
@@ -116,9 +119,7 @@ ADDED_UP = [name for name, statistic in STATISTICS_BY_NAME.items() if statistic.
 
 
 @pytest.mark.battery
-@pytest.mark.parametrize(
-    ("name", "keys"), zip(ADDED_UP, itertools.cycle(["whole", "public", "secret"]), strict=False)
-)
+@pytest.mark.parametrize(("name", "keys"), [*zip(ADDED_UP, itertools.cycle(KEYS))])
 def test_files_of_statistics_of_no_rows(name, keys, ledger, tmp_path):
     """Files of statistics of no rows are merged as files of one row are."""
     by = {"whole": {}, "public": {"by": "g", "keys": LISTED}, "secret": {"by": "g"}}[keys]
