@@ -17,16 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
-from dfprivacy.engine.packed import counted, known_cells
+from dfprivacy.engine.histograms import HistogramQuery, count_values
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import (
     Floats,
     Integers,
     Octaves,
-    Scratch,
     SignificantBits,
-    places_of,
 )
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
@@ -297,7 +295,6 @@ def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
     return answered
 
 
-_BLOCK = 2**16  # values that stay in the processor's cache while they are counted
 _PAIRS = 2**16
 
 
@@ -319,14 +316,9 @@ def table_of(lists: Column, binning: Octaves | SignificantBits, moments: int) ->
         When a bin of a group reaches the public limit of rows.
     """
     sizes = _sizes(lists)
-    values = lists.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    words, scratch = np.repeat(np.arange(len(sizes)) << 32, sizes), Scratch()
-    for start in range(0, len(words), _BLOCK):
-        here = slice(start, start + _BLOCK)
-        words[here] += places_of(values[here], binning, scratch)
-    group, bins, rows, *sums = known_cells(counted(words, binning, moments), binning)
-    table = BinTable(pa.table({}), len(sizes), binning, group, bins, rows, tuple(sums))
-    return table.checked()
+    values = lists.combine_chunks().flatten()
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    return count_values(group, values, HistogramQuery("", binning, moments), len(sizes))
 
 
 def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:

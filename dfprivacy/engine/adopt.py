@@ -28,7 +28,12 @@ from dfprivacy.engine.columns import (
     polars_number,
     require_columns,
 )
-from dfprivacy.engine.embedded import close_connection, embedded_connection, opening
+from dfprivacy.engine.embedded import (
+    close_connection,
+    embedded_connection,
+    engine_options,
+    opening,
+)
 from dfprivacy.engine.files import open_source, quoted, read_file
 from dfprivacy.engine.key_types import (
     declared_keys,
@@ -193,6 +198,17 @@ class Adopted:
                 "dates and times, or turn them into numbers first, such as days since a date",
             )
         return replace(self, lazy=nw.from_native(made), values={**self.values, column: own})
+
+    @property
+    def can_fetch_rows(self) -> bool:
+        """True where the engine may hand over all rows, by what is declared alone.
+
+        Rows of files, and of any frame under a limit of `dfp.Engine`, stay in the engine.
+        """
+        if self.in_memory:
+            return True
+        limited = self.connection is not None and engine_options().memory is not None
+        return self.lazy.implementation.is_duckdb() and not limited and not self.from_files
 
     def rows(self) -> nw.LazyFrame[Any]:
         """Return the frame as one that hands over its rows, not sums of them.

@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -22,7 +22,7 @@ from dfprivacy.engine.columns import is_number, no_value_of
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
-from dfprivacy.measurement.bin_table import BinTable, StoredBins, added_up
+from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import exact_number
 from dfprivacy.measurement.linear import WHOLE, Told
@@ -180,22 +180,18 @@ def align(statistics: Statistics, listed: Listed) -> Statistics:
     return Statistics(wanted, statistics.keys, statistics.sources)
 
 
-@overload
-def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable: ...
-@overload
-def bins_of_groups(table: BinTable | StoredBins, keys: pa.Table) -> BinTable | StoredBins: ...
-def bins_of_groups(table: BinTable | StoredBins, keys: pa.Table) -> BinTable | StoredBins:
+def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
     """Return the counts of exactly the groups with these keys, in their order; none if absent."""
     if table.keys.equals(keys):
         return table
-    whole, place = table.whole(), np.full(table.groups, -1, dtype=np.int64)
+    place = np.full(table.groups, -1, dtype=np.int64)
     _, number, row = _match(table.keys, keys)
     place[row] = number
-    group = place[whole.group]
+    group = place[table.group]
     kept = group >= 0
-    bins, rows = whole.bins[kept], whole.rows[kept]
-    moments = tuple(own[kept] for own in whole.moments)
-    return added_up(BinTable(keys, keys.num_rows, whole.binning, group[kept], bins, rows, moments))
+    bins, rows = table.bins[kept], table.rows[kept]
+    moments = tuple(own[kept] for own in table.moments)
+    return added_up(BinTable(keys, keys.num_rows, table.binning, group[kept], bins, rows, moments))
 
 
 def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:
@@ -374,7 +370,7 @@ def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None
         group, size = group * more + rank, size * more
     group = compressed(group)
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
-    first[group[::-1]] = np.arange(len(group))[::-1]
+    first[group] = np.arange(len(group))  # whichever row: their keys are the same
     return NumberedGroups(own.take(pa.array(first)), len(first), entries, group)
 
 

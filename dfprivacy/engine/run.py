@@ -34,6 +34,36 @@ def exact_table(
     return table
 
 
+_BATCH_ROWS = 2**20
+_FETCHED_BYTES = 2**30
+
+
+def fetch_rows(lazy: nw.LazyFrame[Any], adopted: Adopted) -> pa.Table | None:
+    """Return the rows of a query over a frame; None where they would take too much memory."""
+    if not adopted.can_fetch_rows or adopted.reads_once:
+        return None
+    if not lazy.implementation.is_duckdb():
+        return guarded(lambda: collect(lazy))
+    native: Any = lazy.to_native()
+
+    def read_batches() -> pa.Table | None:
+        reader = native.to_arrow_reader(_BATCH_ROWS)
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        for batch in reader:
+            batches.append(batch)
+            size += batch.nbytes
+            if size > _FETCHED_BYTES:
+                return None
+        return pa.Table.from_batches(batches, reader.schema)
+
+    connection = adopted.connection
+    if connection is not None:
+        return guarded(lambda: interruptible(read_batches, connection))
+    with watched():
+        return guarded(read_batches)
+
+
 def guarded(work: Callable[[], T]) -> T:
     """Return what `work` returns; replace an engine's error, which could quote a row.
 

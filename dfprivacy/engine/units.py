@@ -8,9 +8,8 @@ chance and comes out the same each time. Proof: docs/how-to/users.md.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,34 +21,24 @@ import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
-from dfprivacy.engine.columns import are_whole
-from dfprivacy.engine.embedded import interruptible
-from dfprivacy.engine.keys import (
-    compressed,
-    key_expressions,
-    number_groups,
-    only_listed,
-    ranks,
-)
-from dfprivacy.engine.progress import watched
-from dfprivacy.engine.run import exact_table
+from dfprivacy.engine.keys import key_expressions, number_groups, only_listed
+from dfprivacy.engine.run import exact_table, fetch_rows, guarded
 from dfprivacy.engine.terms import sums_of, with_terms
-from dfprivacy.measurement.binning import ByBits, Floats, Integers, Scratch, places_of, values_of
+from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.measurement.sums import key_name, sum_name
 from dfprivacy.release.terms import LARGEST_LIMIT
 
-_PLACE, _HASH, _ONE, _NUMBER, _EVERY, _WORD = "place", "hash", "one", "number", "every", "word"
+PLACE = "place"
+"""The column of hashes of unit and group."""
+_ONE, _NUMBER, _EVERY = "one", "number", "every"
 _ROWS, _MOST, _GROUPS, _UNITS = "rows", "most", "groups", "units"
 _HELD, _FIRSTS, _SECONDS = "held", "firsts", "seconds"
 _ALL_ROWS = Source(())
 _HALF = 2**32
+_PLACE_BITS = 31  # the bits of a hash that order a unit's groups: the others are those of `_HALF`
 _PLACES = 2**52
-_PLACE_BITS = 31
-_WORDS = 2**63
-_FEW_UNITS = 2**16
-_BATCH, _MOST_BYTES = 2**20, 2**30
 
 
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
@@ -71,7 +60,7 @@ def within_groups(
         return frame
     placed = _placed(frame, unit.placed(names))
     if frame.implementation.is_duckdb():  # the same number by one sort
-        by = ", ".join(f"{name} ASC NULLS FIRST" for name in (f"{_PLACE} // {_HALF}", *names))
+        by = ", ".join(f"{name} ASC NULLS LAST" for name in (f"{PLACE} // {_HALF}", *names))
         rank = "dense_rank" if apart else "row_number"
         ranked = f"{rank}() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
         native: Any = placed.to_native()
@@ -79,300 +68,98 @@ def within_groups(
         kept: nw.LazyFrame[Any] = nw.from_native(found)
         return kept
     first = nw.lit(1, nw.Int64).alias(_ONE)
-    order = (nw.col(_PLACE) // _HALF).alias(_PLACE)
+    order = (nw.col(PLACE) // _HALF).alias(PLACE)
     entries = placed.with_columns(first, order)
     if apart:
         number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
         entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
-    number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[_PLACE, *names, *apart])
+    number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[PLACE, *names, *apart])
     return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
 
 
-def entries_of_units(
-    frame: nw.LazyFrame[Any],
-    names: Sequence[str],
-    unit: UnitColumn,
-    sums: Sequence[nw.Expr],
-    *,
-    in_memory: bool,
-) -> nw.LazyFrame[Any]:
-    """Return the sums of each unit and group, of at most so many groups a unit."""
-    keys, added = unit.entries(names), frame.group_by(*unit.entries(names)).agg(*sums)
-    whole = in_memory and are_whole(frame.collect_schema(), keys)
-    if not (whole and frame.implementation.is_polars()):
-        return within_groups(added, names, unit)
-
-    def quick(rows: pl.DataFrame) -> pl.DataFrame:
-        entries = _packed_entries(rows, names, unit, sums)
-        return entries.select(list(found)).collect(engine="streaming")
-
-    found = added.drop(UNIT).to_native().collect_schema()
-    native: Any = frame.to_native()
-    lazy: nw.LazyFrame[Any] = nw.from_native(native.map_batches(quick, schema=found))
-    return lazy
-
-
-def hashed_rows(
-    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted, beside: int = 0
-) -> pa.Table | None:
-    """Return the rows of a frame with its engine's hash of unit and keys: the same groups count.
-
-    None where they, with so many columns of numbers `beside` them, would take too much memory.
-    """
-    unit, connection = adopted.unit, adopted.connection
-    assert unit is not None  # noqa: S101 the caller has looked
-    placed = _placed(frame, unit.placed(names)).rename({_PLACE: _HASH})
-    native: Any = placed.to_native()
-
-    def size_of(rows: pa.Table | pa.RecordBatch) -> int:
-        return int(rows.nbytes + 8 * beside * rows.num_rows)
-
-    def read() -> pa.Table | None:
-        if placed.implementation.is_polars():
-            table: pa.Table = native.collect(engine="streaming").to_arrow()
-            return table if size_of(table) <= _MOST_BYTES else None
-        reader, size = native.to_arrow_reader(_BATCH), 0
-        batches: list[pa.RecordBatch] = []
-        for batch in reader:
-            batches.append(batch)
-            size += size_of(batch)
-            if size > _MOST_BYTES:
-                return None
-        return pa.Table.from_batches(batches, reader.schema)
-
-    if connection is not None:
-        return interruptible(read, connection)
-    with watched():
-        return read()
-
-
+@dataclass(frozen=True, repr=False)
 class UnitRows:
-    """Rows of units, of which those beyond the limits are left out. Secret.
+    """Rows of units in memory: the numbers of their units and groups, and other columns. Secret.
 
-    The keys of groups are in `keys`. An entry is a unit in a group.
+    `units` and `groups` are numbered from 0 without gaps, groups in the order of their `keys`.
+    `places` are hashes of unit and group.
     """
 
-    beside = 8  # columns that are made of rows, about
-
-    def __init__(self, table: pa.Table, names: Sequence[str], unit: UnitColumn) -> None:
-        found = number_groups(table.select(list(names)), names, None)
-        self.keys, self._most, self._table = found.keys, unit.rows, table
-        units, _ = ranks(table.column(UNIT))
-        self._entry = compressed(units * found.groups + _nulls_first(found.keys)[found.group])
-        self._rows = np.bincount(self._entry)
-        places, self._group = np.zeros_like(self._rows), np.zeros_like(self._rows)
-        places[self._entry] = table.column(_HASH).to_numpy()
-        self._group[self._entry] = found.group
-        self._start = (places % _HALF).astype(np.float64) / float(_HALF)
-        self._left_out = None
-        if unit.groups is not None and names:
-            of_unit = np.zeros_like(places)
-            of_unit[self._entry] = units
-            self._left_out = _beyond(of_unit, places // _HALF, unit.groups)
-        if self._left_out is not None:
-            self._rows[self._left_out] = 0
+    keys: pa.Table
+    units: Integers
+    groups: Integers
+    places: Integers
+    columns: pa.Table
 
     def __repr__(self) -> str:
         """Show nothing of them."""
         return "UnitRows()"
 
-    def thinned(
-        self, column: str, binning: ByBits, scratch: Scratch, size: int
-    ) -> Iterator[tuple[Integers, Floats]]:
-        """Yield the groups of rows and their values, so many at a time, as `thinned` counts them.
+    def filter(self, marks: npt.NDArray[np.bool_]) -> UnitRows:
+        """Return the rows that are marked."""
+        units, groups, places = self.units[marks], self.groups[marks], self.places[marks]
+        return UnitRows(self.keys, units, groups, places, self.columns.filter(pa.array(marks)))
 
-        There is a row of every group that a unit is in. A row whose value is NaN has none, or is
-        beyond the limits.
-        """
-        held = self._held(column)
-        over, words = held > self._most, []
-        for entry, values in self._blocks(column, size):
-            many = over[entry] & ~np.isnan(values)
-            if many.any():
-                word = entry[many] << 32
-                word += places_of(values[many], binning, scratch)
-                words.append(word)
-            yield self._group[entry], np.where(many, np.nan, values)
-        ordered = pl.Series(np.concatenate([*words, np.zeros(0, np.int64)])).sort().to_numpy()
-        begins = np.cumsum(np.where(over, held, 0)) - held
-        for first in range(0, len(ordered), size):
-            word = ordered[first : first + size]
-            places = word.astype(np.int32)
-            entry = (word - places) >> 32
-            number, every = first + np.arange(len(word)) - begins[entry], held[entry]
-            start = self._start[entry]
-            until, before = (
-                np.floor(line * float(self._most) / every + start) for line in (number + 1, number)
-            )
-            taken = until > before
-            yield self._group[entry[taken]], values_of(places[taken], binning)
-
-    def _held(self, column: str) -> Integers:
-        """Return how many values each entry has; none where it is left out."""
-        held = self._rows.copy()
-        for entry, values in self._blocks(column, _BATCH):
-            missing = np.isnan(values)
-            if missing.any():
-                np.subtract.at(held, entry[missing], 1)
-        return held
-
-    def _blocks(self, column: str, size: int) -> Iterator[tuple[Integers, Floats]]:
-        """Yield the entries and the values of rows that are not left out, at least once."""
-        first = 0
-        for batch in self._table.column(column).chunks or [pa.array([], pa.float64())]:
-            whole = batch.fill_null(math.nan).to_numpy(zero_copy_only=False)
-            for start in range(0, max(len(whole), 1), size):
-                values = whole[start : start + size]
-                entry = self._entry[first : first + len(values)]
-                first += len(values)
-                if self._left_out is not None:
-                    kept = ~self._left_out[entry]
-                    entry, values = entry[kept], values[kept]
-                yield entry, values
+    def mark_first(self, limit: int) -> npt.NDArray[np.bool_]:
+        """Mark the rows of at most `limit` groups of each unit, and more where hashes are alike."""
+        words = _order_words(self.units, self.places)
+        ordered = np.sort(words)
+        last, _ = _last_words(ordered[run_starts(ordered)], limit)
+        marks: npt.NDArray[np.bool_] = words <= last[self.units]
+        return marks
 
 
-def _beyond(units: Integers, places: Integers, most: int) -> npt.NDArray[np.bool_] | None:
-    """Tell the entries of each unit after so many with the least places; None where there are none.
-
-    Entries come in the order of their units, and of the same place the first ones count.
-    """
-    groups = np.bincount(units)
-    if int(groups.max(initial=0)) <= most:
+def fetch_unit_rows(
+    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted
+) -> UnitRows | None:
+    """Return the rows of a frame of known units; None where they stay in the engine."""
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    unit = adopted.unit
+    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed(names))), adopted)
+    if table is None:
         return None
-    words = (units << _PLACE_BITS) + places
-    last = np.cumsum(groups) - groups + np.minimum(groups, most) - 1
-    limits = pl.Series(words).sort().to_numpy()[last][units]
-    beyond: npt.NDArray[np.bool_] = words > limits
-    same = np.flatnonzero(words == limits)
-    if len(same) > np.count_nonzero(groups):  # hashes begin alike
-        room = np.minimum(groups, most) - np.bincount(units[words < limits], minlength=len(groups))
-        number = np.arange(len(same)) - np.searchsorted(units[same], units[same])
-        beyond[same[number >= room[units[same]]]] = True
-    return beyond
+    keys, _, _, groups = number_groups(table, names, None)
+    units = number_groups(table.select([UNIT]), [UNIT], None).group
+    places = table.column(PLACE).to_numpy()
+    columns = table.drop_columns([UNIT, PLACE, *names, *unit.marks])
+    return UnitRows(keys, units, groups, places, columns)
 
 
-def _nulls_first(keys: pa.Table) -> Integers:
-    """Return the place of each group where NULL comes before other keys, in every column."""
-    if not keys.num_columns:
-        return np.zeros(1, dtype=np.int64)
-    ordered: Any = pl.from_arrow(keys)
-    place = np.empty(keys.num_rows, dtype=np.int64)
-    place[ordered.select(pl.arg_sort_by(keys.column_names)).to_series().to_numpy()] = np.arange(
-        keys.num_rows
-    )
-    return place
+def mark_first_groups(
+    units: Integers, places: Integers, groups: Integers, limit: int
+) -> npt.NDArray[np.bool_]:
+    """Mark the entries of at most `limit` groups of each unit: those that `within_groups` keeps.
 
-
-def _packed_entries(
-    rows: pl.DataFrame, names: Sequence[str], unit: UnitColumn, sums: Sequence[nw.Expr]
-) -> pl.LazyFrame:
-    """Return the entries of `within_groups`, by whole keys, and their sums.
-
-    Where most rows are entries by themselves, those beyond a unit's groups go before the others are
-    added up, else after. There are more entries than marks where hashes begin alike: units with too
-    many are left to `within_groups` then.
+    An entry is one unit in one group.
     """
-    groups = unit.groups if names and rows.height else None
-    most = min(max(4 * rows.height, _FEW_UNITS), _HALF)
-    if groups is not None and _Word.of(rows, [UNIT]).size > most:
-        rank = pl.col(UNIT).rank("dense").cast(rows.schema[UNIT])  # near each other, unlike units
-        rows = rows.with_columns(_hashed(rows, unit.placed(names)).alias(_HASH), rank)
-    word = _Word.of(rows, unit.entries(names))
-    if groups is None:
-        return word.added_up(rows, sums).lazy().with_columns(word.keys())
-    some = rows.select(word.code().approx_n_unique()).item() if word.fits else rows.height
-    early, marks = 2 * some > rows.height, 0
-    if early:
-        rows, marks = _first_groups(rows, unit.placed(names), groups)
-    hashes = [nw.col(_HASH).min()] if _HASH in rows.columns else []
-    added = word.added_up(rows, sums if early else [*sums, *hashes])
-    entries = added.lazy().with_columns(word.keys())
-    if not early:
-        added, marks = _first_groups(entries.collect(), unit.placed(names), groups)
-        entries = added.lazy()
-    if added.height == marks:
-        return entries
-    units = entries.select(pl.col(UNIT).cast(pl.Int64)).collect().to_series().to_numpy()
-    more = np.flatnonzero(np.bincount(units - units.min()) > groups) + units.min()
-    several = pl.col(UNIT).is_in(pl.Series(more, dtype=rows.schema[UNIT]).implode())
-    again = nw.from_native(rows.lazy().filter(several)).group_by(*unit.entries(names))
-    others: Any = within_groups(again.agg(*sums, *hashes), names, unit).to_native()
-    shown = [own for own in entries.collect_schema() if own not in {_WORD, _HASH}]
-    kept: pl.LazyFrame = pl.concat(own.select(shown) for own in (entries.filter(~several), others))
-    return kept
+    words = _order_words(units, places)
+    last, sizes = _last_words(np.sort(words), limit)
+    last = last[units]
+    marks: npt.NDArray[np.bool_] = words <= last
+    if np.count_nonzero(marks) > sizes.sum():  # hashes begin alike
+        ties = np.flatnonzero(words == last)
+        ties = ties[np.lexsort((groups[ties], units[ties]))]
+        room = sizes - np.bincount(units[words < last], minlength=len(sizes))
+        number = np.arange(len(ties)) - np.searchsorted(units[ties], units[ties])
+        marks[ties[number >= room[units[ties]]]] = False
+    return marks
 
 
-class _Word(NamedTuple):
-    """How whole keys go into one number: the least of each, and how many there can be. Secret."""
-
-    places: Sequence[tuple[str, Any, int, int]]
-
-    def __repr__(self) -> str:
-        """Show nothing of them."""
-        return "_Word()"
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame, names: Sequence[str]) -> _Word:
-        """Return the word of keys as far apart as those of some rows; the last place is NULL's."""
-        places = []
-        for name in names:
-            least, most = rows.select(pl.min(name), pl.max(name).alias("")).row(0)
-            width = 1 if least is None else most - least + 2
-            places.append((name, rows.schema[name], least or 0, width))
-        return cls(places)
-
-    @property
-    def size(self) -> int:
-        """How many numbers there are."""
-        return math.prod(width for *_, width in self.places)
-
-    @property
-    def fits(self) -> bool:
-        """Tell whether the number has 63 bits."""
-        return self.size <= _WORDS
-
-    def code(self) -> pl.Expr:
-        """Return the number of a row's keys."""
-        code = pl.lit(0, pl.Int64)
-        for name, _, least, width in self.places:
-            code = code * width + (pl.col(name).cast(pl.Int64) - least).fill_null(width - 1)
-        return code
-
-    def keys(self) -> Iterator[pl.Expr]:
-        """Yield the keys of what has been added up."""
-        code = pl.col(_WORD)
-        for name, dtype, least, width in reversed(self.places if self.fits else []):
-            place, code = code % width, code // width
-            yield pl.when(place < width - 1).then(place + least).cast(dtype).alias(name)
-
-    def added_up(self, rows: pl.DataFrame, sums: Sequence[nw.Expr]) -> pl.DataFrame:
-        """Return sums by the number, or by the keys where it does not fit."""
-        lazy, by = rows.lazy(), [name for name, *_ in self.places]
-        if self.fits:
-            lazy, by = lazy.with_columns(self.code().alias(_WORD)), [_WORD]
-        query: Any = nw.from_native(lazy).group_by(*by).agg(*sums).to_native()
-        added: pl.DataFrame = query.collect(engine="streaming")
-        return added
+def thinning_starts(places: Integers) -> Floats:
+    """Return where the evenly spaced rows of `thinned` start, from 0 to 1, by hashes."""
+    return (places % _HALF).astype(np.float64) / float(_HALF)
 
 
-def _first_groups(rows: pl.DataFrame, hashed: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
-    """Return the rows with the least marks, at most so many different ones a unit, and how many.
+def _order_words(units: Integers, places: Integers) -> Integers:
+    """Return words in the order of units, and of the hashes of each unit's groups."""
+    return (units << _PLACE_BITS) + (places >> 63 - _PLACE_BITS)
 
-    A mark is the unit's number above the part of the hash that `within_groups` looks at.
-    """
-    place = (_hashed(rows, hashed) // 2 ** (63 - _PLACE_BITS)).cast(pl.Int64)
-    number = pl.col(UNIT).cast(pl.Int64) - rows.select(pl.min(UNIT)).item()
-    marks = rows.lazy().select(number * 2**_PLACE_BITS + place).collect(engine="streaming")
-    words, ordered = marks.to_series().to_numpy(), marks.to_series().sort().to_numpy()
-    ordered = ordered[run_starts(ordered)]
-    of_unit = ordered >> _PLACE_BITS
-    starts = run_starts(of_unit)
-    groups = np.diff(starts, append=len(ordered))
-    last = starts + np.minimum(groups, most) - 1
-    limits = np.zeros(of_unit[-1] + 1, dtype=np.int64)
-    limits[of_unit[last]] = ordered[last]
-    few = rows.filter(pl.Series(words <= limits[words >> _PLACE_BITS]))
-    return few, int((last - starts + 1).sum())
+
+def _last_words(ordered: Integers, limit: int) -> tuple[Integers, Integers]:
+    """Return the `limit`-th of each unit's ordered words, or its last, and its number."""
+    starts = run_starts(ordered >> _PLACE_BITS)
+    sizes = np.minimum(np.diff(starts, append=len(ordered)), limit)
+    return ordered[starts + sizes - 1], sizes
 
 
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
@@ -453,11 +240,11 @@ def thinned(
     group, rows = [UNIT, *names], unit.rows
     held = nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
     placed = _placed(frame, unit.placed(names)).with_columns(held.alias(_ONE))
-    start = (nw.col(_PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
+    start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
     lined = placed.with_columns(
-        start.alias(_PLACE), every.alias(_EVERY), until.alias(_NUMBER)
+        start.alias(PLACE), every.alias(_EVERY), until.alias(_NUMBER)
     )  # fmt: skip
     before = nw.col(_NUMBER) - nw.col(_ONE)
     taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
@@ -480,7 +267,7 @@ def few_values(
     one = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
     held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
     placed = _placed(frame, [*unit.placed(names), value]).with_columns(one, held)
-    number = nw.col(_ONE).cum_sum().over(*group, order_by=[_PLACE, value]).alias(_NUMBER)
+    number = nw.col(_ONE).cum_sum().over(*group, order_by=[PLACE, value]).alias(_NUMBER)
     every = nw.col(counted).sum().over(*group).clip(None, unit.rows).alias(_EVERY)
     few = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)
     first = (nw.col(_NUMBER) == 1) & (nw.col(_ONE) == 1)
@@ -491,7 +278,7 @@ def _reached(number: nw.Expr, rows: int) -> nw.Expr:
     """Return how many of the evenly spaced rows are among the first `number`."""
     every = nw.col(_EVERY).clip(rows, None).cast(nw.Float64)
     share = number.cast(nw.Float64) * float(rows) / every
-    return (share + nw.col(_PLACE)).floor().cast(nw.Int64)
+    return (share + nw.col(PLACE)).floor().cast(nw.Int64)
 
 
 def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -500,28 +287,26 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     Equal numbers have the same hash in columns of integers and of floats. A missing unit or key
     turns a column of integers into floats in pandas, and decides about no other unit's rows.
     """
-    native: Any = frame.drop(_PLACE, strict=False).to_native()
+    native: Any = frame.drop(PLACE, strict=False).to_native()
     if frame.implementation.is_polars():
-        placed = native.with_columns(_hashed(native, names).alias(_PLACE))
+        placed = native.with_columns(_hashed(native, names).alias(PLACE))
     elif frame.implementation.is_ibis():
-        placed = native.mutate(**{_PLACE: _ibis_hash(native, names)})
+        placed = native.mutate(**{PLACE: _ibis_hash(native, names)})
     elif frame.implementation.is_spark_like():
-        placed = spark.with_place(native, names, _PLACE)
+        placed = spark.with_place(native, names, PLACE)
     else:
         # hashed again: of several columns DuckDB joins the last one's own hash on by a plain xor
         kinds = dict(zip(native.columns, map(str, native.types), strict=True))
         numbers = [_number_text(name, kinds[name]) for name in names]
         twice = f"hash(hash({', '.join(numbers)}))"
-        placed = native.project(f"*, ({twice} // 2)::BIGINT AS {_PLACE}")
+        placed = native.project(f"*, ({twice} // 2)::BIGINT AS {PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
 
 
-def _hashed(frame: pl.LazyFrame | pl.DataFrame, names: Sequence[str]) -> pl.Expr:
-    """Return the hash of polars, or what has been hashed before, by another engine even."""
-    if _HASH in frame.collect_schema():
-        return pl.col(_HASH)
-    kinds = frame.lazy().select(*names).collect_schema()
+def _hashed(frame: pl.LazyFrame, names: Sequence[str]) -> pl.Expr:
+    """Return the hash of some columns by polars."""
+    kinds = frame.select(*names).collect_schema()
     numbers = [_number(name, kinds[name]).alias(name) for name in names]
     return (pl.struct(*numbers).hash(seed=0) // 2).cast(pl.Int64)
 

@@ -78,7 +78,7 @@ class ExactTables:
                 for name in sum_names(own.statistics.sources):
                     sums[name] = np.asarray(table.column(name).fill_null(0).to_numpy(), np.int64)
         tables = [own for own in measured if isinstance(own, MeasuredTable)]
-        bins = tuple(own.table.whole() for own in tables)
+        bins = tuple(own.table for own in tables)
         return cls(keys, sums, bins, tuple(kind_of_part(own.part) for own in tables))
 
     @property

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,14 +74,6 @@ class BinTable:
         """Yield the numbers of all groups, at most `size` at a time; once where there are none."""
         firsts = range(0, max(self.groups, 1), size)
         return (range(first, min(first + size, self.groups)) for first in firsts)
-
-    def blocks(self) -> Iterator[BinTable]:
-        """Yield tables of some whole groups each, all groups in their order: this one."""
-        yield self
-
-    def whole(self) -> BinTable:
-        """Return one table of all groups: this one."""
-        return self
 
     def values(self) -> Floats:
         """Return the value of each entry, in units of the column, of a value-count table."""
@@ -204,52 +195,6 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
     moments = zip(*(part.moments for part in parts), strict=True)
     sums = tuple(np.concatenate(columns) for columns in moments)
     return added_up(BinTable(first.keys, first.groups, first.binning, group, bins, rows, sums))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StoredBins:
-    """What a `BinTable` of counts holds, a file for some whole groups each. Secret, files too.
-
-    `rows` are those of each group; `files` hold arrays of three rows (group, counted from the first
-    of its file, bin, and rows), `sizes` how many groups each file has.
-    """
-
-    keys: pa.Table = field(repr=False)
-    binning: Binning
-    rows: Integers
-    files: tuple[Path, ...]
-    sizes: tuple[int, ...]
-
-    def __repr__(self) -> str:
-        """Show nothing that was counted."""
-        return f"StoredBins(secret; {self.binning})"
-
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return len(self.rows)
-
-    def totals(self) -> Integers:
-        """Return the rows of each group."""
-        return self.rows
-
-    def blocks(self) -> Iterator[BinTable]:
-        """Yield tables of some whole groups each, all groups in their order."""
-        first = 0
-        for file, size in zip(self.files, self.sizes, strict=True):
-            group, bins, rows = np.load(file)
-            yield BinTable(self.keys.slice(first, size), size, self.binning, group, bins, rows)
-            first += size
-
-    def whole(self) -> BinTable:
-        """Return one table of all groups, in memory."""
-        firsts = np.cumsum([0, *self.sizes[:-1]])
-        parts = [
-            (block.group + first, block.bins, block.rows)
-            for first, block in zip(firsts, self.blocks(), strict=True)
-        ]
-        group, bins, rows = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return BinTable(self.keys, self.groups, self.binning, group, bins, rows)
 
 
 _FEW_BINS = 2**16

@@ -93,11 +93,6 @@ class Octaves:
         ranks = np.clip(sizes - self._offset, 0, self.last)
         return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
 
-    @property
-    def lowest(self) -> int:
-        """The bits, in single precision, of twice the largest size that bin 0 has."""
-        return 2**23
-
     def bases(self, numbers: Integers) -> Floats:
         """Return what sums are counted from: the labels of bins, or 0 where these are octaves."""
         if self.bits == 1:
@@ -240,11 +235,6 @@ class SignificantBits:
         """The number of the largest value, 2**126; the least has its negative."""
         return (MOST_EXPONENT - LEAST_EXPONENT) * (1 << (self.bits - 1)) + 1
 
-    @property
-    def lowest(self) -> int:
-        """The bits, in single precision, of twice the largest size that bin 0 would have."""
-        return 2**24 - (1 << (24 - self.bits))
-
     def labels(self, values: Floats) -> Floats:
         """Return what the engines group by: the rounded value."""
         return rounded(clipped(values), self.bits)
@@ -268,177 +258,6 @@ class SignificantBits:
 
 
 ByBits = Octaves | SignificantBits
-Places = npt.NDArray[np.int32]
-"""Where values lie in the order of all numbers of single precision."""
-Patterns = npt.NDArray[np.uint32]
-"""The bits of numbers of single precision."""
-
-_LARGEST_PATTERN = int(np.float32(2 * LARGEST_VALUE).view(np.uint32))
-_NO_VALUE = 2**31 - 1
-_LIFTED = 2**23 - 4  # a bin has its larger end, and the patterns of rounded sizes are even fours
-
-
-class Scratch:
-    """Arrays of rows that are written again and again: new memory costs more than arithmetic."""
-
-    def __init__(self) -> None:
-        self._held: dict[int, Floats] = {}
-        self._made: dict[tuple[int, int, type], npt.NDArray[Any]] = {}
-
-    def __repr__(self) -> str:
-        """Show nothing of them."""
-        return "Scratch()"
-
-    def array(self, number: int, size: int, kind: type) -> npt.NDArray[Any]:
-        """Return the first elements of an array with this number, whatever is in them."""
-        made = self._made.get((number, size, kind))
-        if made is None:
-            if number not in self._held or len(self._held[number]) < size:
-                self._held[number], self._made = np.empty(size), {}
-            made = self._made[number, size, kind] = self._held[number].view(kind)[:size]
-        return made
-
-
-def _patterns(values: Floats, binning: ByBits, scratch: Scratch) -> tuple[Patterns, int, int]:
-    """Return the patterns of twice the rounded values, and the ends of those of their sizes.
-
-    Twice a rounded value is a normal number of single precision where its bin is not 0, exact with
-    its 22 bits; the bits of its size, read as an integer, count upwards. Where some size exceeds
-    2**126, or some value is NaN, the ends are those of all patterns.
-    """
-    bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
-    found = _single(values, bits, scratch)
-    sizes = np.left_shift(found, 1, out=scratch.array(3, len(found), np.uint32))
-    least, most = int(sizes.min(initial=2**32 - 1)) >> 1, int(sizes.max(initial=0)) >> 1
-    if most <= _LARGEST_PATTERN:
-        return found, least, most
-    return _single(clipped(values), bits, scratch), 0, _NO_VALUE
-
-
-@np.errstate(over="ignore", invalid="ignore")  # of what is clipped then
-def _single(values: Floats, bits: int, scratch: Scratch) -> Patterns:
-    twice, product = (scratch.array(number, len(values), np.float64) for number in (0, 1))
-    found = scratch.array(2, len(values), np.float32)
-    np.add(values, values, out=twice)
-    np.multiply(twice, splitter(bits), out=product)  # as `rounded`, where it lies
-    twice -= product
-    product += twice
-    np.copyto(found, product, casting="same_kind")
-    return found.view(np.uint32)
-
-
-def places_of(values: Floats, binning: ByBits, scratch: Scratch) -> Places:
-    """Return whole numbers in the order of values, of which `bins_of` tells the bins.
-
-    Bins have their larger end, in size. What is NaN comes last. They lie in the scratch.
-    """
-    found, _, most = _patterns(values, binning, scratch)
-    sizes = found.view(np.int32)
-    sign = scratch.array(3, len(values), np.int32)
-    np.right_shift(sizes, 31, out=sign)  # -1 below zero
-    sizes &= 2**31 - 1
-    sizes -= binning.lowest
-    np.maximum(sizes, 0, out=sizes)
-    sizes ^= sign
-    sizes -= sign
-    np.invert(sign, out=sign)
-    sign &= 2 ** _dropped(binning) - 1
-    sizes += sign
-    if most == _NO_VALUE:
-        sizes[np.isnan(values)] = (binning.last + 1) << _dropped(binning)
-    return sizes
-
-
-def values_of(places: Places, binning: ByBits) -> Floats:
-    """Return the rounded values that lie at places of `places_of`, 0 for all in bin 0."""
-    below = places < 0
-    sizes = np.where(below, -places, places - (2 ** _dropped(binning) - 1))
-    twice = np.where(sizes > 0, sizes + binning.lowest, 0).astype(np.int32).view(np.float32)
-    return np.where(below, -0.5, 0.5) * twice
-
-
-def count_lines(binning: ByBits) -> int:
-    """Return how many lines of `on_lines` there are for values of one sign."""
-    return 1 << 31 - _dropped(binning)
-
-
-def on_lines(values: Floats, binning: ByBits, scratch: Scratch) -> tuple[Patterns, int, int]:
-    """Return a pattern for each value, and the first and last line of all, whatever the sign.
-
-    The leading bits of a pattern are its line: first come those of positive values, then as many
-    for negative ones, the larger the size, the later. The others, times four, are what `firsts_of`
-    tells, but for `least_first`. NaN is in the last line of positive values. They lie in array 2 of
-    the scratch.
-    """
-    found, least, most = _patterns(values, binning, scratch)
-    if most == _NO_VALUE:
-        found[np.isnan(values)] = _NO_VALUE - _LIFTED
-    found += _LIFTED
-    first, last = ((end + _LIFTED) >> _dropped(binning) for end in (least, most))
-    return found, first, min(last, count_lines(binning) - 1)
-
-
-def lines_of(patterns: Patterns, binning: ByBits, out: Patterns) -> Patterns:
-    """Write the lines of patterns, and return them."""
-    return np.right_shift(patterns, _dropped(binning), out=out)
-
-
-def line_begins(lines: Integers, negative: Integers, binning: ByBits) -> npt.NDArray[np.uint64]:
-    """Return the least patterns of lines of one sign: `negative` are 0 or 1."""
-    own = lines + negative * count_lines(binning) << _dropped(binning)
-    return own.view(np.uint64)
-
-
-def bins_of_lines(lines: Integers, negative: Integers, binning: ByBits) -> Integers:
-    """Return the numbers of the bins of lines of one sign; that of NaN is larger than the last."""
-    ranks = np.maximum(lines - (binning.lowest + _LIFTED >> _dropped(binning)), 0)
-    return np.asarray(np.where(negative, -ranks, ranks))
-
-
-def bins_of(numbers: Any, binning: ByBits) -> Any:
-    """Return the numbers of bins of `places_of`, or of these behind the number of a group."""
-    return numbers >> _dropped(binning)
-
-
-def _dropped(binning: ByBits) -> int:
-    """Return how many bits of single precision lie within a bin."""
-    return 24 - binning.bits
-
-
-def firsts_of(numbers: Places, octaves: ByBits) -> Places:
-    """Return what values at some places add to the first sums of bins, in `units_of` these."""
-    within = numbers >> 31
-    within ^= numbers
-    within &= 2 ** _dropped(octaves) - 1
-    within >>= 2
-    within += least_first(octaves)
-    return within
-
-
-def within_lines(patterns: Patterns, octaves: ByBits) -> Patterns:
-    """Return what patterns tell of `firsts_of`, but for `least_first`."""
-    return (patterns & np.uint32((1 << _dropped(octaves)) - 1)) >> np.uint32(2)
-
-
-def least_first(octaves: ByBits) -> int:
-    """Return what the smallest size in a bin adds to its first sum: what bases leave of it."""
-    return 1 if octaves.bits > 1 else 1 + 2**21
-
-
-def seconds_of(firsts: Places, octaves: ByBits) -> Floats:
-    """Return what such values add to the second sums, in squares of `units_of` bins."""
-    squares = firsts.astype(np.float64)
-    squares *= squares
-    return rounded(squares, SQUARE_BITS) if octaves.bits == 1 else squares
-
-
-def units_of(numbers: Integers, octaves: Octaves) -> Floats:
-    """Return the last bit of the values of bins, negative below zero, 0 for bin 0."""
-    whole = Octaves()
-    own = numbers if octaves == whole else octaves.octaves(numbers)
-    every = np.arange(-whole.last, whole.last + 1)
-    last = np.ldexp(1.0, np.abs(every) + (LEAST_EXPONENT - VALUE_BITS - 1)) * np.sign(every)
-    return np.asarray(last[own + whole.last])
 
 
 @dataclass(frozen=True)

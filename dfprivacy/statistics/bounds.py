@@ -12,7 +12,7 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import BinTable, StoredBins
+from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.noise.exceedances import count_of
@@ -133,27 +133,20 @@ class BoundsPart(RankPart):
         ends = (Chosen("lower", lower), Chosen("upper", upper))
         return Answered(measured.keys, {self.name: ends}, counted)
 
-    def _by_octaves(self, table: BinTable | StoredBins, loss: Epsilon | Rho, _: Counted) -> Column:
+    def _by_octaves(self, table: BinTable, loss: Epsilon | Rho, _: Counted) -> Column:
         """Return both ends at octave edges, a row each."""
-        blocks = [find_bounds(block, loss.noise(1, 1)) for block in table.blocks()]
-        return np.concatenate(
-            [(block_bounds.lower, block_bounds.upper) for block_bounds in blocks], axis=1
-        )
+        bounds = find_bounds(table, loss.noise(1, 1))
+        return np.stack([bounds.lower, bounds.upper])
 
-    def _by_rank(
-        self, table: BinTable | StoredBins, loss: Epsilon | Rho, counted: Counted
-    ) -> Column:
+    def _by_rank(self, table: BinTable, loss: Epsilon | Rho, counted: Counted) -> Column:
         """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""
         grid, rank = table.binning, self.question.rank
         assert isinstance(grid, SignificantBits)  # noqa: S101 the part has chosen it
         assert rank is not None  # noqa: S101 the caller has looked
         half = loss.share(Fraction(1, 2))
         outer = outer_rows(half.selection(1), 2 * grid.last + 1)
-        chosen = [
-            [select_thresholds(block, max(int(rank), outer), half, side) for side in SIDES]
-            for block in table.blocks()
-        ]
-        ends = grid.values(np.sort(np.concatenate(chosen, axis=1), axis=0))
+        chosen = [select_thresholds(table, max(int(rank), outer), half, side) for side in SIDES]
+        ends = grid.values(np.sort(np.stack(chosen), axis=0))
         return blanked(ends, counted, 2 * outer)
 
 

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.packed import Asked
-from dfprivacy.engine.passes import hashed_bins, run_bins
+from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import LARGEST_VALUE, Edges, Integers, Octaves, SignificantBits
@@ -215,11 +214,8 @@ class HistogramPart:
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredHistogram:
         """Run the pass."""
         edges, column = self.question.edges, self.question.column
-        by, public = grouping.by, grouping.public
-        if edges is not None:
-            table = hashed_bins(adopted, by, column, Edges(edges), public=public)
-        else:
-            (table,) = run_bins(adopted, by, [Asked(column, _FINE)], public=public)
+        query = HistogramQuery(column, _FINE if edges is None else Edges(edges))
+        (table,) = count_bins(adopted, grouping.by, [query], public=grouping.public)
         return MeasuredHistogram(self, table)
 
 

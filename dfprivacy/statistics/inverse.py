@@ -78,7 +78,7 @@ class MonotonePart(ColumnPart):
             noisy_rows(measured.table, loss.share(COUNT_SHARE)),
             loss.share(1 - COUNT_SHARE),
         )
-        values = np.concatenate([self._chosen(block, rest) for block in measured.table.blocks()])
+        values = self._chosen(measured.table, rest)
         if isinstance(self.law, QuantileLength):
             values = blanked(values, counted, self._rows_for(self.law, rest))
         return Answered(measured.keys, {self.name: (Chosen(self.name, values),)}, counted)

@@ -246,11 +246,11 @@ class SubsetPart(ColumnPart):
         find = _dick if self.question.method == "dick" else _subset
         pieces: list[Piece] = []
         counts: list[CountPiece] = []
-        for block in measured.table.blocks():
-            for values_and_counts, bounds in zip(block.held(), find(block, loss), strict=True):
-                piece, count = self._mean(len(pieces), values_and_counts, bounds)
-                pieces.append(piece)
-                counts.append(count)
+        table = measured.table
+        for values, bounds in zip(table.held(), find(table, loss), strict=True):
+            piece, count = self._mean(len(pieces), values, bounds)
+            pieces.append(piece)
+            counts.append(count)
         answer = Estimated(self.name, measured.table.groups, tuple(pieces), has_notes=True)
         counted = Counted(measured.table.groups, tuple(counts))
         return Answered(measured.keys, {self.name: (answer,)}, counted)

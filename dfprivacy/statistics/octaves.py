@@ -19,9 +19,8 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import bins_of_groups
-from dfprivacy.engine.packed import Asked
-from dfprivacy.engine.passes import run_bins
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -225,8 +224,8 @@ def measured_together(
     parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
 ) -> Iterator[MeasuredOctaves]:
     """Run the pass of several columns: one reading of the frame where the engine can."""
-    columns = [Asked(part.column, part.binning, part.moments) for part in parts]
-    tables = run_bins(adopted, grouping.by, columns, public=grouping.public)
+    queries = [HistogramQuery(part.column, part.binning, part.moments) for part in parts]
+    tables = count_bins(adopted, grouping.by, queries, public=grouping.public)
     return map(MeasuredOctaves, parts, tables)
 
 

@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import bins_of_groups
-from dfprivacy.engine.packed import Asked
-from dfprivacy.engine.passes import run_bins, run_stored_bins
-from dfprivacy.measurement.bin_table import BinTable, StoredBins
+from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
@@ -135,18 +134,15 @@ class ColumnPart(ABC):
         return tuple(dict.fromkeys(both))
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
-        """Run the pass that counts each group's rows by bin: one GROUP BY, in files if large."""
+        """Run the pass that counts each group's rows by bin."""
         column = self.question.column
         integers = self.grouped and self.keeps_integers and adopted.holds_integers(column)
         binning = self.binning(integers=integers)
-        secret = self.grouped and not grouping.public
-        if adopted.from_files and secret and isinstance(binning, SignificantBits):
-            return self.measured(run_stored_bins(adopted, grouping.by, column, binning))
-        columns = [Asked(column, binning)]
-        (table,) = run_bins(adopted, grouping.by, columns, public=grouping.public)
+        queries = [HistogramQuery(column, binning)]
+        (table,) = count_bins(adopted, grouping.by, queries, public=grouping.public)
         return self.measured(table)
 
-    def measured(self, table: BinTable | StoredBins) -> MeasuredTable:
+    def measured(self, table: BinTable) -> MeasuredTable:
         """Return the measurement that this table is."""
         return MeasuredTable(self, table)
 
@@ -163,10 +159,10 @@ class ColumnPart(ABC):
 
 @dataclass(frozen=True, repr=False)
 class MeasuredTable:
-    """A table of bins by group, in memory or in files. Secret."""
+    """A table of bins by group. Secret."""
 
     part: Any
-    table: BinTable | StoredBins
+    table: BinTable
 
     @property
     def keys(self) -> pa.Table:
@@ -194,7 +190,7 @@ COUNT_SHARE = Fraction(1, 6)
 """Fraction of the loss that counts the rows of each group."""
 
 
-def noisy_rows(table: BinTable | StoredBins, loss: Epsilon | Rho) -> Counted:
+def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
     """Return the noisy number of rows of each group: sensitivity 1."""
     noise = loss.noise(1, 1)
     vector = NoisyVector(add_to(table.totals()[None, :], noise), noise)

@@ -614,28 +614,18 @@ class QuantilePart(RankPart):
             noise = magnitude_loss.noise(1, 1)
             grid = find_magnitudes(table, noise, integers=self.integers) or grid
         candidates = self.candidates() if isinstance(grid, Steps) else 2 * grid.last + 1
-        law, interval_ends = self.law(loss, candidates), []
-        rows, first, chosen = counted.column(), 0, []
-        for block in table.blocks():
-            block_rows = rows[first : first + block.groups]
-            candidates_ = block if isinstance(grid, SignificantBits) else regridded(block, grid)
-            chosen.append(select_quantiles(candidates_, self.levels, block_rows, law))
-            if self.question.tells_interval:
-                levels = sorted(set(self.levels))
-                interval_ends.append(
-                    select_ends(candidates_, levels, block_rows, self.ends_law(loss, candidates))
-                )
-            first += block.groups
-        values = iter(self._whole(grid.values(np.concatenate(chosen, axis=1))))
+        law, ends = self.law(loss, candidates), None
+        counts = table if isinstance(grid, SignificantBits) else regridded(table, grid)
+        chosen = select_quantiles(counts, self.levels, counted.column(), law)
+        if self.question.tells_interval:
+            levels, ends_law = sorted(set(self.levels)), self.ends_law(loss, candidates)
+            ends = select_ends(counts, levels, counted.column(), ends_law)
+        values = iter(self._whole(grid.values(chosen)))
 
         def answer(title: str, q: Fraction, threshold: int) -> Answer:
             shown = blanked(next(values), counted, threshold)
-            chosen_ = (
-                self._between(title, q, shown, grid, interval_ends)
-                if interval_ends
-                else Chosen(title, shown)
-            )
-            return chosen_ if self.clock is None else Dated(chosen_, self.clock, self.declared)
+            quantile = self._between(title, q, shown, grid, ends) if ends else Chosen(title, shown)
+            return quantile if self.clock is None else Dated(quantile, self.clock, self.declared)
 
         answers = {
             name: tuple(
@@ -652,21 +642,18 @@ class QuantilePart(RankPart):
         q: Fraction,
         values: Floats,
         grid: Choices,
-        ends_by_block: Sequence[tuple[Sequence[RankEnds], NoisyVector]],
+        ends_and_noise: tuple[Sequence[RankEnds], NoisyVector],
     ) -> Estimated:
-        """Return an answer with its interval: ends as values, a piece for each block of groups."""
-        index, first, pieces = sorted(set(self.levels)).index(q), 0, []
-        for levels, vector in ends_by_block:
-            ends, stop = levels[index], first + vector.coordinates.shape[1]
-            arguments = (q, values[first:stop], *_ends_of(ends, grid, integers=self.integers), ends)
-            estimator = (
-                QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.most]))))
-                if isinstance(grid, Steps) and self.question.bounds is not None
-                else QuantileEstimator(*arguments)
-            )
-            pieces.append(Piece(np.arange(first, stop), estimator, vector))
-            first = stop
-        return Estimated(title, len(values), tuple(pieces))
+        """Return an answer with its interval: ends as values."""
+        levels, vector = ends_and_noise
+        ends = levels[sorted(set(self.levels)).index(q)]
+        arguments = (q, values, *_ends_of(ends, grid, integers=self.integers), ends)
+        estimator = (
+            QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.most]))))
+            if isinstance(grid, Steps) and self.question.bounds is not None
+            else QuantileEstimator(*arguments)
+        )
+        return Estimated(title, len(values), (Piece(np.arange(len(values)), estimator, vector),))
 
     def _whole(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""

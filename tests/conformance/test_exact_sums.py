@@ -3,7 +3,6 @@
 import threading
 
 import duckdb
-import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -77,9 +76,8 @@ def test_many_columns_are_exact(exact, by):
         assert exact.sums(other, asked, by) == expected
 
 
-def test_a_group_that_comes_between_passes_is_left_out(exact, monkeypatch):
+def test_a_group_that_comes_between_passes_is_left_out(exact):
     """All passes over many columns are of the groups of one."""
-    monkeypatch.setattr(pl, "thread_pool_size", lambda: 64)  # else all columns are read at once
     connection, coming = duckdb.connect(), []
     other = connection.cursor()
 
@@ -110,9 +108,8 @@ def test_what_can_be_read_once_is_read_once(exact):
     assert exact.sums(relation, QUESTIONS, ["g"]) == expected
 
 
-def test_a_table_that_changes_between_two_passes_is_counted_by_one(exact, monkeypatch):
+def test_a_table_that_changes_between_two_passes_is_counted_by_one(exact):
     """The second pass, which large groups need, is not compared with the first."""
-    monkeypatch.setattr(pl, "thread_pool_size", lambda: 64)  # else it is read once
     connection, ended = duckdb.connect(), threading.Event()
     connection.execute("CREATE TABLE t AS SELECT 1 AS g, 239.0 AS x FROM range(9_000_000)")
     other = connection.cursor()

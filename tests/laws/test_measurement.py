@@ -37,22 +37,9 @@ from dfprivacy.measurement.binning import (
     Distances,
     Edges,
     Octaves,
-    Scratch,
     SignificantBits,
-    bins_of,
-    bins_of_lines,
     clipped,
-    count_lines,
-    firsts_of,
-    least_first,
-    line_begins,
-    lines_of,
-    on_lines,
-    places_of,
     rounded,
-    seconds_of,
-    units_of,
-    within_lines,
 )
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
@@ -428,56 +415,6 @@ def test_bins_are_in_the_order_of_their_values(binning, given_values):
     assert (np.diff(found) >= 0).all()
     assert np.array_equal(numbers(binning, -np.sort(given_values)), -found)
     assert np.abs(found).max() <= binning.last
-
-
-@pytest.mark.parametrize(
-    "binning", [Octaves(), Octaves(3), CUT, *map(SignificantBits, (8, 16, VALUE_BITS))], ids=str
-)
-@given(given_values=many)
-def test_places_tell_bins_and_sums(binning, given_values):
-    """The places of values tell their bins, and by what the values exceed the bases of these."""
-    found = numbers(binning, given_values)
-    places = places_of(given_values, binning, Scratch())
-    assert bins_of(places, binning).tolist() == found.tolist()
-    nothing = places_of(np.array([math.nan]), binning, Scratch())
-    assert bins_of(nothing, binning) == [binning.last + 1]
-    if isinstance(binning, Octaves):
-        kept = rounded(np.clip(given_values, -(2.0**126), 2.0**126), VALUE_BITS)
-        excess = np.where(found == 0, 0.0, kept - binning.bases(found))
-        firsts = firsts_of(places, binning)
-        assert (firsts * units_of(found, binning)).tolist() == excess.tolist()
-        squares = excess * excess
-        law = rounded(squares, SQUARE_BITS) if binning.bits == 1 else squares
-        seconds = seconds_of(firsts, binning) * units_of(found, binning) ** 2
-        assert seconds.tolist() == law.tolist()
-
-
-@pytest.mark.parametrize(
-    "binning", [Octaves(), Octaves(3), CUT, *map(SignificantBits, (8, 16, VALUE_BITS))], ids=str
-)
-@given(given_values=many)
-def test_lines_tell_bins_and_sums(binning, given_values):
-    """The leading bits of a pattern tell a bin, and between the first and last line; NaN has none.
-
-    What is left tells as much as the place of a value does.
-    """
-    given_values = np.append(given_values, math.nan)
-    scratch = Scratch()
-    patterns, first, last = on_lines(given_values, binning, scratch)
-    lines = lines_of(patterns, binning, np.empty_like(patterns)).astype(np.int64)
-    negative, own = np.divmod(lines, count_lines(binning))
-    found = numbers(binning, given_values[:-1])
-    bins = bins_of_lines(own, negative, binning)
-    assert bins[:-1].tolist() == found.tolist()
-    assert bins[-1] > binning.last
-    assert first <= own.min()
-    assert last >= own.max()
-    begins = line_begins(own, negative, binning)
-    assert ((patterns - begins) // 4).tolist() == within_lines(patterns, binning).tolist()
-    if isinstance(binning, Octaves):
-        firsts = within_lines(patterns, binning)[:-1] + least_first(binning)
-        law = firsts_of(places_of(given_values[:-1], binning, scratch), binning)
-        assert firsts[found != 0].tolist() == law[found != 0].tolist()
 
 
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine import packed
+from dfprivacy.engine import histograms
 from dfprivacy.statistics import vector_source
 from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome, take_turns
 
@@ -29,8 +29,8 @@ FULL = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in ra
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
     """Count a few rows at a time."""
-    monkeypatch.setattr(packed, "_BLOCK", ROWS)
-    monkeypatch.setattr(packed, "_LONG", 1)
+    monkeypatch.setattr(histograms, "_BATCH_ROWS", ROWS)
+    monkeypatch.setattr(histograms, "_SORTED_ROWS", ROWS)
     monkeypatch.setattr(vector_source, "_FETCHED", ROWS)
     monkeypatch.setattr(vector_source, "_block_rows", lambda dimension: ROWS)
     monkeypatch.setattr(vector_source, "_converted_rows", lambda dimension: ROWS)

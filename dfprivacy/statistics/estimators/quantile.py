@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, StoredBins, codes_of
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
@@ -255,7 +255,7 @@ BEYOND, COARSE = 8, 8
 
 
 def find_magnitudes(
-    table: BinTable | StoredBins,
+    table: BinTable,
     noise: Noise,
     entropy: EntropySource = system_entropy,
     *,
@@ -271,9 +271,8 @@ def find_magnitudes(
     assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
     bins_per_octave = 1 << (grid.bits - 1)
     counts = np.zeros(-(-grid.last // bins_per_octave), np.int64)
-    for block in table.blocks():
-        nonzero = np.flatnonzero(block.bins)
-        np.add.at(counts, (np.abs(block.bins[nonzero]) - 1) // bins_per_octave, block.rows[nonzero])
+    nonzero = np.flatnonzero(table.bins)
+    np.add.at(counts, (np.abs(table.bins[nonzero]) - 1) // bins_per_octave, table.rows[nonzero])
     noisy = add_to(counts, noise, entropy).astype(np.float64)
     first_octave = int(grid.numbers(np.ones(1))[0]) // bins_per_octave if integers else 0
     seen = (

@@ -1,11 +1,8 @@
-"""Tables of values that are kept in files are those in memory, and go with what has made them."""
+"""Values of files are counted by the engine as values in memory are by sorting."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import duckdb
-import numpy as np
 import pytest
 
 import dfprivacy as dfp
@@ -45,7 +42,7 @@ def shown(released):
 @pytest.mark.parametrize("by", [["g"], ["h", "g"]])
 @pytest.mark.parametrize("rows", ROWS)
 def test_files_hold_what_memory_holds(rows, by, file, replayed):
-    """With the same random bytes a file, whose bins are stored, gives what its relation gives."""
+    """With the same random bytes a file gives what its relation gives."""
     path = file(ROWS[rows])
     relation = duckdb.connect().read_parquet(str(path))
     one, other = (
@@ -56,30 +53,11 @@ def test_files_hold_what_memory_holds(rows, by, file, replayed):
 
 
 def test_many_groups_are_answered(file):
-    """So is every group of 300,000, whose bins fill several files."""
+    """Each of 300,000 groups of a file is answered."""
     path = file("i % 300000 AS g, (2 + i % 30)::DOUBLE AS x FROM range(1500000) r(i)")
     found = dfp.frame(path).group_by("g").median("x", epsilon=200, delta=1e-6)
     assert found["g"].to_pylist() == list(range(300_000))
     assert found["x"].to_pylist() == [2.0 + g % 30 for g in range(300_000)]
-
-
-def test_what_fails_leaves_no_file(file, tmp_path, monkeypatch):
-    """Where there is no room left, nothing is charged, nothing quoted, and nothing stays."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-
-    def full(path, _):
-        Path(path).write_bytes(b"half")
-        raise OSError(28, "row 4711 found no room")
-
-    monkeypatch.setattr(np, "save", full)
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-5)
-    path = file(ROWS["plain"])
-    with dfp.Engine(temporary=str(temporary)), pytest.raises(dfp.EngineError) as caught:
-        dfp.frame(path)(ledger=ledger, dataset="d").group_by("g").median("x", delta=1e-6)
-    assert "4711" not in str(caught.value)
-    assert ledger.datasets() == []
-    assert list(temporary.iterdir()) == []
 
 
 def test_every_group_is_answered(file):

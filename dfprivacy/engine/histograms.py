@@ -1,0 +1,383 @@
+"""Count rows by group and bin, by the engine's own group-by or by sorting values in memory.
+
+A row's bin is a function of its own value: a few float operations that round it, the same bits in
+every engine (`dfprivacy.measurement.binning`). NULL and NaN have no bin.
+
+Values of many different bins are counted faster by sorting them than by a hash table. Rows in
+memory therefore leave the engine as words: the number of the group above the bits of the rounded
+value. Tables of files stay in the engine, which spills what exceeds its memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import duckdb
+import narwhals as nw
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from dfprivacy.engine import spark
+from dfprivacy.engine.adopt import Adopted, UnitColumn
+from dfprivacy.engine.columns import check_number_column, clipped_value
+from dfprivacy.engine.embedded import embedded, interruptible
+from dfprivacy.engine.keys import Listed, compressed, key_expressions, number_groups
+from dfprivacy.engine.progress import watched
+from dfprivacy.engine.run import collect, exact_table, guarded
+from dfprivacy.engine.units import (
+    UnitRows,
+    fetch_unit_rows,
+    known_units,
+    mark_first_groups,
+    thinned,
+    thinning_starts,
+    within_groups,
+)
+from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.binning import (
+    LARGEST_VALUE,
+    OCTAVE_FACTOR,
+    SQUARE_BITS,
+    VALUE_BITS,
+    Binning,
+    Edges,
+    Floats,
+    Integers,
+    Octaves,
+    SignificantBits,
+    splitter,
+)
+from dfprivacy.measurement.runs import mark_starts, run_starts
+from dfprivacy.measurement.sums import key_name
+
+_VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
+_BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
+_SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
+_WORD_BITS = 32  # bits of a word below the number of its group: those of a single-precision float
+
+
+class HistogramQuery(NamedTuple):
+    """A column, the bins that its rows are counted by, and how many powers are added up."""
+
+    column: Hashable
+    binning: Binning
+    moments: int = 0
+
+
+def count_bins(
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    queries: Sequence[HistogramQuery],
+    *,
+    public: bool,
+) -> list[BinTable]:
+    """Count the rows of each group by bin, and add up powers of their values: a table a query.
+
+    With `public` keys exactly the listed groups come out, otherwise all groups of the frame.
+
+    Raises
+    ------
+    UnsupportedDtypeError
+        When a column's declared dtype does not allow it.
+    InvalidKeysError
+        When a public key does not fit its column.
+    EngineError
+        When the engine fails; the message says nothing of the data.
+    TooManyRowsError
+        When a bin reaches the public limit of rows.
+    """
+    schema = adopted.lazy.collect_schema()
+    for query in queries:
+        check_number_column(query.column, schema[adopted.values[query.column]])
+    public_keys = adopted.listed if public else None
+    if not (adopted.reads_once and len(queries) > 1 and adopted.unit is None):
+        return [_count_rows(adopted, labels, query, public_keys) for query in queries]
+    with embedded() as connection:
+        read = guarded(partial(_read_once, adopted, queries, connection))
+        return [_count_rows(read, labels, query, public_keys) for query in queries]
+
+
+def _count_rows(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
+) -> BinTable:
+    """Return one table of `count_bins`, of the public keys if there are any."""
+    names = [key_name(index) for index in range(len(labels))]
+    table: pa.Table | None
+    if _can_sort(adopted, query):
+        table = guarded(partial(_sorted_bins, adopted, labels, query))
+    else:
+        table = _bins_of_units(adopted, labels, query)
+    if table is None:
+        build = partial(_build_query, labels=labels, query=query)
+        table = exact_table(adopted, build, [*names, _LABEL])
+    keys, groups, table, group = number_groups(table, names, public_keys)
+    label, rows, *moments = _columns_of(table, query)
+    del table  # with millions of entries, what is not needed any more makes room
+    return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
+
+
+def _read_once(
+    adopted: Adopted,
+    queries: Sequence[HistogramQuery],
+    connection: duckdb.DuckDBPyConnection,
+) -> Adopted:
+    """Return the rows of a relation that may run dry as a table, which every query can read."""
+    names = dict.fromkeys([*adopted.keys, *(adopted.values[query.column] for query in queries)])
+    table = collect(adopted.lazy.select(*names), adopted.connection)
+    relation = connection.from_arrow(table)
+    return replace(adopted, lazy=nw.from_native(relation), connection=connection, reads_once=False)
+
+
+def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
+    """Count values in memory by the number of their group and by bin; NaN has no bin."""
+    table = _bin_rows(pa.table({_GROUP: group}), pl.Series(_VALUE, values), query)
+    label, rows, *moments = _columns_of(table, query)
+    number = table.column(_GROUP).to_numpy()
+    keys = pa.table({})
+    return bin_table(keys, groups, query.binning, number, label, rows=rows, moments=moments)
+
+
+_GROUP = "group"
+
+
+def _bin_rows(keys: pa.Table, values: pl.Series, query: HistogramQuery) -> pa.Table:
+    """Return the table of `_build_query` for rows in memory, by their keys and values."""
+    if not query.moments and isinstance(query.binning, SignificantBits):
+        return _sort_words(keys, values, query.binning)
+    numbered = number_groups(keys.append_column(_VALUE, values.to_arrow()), keys.column_names, None)
+    frame = pl.DataFrame({_GROUP: numbered.group, _VALUE: values}).lazy()
+    clipped = clipped_value(_VALUE, LARGEST_VALUE, nw.Float64(), nw.Implementation.POLARS)
+    lazy = nw.from_native(frame).with_columns(clipped.alias(_VALUE))
+    rounded = lazy.with_columns(_rounded(nw.col(_VALUE), VALUE_BITS).alias(_VALUE))
+    table = collect(_group_by_bin(rounded, [_GROUP], query))
+    if not keys.num_columns:
+        return table
+    columns = [*numbered.keys.take(table.column(_GROUP)).columns, *table.columns[1:]]
+    return pa.table(columns, [*keys.column_names, *table.column_names[1:]])
+
+
+def _can_sort(adopted: Adopted, query: HistogramQuery) -> bool:
+    """Decide by what is declared whether values are counted by sorting rows."""
+    binning = query.binning
+    if not isinstance(binning, SignificantBits) or binning.bits > VALUE_BITS or query.moments:
+        return False
+    return adopted.unit is None and adopted.can_fetch_rows
+
+
+def _sorted_bins(adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery) -> pa.Table:
+    """Return the table of `_build_query`, where a value is its own bin, by sorting rows."""
+    value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
+    native: Any = adopted.lazy.select(*key_expressions(adopted, labels), value).to_native()
+    names, binning = [key_name(index) for index in range(len(labels))], query.binning
+    assert isinstance(binning, SignificantBits)  # noqa: S101 the caller has looked
+
+    def sort_parts() -> pa.Table:
+        parts = [
+            _sort_words(part.select(names), pl.Series(part.column(_VALUE)), binning)
+            for part in _read_parts(native)
+        ]
+        return pa.concat_tables(parts)
+
+    if adopted.connection is not None:
+        return interruptible(sort_parts, adopted.connection)
+    with watched():
+        return sort_parts()
+
+
+def _read_parts(native: Any) -> Iterator[pa.Table]:
+    """Yield the rows of a query, as many at a time as are sorted at once; one part for none."""
+    if isinstance(native, pl.LazyFrame):
+        rows = native.collect(engine="streaming")
+        for first in range(0, max(rows.height, 1), _SORTED_ROWS):
+            yield rows.slice(first, _SORTED_ROWS).to_arrow()
+        return
+    reader = native.to_arrow_reader(_BATCH_ROWS)
+    batches: list[pa.RecordBatch] = []
+    size, parts = 0, 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.num_rows
+        if size >= _SORTED_ROWS:
+            yield pa.Table.from_batches(batches)
+            batches, size, parts = [], 0, parts + 1
+    if size or not parts:
+        yield pa.Table.from_batches(batches, reader.schema)
+
+
+def _sort_words(keys: pa.Table, values: pl.Series, binning: SignificantBits) -> pa.Table:
+    """Return the keys, label and rows of each group and value; a label may be there twice."""
+    numbered = number_groups(keys.append_column(_VALUE, values.to_arrow()), keys.column_names, None)
+    group = pl.Series(_GROUP, numbered.group)
+    word = pl.col(_GROUP) * 2**_WORD_BITS + _single_bits(binning.bits)
+    rows = pl.DataFrame([group, values.alias(_VALUE)]).lazy()
+    words = rows.select(word).collect(engine="streaming").to_series().to_numpy(writable=True)
+    words.sort()  # six times less work than polars takes for it
+    starts = run_starts(words)
+    distinct = words[starts]
+    table = numbered.keys.take(pa.array(distinct >> _WORD_BITS)) if keys.num_columns else None
+    label = distinct.astype(np.uint32).view(np.float32).astype(np.float64) / 2
+    counted = pa.table({_LABEL: label, _ROWS: np.diff(starts, append=len(words))})
+    if table is None:
+        return counted
+    return pa.table([*table.columns, *counted.columns], [*keys.column_names, _LABEL, _ROWS])
+
+
+def _single_bits(bits: int) -> pl.Expr:
+    """Return the bits, in single precision, of twice each value rounded to some significant bits.
+
+    They are exact where the bin is not that of zero. NULL becomes NaN.
+    """
+    twice = pl.col(_VALUE).fill_null(math.nan).clip(-LARGEST_VALUE, LARGEST_VALUE) * 2.0
+    product = twice * splitter(bits)
+    return (product - (product - twice)).cast(pl.Float32).reinterpret(dtype=pl.UInt32)
+
+
+def _bins_of_units(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
+) -> pa.Table | None:
+    """Return the table of `_build_query` for units, whose rows are fetched; None where not.
+
+    A row that does not count within the limits goes without a value, as the first row of an entry.
+    """
+    if adopted.unit is None or isinstance(query.binning, Edges):
+        return None
+    names = [key_name(index) for index in range(len(labels))]
+    value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
+    frame = adopted.lazy.select(*key_expressions(adopted, labels), value)
+    rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), names, adopted)
+    if rows is None:
+        return None
+    bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
+    groups, values = guarded(partial(_thin_rows, rows, bits, adopted.unit))
+    without_keys = pa.table({_VALUE: values}).select([])
+    keys = rows.keys.take(pa.array(groups)) if names else without_keys
+    return guarded(partial(_bin_rows, keys, pl.Series(_VALUE, values), query))
+
+
+def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, Floats]:
+    """Return the groups and values of rows that count within the limits: see `thinned`."""
+    size = max(rows.keys.num_rows, 1)
+    entries = compressed(rows.units * size + rows.groups)
+    first = np.zeros(int(entries.max(initial=-1)) + 1, dtype=np.int64)
+    first[entries] = np.arange(len(entries))
+    groups, places = rows.groups[first], rows.places[first]
+    column = pl.Series(_VALUE, rows.columns.column(_VALUE))
+    if unit.groups is not None and rows.keys.num_columns:
+        marks = mark_first_groups(rows.units[first], places, groups, unit.groups)[entries]
+        entries, column = entries[marks], column.filter(pl.Series(marks))
+    bits_of = pl.DataFrame([column]).select(_single_bits(bits)).to_series().to_numpy()
+    single = bits_of.view(np.float32)
+    above = np.where(single < 0, ~bits_of, bits_of | np.uint32(2**31))  # in the order of values
+    above[np.isnan(single)] = 2**32 - 1
+    words = (entries << _WORD_BITS) + above
+    words.sort()
+    entries, above = words >> _WORD_BITS, words.astype(np.uint32)
+    has_value = above < 2**32 - 1
+    sizes = np.bincount(entries[has_value], minlength=len(first))[entries]
+    starts = mark_starts(entries)
+    number = np.arange(len(entries)) - np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    start = thinning_starts(places)[entries]
+    every = np.maximum(sizes, unit.rows).astype(np.float64)
+    until, before = (
+        np.floor(count.astype(np.float64) * float(unit.rows) / every + start)
+        for count in (number + 1, number)
+    )
+    counts = has_value & ((sizes <= unit.rows) | (until > before))
+    single = np.where(above < 2**31, ~above, above ^ np.uint32(2**31)).view(np.float32)
+    values = np.where(counts, single.astype(np.float64) / 2, np.nan)
+    shown = counts | starts
+    return groups[entries[shown]], values[shown]
+
+
+def _build_query(
+    adopted: Adopted, *, labels: Sequence[Hashable], query: HistogramQuery
+) -> nw.LazyFrame[Any]:
+    """Return the query of `count_bins`: keys, label, rows and sums of each group and bin."""
+    names = [key_name(index) for index in range(len(labels))]
+    frame = _with_values(adopted, labels, query)
+    if adopted.unit is None:
+        return _group_by_bin(frame, names, query)
+    rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
+    entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
+    limited = within_groups(entries, names, adopted.unit, _VALUE)
+    return _group_by_bin(thinned(limited, names, _VALUE, _ROWS, adopted.unit), names, query, _ROWS)
+
+
+def _group_by_bin(
+    frame: nw.LazyFrame[Any], names: Sequence[str], query: HistogramQuery, times: str = ""
+) -> nw.LazyFrame[Any]:
+    """Return label, rows and sums of each group and bin; a row counts as often as `times` says."""
+    value, binning = nw.col(_VALUE), query.binning
+    powers = {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+    rows = nw.len().cast(nw.Int64).alias(_ROWS)
+    if times:
+        count = nw.col(times)
+        powers = {name: power * count.cast(nw.Float64) for name, power in powers.items()}
+        rows = count.sum().cast(nw.Int64).alias(_ROWS)
+    if isinstance(binning, Octaves):
+        label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
+        frame = frame.with_columns(octave.alias(_LABEL))
+        if binning.bits > 1:
+            shift = label * binning.shift
+            inner = (value - label * binning.inwards + shift) - shift
+            frame = frame.with_columns(inner.alias(_LABEL))
+            frame = frame.with_columns((value - label).alias(_VALUE))
+    else:  # the value is its own label
+        frame = frame.rename({_VALUE: _LABEL})
+    sums = [power.sum().alias(name) for name, power in list(powers.items())[: query.moments]]
+    return frame.group_by(*names, _LABEL).agg(rows, *sums)
+
+
+def _with_values(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
+) -> nw.LazyFrame[Any]:
+    """Return the keys, and values as the binning sees them: rounded, or how many edges they reach.
+
+    What is no number is NULL.
+    """
+    name, engine, binning = adopted.values[query.column], adopted.lazy.implementation, query.binning
+    dtype = adopted.lazy.collect_schema()[name]
+    clipped = clipped_value(name, LARGEST_VALUE, dtype, engine)
+    frame = adopted.lazy.select(*key_expressions(adopted, labels), clipped.alias(_VALUE))
+    value = nw.col(_VALUE)
+    if not isinstance(binning, Edges):
+        bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
+        return frame.with_columns(_rounded(value, bits).alias(_VALUE))
+    if engine.is_spark_like():
+        native = spark.with_edges_reached(frame.to_native(), _VALUE, binning.edges)
+        labelled: nw.LazyFrame[Any] = nw.from_native(native)
+        return labelled
+    *others, last = binning.edges
+    reached = [value >= edge for edge in others] + [value > last]
+    number = nw.when(~value.is_null()).then(_number_reached(reached, 0, len(reached)))
+    return frame.with_columns(number.alias(_VALUE))
+
+
+def _rounded(value: nw.Expr, bits: int) -> nw.Expr:
+    """Return a value rounded to so many significant bits, by Veltkamp's splitting."""
+    product = value * splitter(bits)
+    return product - (product - value)
+
+
+def _number_reached(reached: Sequence[nw.Expr], first: int, last: int) -> nw.Expr:
+    """Return how many of the ascending edges are reached, by halves: engines nest little."""
+    if first == last:
+        return nw.lit(float(first), nw.Float64)
+    middle = (first + last) // 2
+    above = _number_reached(reached, middle + 1, last)
+    return nw.when(reached[middle]).then(above).otherwise(_number_reached(reached, first, middle))
+
+
+def _columns_of(table: pa.Table, query: HistogramQuery) -> list[Any]:
+    """Return the labels, the rows and the sums of a query's result."""
+    names = [_LABEL, _ROWS, _FIRST, _SECOND][: 2 + query.moments]
+    label, rows, *moments = (
+        column.fill_null(math.nan).to_numpy() if column.null_count else column.to_numpy()
+        for column in table.select(names).columns
+    )
+    return [label, rows.astype(np.int64, copy=False), *moments]
