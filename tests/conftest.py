@@ -27,24 +27,31 @@ os.environ["DFPRIVACY_LEDGER_NOTICE"] = "off"  # most releases of tests name no 
 dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # huge epsilons make tests exact
 
 hypothesis.settings.register_profile(
-    "default", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=15
+    "default", deadline=None, derandomize=True, database=None, print_blob=True, max_examples=10
 )
 hypothesis.settings.register_profile(
-    "ci", hypothesis.settings.get_profile("default"), max_examples=50
+    "ci", hypothesis.settings.get_profile("default"), max_examples=30
 )
 hypothesis.settings.load_profile("default")  # pytest --hypothesis-profile=ci loads the other
 
 
+SAMPLE = 4
+"""Cases of a test in the default lane, unless `sample(n)` says otherwise."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave `sample(n)` cases of a test in the default lane, and move all others to the battery."""
+    """Leave a sample of each test's cases in the default lane, and move all others to the battery.
+
+    The hash of a case's name chooses, so that the sample is the same everywhere.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("sample") and not item.get_closest_marker("slow"):
+        if not item.get_closest_marker("slow") and not item.get_closest_marker("battery"):
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test in cases.values():
         marker = test[0].get_closest_marker("sample")
-        size = marker.args[0] if marker else len(test)
+        size = marker.args[0] if marker else SAMPLE
         for item in sorted(test, key=lambda item: zlib.crc32(item.nodeid.encode()))[size:]:
             item.add_marker("battery")
 

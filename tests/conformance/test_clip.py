@@ -14,8 +14,6 @@ import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.statistics import Bounds, grid_from_lower, grid_from_zero
 
-pytestmark = pytest.mark.sample(4)
-
 BOUNDS = [
     (0.0, 200.0), (-60.0, 240.0), (-1.0, 1e9), (-3.0, -1.0), (1e16, 1e16 + 2), (5.0, 5.1),
     (1e-300, 3e-300), (-1e300, 1e300), (-1e-302, 1e-302), (0.1, 0.1 + 1e-12),

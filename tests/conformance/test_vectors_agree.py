@@ -12,8 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 N, D = 700, 5
 DRAWS = np.random.default_rng(4)
 X = np.round(DRAWS.normal(2, 3, (N, D)), 3)

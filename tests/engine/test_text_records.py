@@ -47,7 +47,6 @@ def rows(tmp_path, exact):
     return read
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("multiline", [False, True])
 @pytest.mark.parametrize("header", [b"k,v", b"\xef\xbb\xbfk,v", b"k", b"k,v,w"])
 @pytest.mark.parametrize("end", ENDS)

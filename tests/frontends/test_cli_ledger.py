@@ -7,8 +7,6 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import command
 
-pytestmark = pytest.mark.sample(6)
-
 ROOT = Path(__file__).parents[2]
 BOUNDS = ["--bounds", "0", "60"]
 

@@ -3,8 +3,6 @@ import json
 import polars as pl
 import pytest
 
-pytestmark = pytest.mark.sample(4)
-
 EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
 BY = ["--by", "carrier", "--delta", "1e-6"]
 

@@ -18,8 +18,6 @@ from benchmarks.releases import replayed
 from dfprivacy import dbapi
 from tests.command_line import command
 
-pytestmark = pytest.mark.sample(6)
-
 BY = "SELECT carrier, dp_mean(delay, 0, 60) AS d, dp_count(*) AS n FROM flights GROUP BY carrier"
 TABLE = pa.table(
     {

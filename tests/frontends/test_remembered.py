@@ -12,8 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 ASKED = {
     "count": lambda p: p.count(epsilon=0.25),
     "mean": lambda p: p.mean("x", (0, 100), epsilon=0.25),

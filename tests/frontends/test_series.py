@@ -4,8 +4,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 EXACT = 1e9  # a selection's rank and a count are off by less than 1e-6 rows
 
 

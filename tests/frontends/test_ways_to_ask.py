@@ -9,8 +9,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 EXACT = {"epsilon": 1e9, "delta": 0.1}
 DATA = {
     "a": ["x", "y"] * 1000,

@@ -9,8 +9,6 @@ import pytest
 import dfprivacy as dfp
 from tests.frontends.described_delays import HEAD, spent
 
-pytestmark = pytest.mark.sample(6)
-
 EXACT = ["--epsilon", "1000000"]
 
 

@@ -8,8 +8,6 @@ import pytest
 import dfprivacy as dfp
 from tests.command_line import command
 
-pytestmark = pytest.mark.sample(4)
-
 
 @pytest.fixture
 def count(folder):

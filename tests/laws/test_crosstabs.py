@@ -14,8 +14,6 @@ from scipy import stats
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 HUGE = {"epsilon": 1e9}
 draws = np.random.default_rng(5)
 ROWS = 4_000

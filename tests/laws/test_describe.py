@@ -15,8 +15,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 HUGE = {"epsilon": 1e7, "delta": 1e-6}
 N = 6000
 FRAME = pl.DataFrame(

@@ -15,8 +15,6 @@ from scipy import stats
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 HUGE = {"epsilon": 1e9}
 ENGINES = {
     "polars": pl.from_arrow,

@@ -14,8 +14,6 @@ from scipy import stats
 import dfprivacy as dfp
 from tests.command_line import command
 
-pytestmark = pytest.mark.sample(4)
-
 HUGE = {"epsilon": 1e9}
 DATA = pl.DataFrame(
     {

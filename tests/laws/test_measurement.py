@@ -53,8 +53,6 @@ from dfprivacy.statistics.part import blanked, noisy_rows
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import split
 
-pytestmark = pytest.mark.sample(4)
-
 
 @pytest.fixture(autouse=True)
 def _permitted():

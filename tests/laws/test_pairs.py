@@ -14,8 +14,6 @@ import pytest
 import dfprivacy as dfp
 import sql_udfs
 
-pytestmark = pytest.mark.sample(4)
-
 EXACT = {"epsilon": 1e9}
 ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 1 / 3, 2.5, 2.6, 5e-324, 99.99, 1e9, math.inf]
 BOUNDS = [(0, 1), (-5, 3), (2.5, 2.6), (1e9, 1e9 + 1), (-1e-100, 1e-99), (1e16, 1e16 + 2)]

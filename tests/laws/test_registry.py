@@ -20,8 +20,6 @@ import sql_udfs
 from dfprivacy.statistics import STATISTICS, Linear, LinearStatistic, Statistic
 from tests.command_line import command
 
-pytestmark = pytest.mark.sample(16)
-
 OWN = {"second_moment": "SecondMoment", "share_above": "ShareAbove"}
 """The statistics of the examples: registered for each test, and forgotten after it."""
 

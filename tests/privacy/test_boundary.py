@@ -18,8 +18,6 @@ import dfprivacy as dfp
 import sql_udfs
 from benchmarks import boundary as battery
 
-pytestmark = pytest.mark.sample(8)
-
 SECRET = "the income of Alice is 12345"
 EXPORTS = [dfp, dfp.dbapi, dfp.local, dfp.shuffle, sql_udfs]
 FRAME = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})

@@ -14,8 +14,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 SCHEMA = {"g": pl.String, "x": pl.Float64, "y": pl.Float64, "u": pl.Int64}
 ASKED = {
     "sums and ranks": {"m": dfp.mean("x", (0, 2000)), "q": dfp.median("x")},

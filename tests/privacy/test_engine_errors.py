@@ -9,8 +9,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(8)
-
 
 def failing_reader():
     def batches():

@@ -9,8 +9,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 NUMBERS = [
     "int8", "uint64", "float16", "float32", "longdouble", ">f8", ">i4", "bool", "Int8", "Float32",
     "boolean", "Sparse[float64]", "Sparse[int64]", "Sparse[bool]", "double[pyarrow]",

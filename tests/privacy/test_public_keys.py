@@ -18,8 +18,6 @@ from scipy import stats
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 
 def rows_of(result):
     """Key and count of each released group, as plain Python values."""

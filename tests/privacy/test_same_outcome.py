@@ -15,8 +15,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 DAY = dt.date(2020, 1, 1)
 NOON = pd.Timestamp("2020-01-01 12:00")
 ARROW = pd.ArrowDtype

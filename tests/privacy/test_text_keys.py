@@ -10,8 +10,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 DTYPES = [pd.StringDtype(own, na) for own in ("python", "pyarrow") for na in (pd.NA, np.nan)]
 ODD = "\ud800"
 """A text without a UTF-8 form, which only some of these dtypes hold."""

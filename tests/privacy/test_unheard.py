@@ -14,8 +14,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(6)
-
 
 class Loud:
     """An object that warns whenever it is looked at."""

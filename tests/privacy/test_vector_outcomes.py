@@ -15,8 +15,6 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statistics import vector_source
 
-pytestmark = pytest.mark.sample(8)
-
 LISTS = pl.List(pl.Float64)
 
 

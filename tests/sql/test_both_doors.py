@@ -14,8 +14,6 @@ import dfprivacy as dfp
 import sql_udfs
 from benchmarks.releases import replayed
 
-pytestmark = pytest.mark.sample(6)
-
 DEFAULT = 0.75
 
 

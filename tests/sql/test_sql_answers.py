@@ -9,8 +9,6 @@ import pytest
 import dfprivacy as dfp
 import sql_udfs
 
-pytestmark = pytest.mark.sample(6)
-
 BOUNDED = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]
 CALLS = ["dp_count()", "dp_count(*)", "dp_count(x)", "dp_count(x, 0.5)", "dp_keep(1e-6)"]
 CALLS += ["dp_keep(1e-6, 0.5)"]

@@ -12,8 +12,6 @@ import pytest
 
 import sql_udfs
 
-pytestmark = pytest.mark.sample(4)
-
 ROOT = Path(__file__).resolve().parents[2]
 
 SECRET = "Alice Secret"

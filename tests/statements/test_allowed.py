@@ -13,8 +13,6 @@ import pytest
 import dfprivacy as dfp
 from tests.statements.allowed_statements import ALLOWED
 
-pytestmark = pytest.mark.sample(20)
-
 QUERIES = [case["query"] for case in ALLOWED]
 
 

@@ -11,8 +11,6 @@ import pytest
 import dfprivacy as dfp
 from tests.engine.conftest import hold_none
 
-pytestmark = pytest.mark.sample(6)
-
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 OVER_ANSWERS = [
     "SELECT city, dp_count(*) / sum(dp_count(*)) OVER () AS share FROM visits GROUP BY city",

@@ -10,8 +10,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(4)
-
 TERMS = {"epsilon": 1e13, "delta": 0.01}
 
 

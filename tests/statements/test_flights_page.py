@@ -14,8 +14,6 @@ import pytest
 import dfprivacy as dfp
 from tests.statements.flights_like import flights_like
 
-pytestmark = pytest.mark.sample(12)
-
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "flights-sql.md").read_text()
 STATEMENTS = re.findall(
     r'^### (.*?)\n\n```sql title="(.*?): (.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL

@@ -12,8 +12,6 @@ import pytest
 import dfprivacy as dfp
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, shop
 
-pytestmark = pytest.mark.sample(4)
-
 NESTED = Path(__file__).with_name("nested.sql").read_text().splitlines()
 SAMPLES = [
     pytest.param(query, id=str(place), marks=[] if place < 3 else [pytest.mark.slow])

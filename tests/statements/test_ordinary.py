@@ -9,8 +9,6 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statistics import STATISTICS
 
-pytestmark = pytest.mark.sample(8)
-
 UNIT = {"unit": "user_id", "max_rows": 12, "max_groups": 6}
 STATEMENTS = [
     """

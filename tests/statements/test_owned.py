@@ -16,8 +16,6 @@ from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
 
-pytestmark = pytest.mark.sample(4)
-
 HERE = Path(__file__).parent
 ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
 UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text().splitlines()]

@@ -14,8 +14,6 @@ import pytest
 import dfprivacy as dfp
 from tests.statements.shop import SCHEMA, measured, shop
 
-pytestmark = pytest.mark.sample(4)
-
 LINKS = dict(SCHEMA.links)
 
 
