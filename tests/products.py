@@ -1,22 +1,22 @@
-"""Cases of tests of three parameters, without all of their products."""
+"""Cases of tests of several parameters, without all of their products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
-def cover_pairs(
-    first: Iterable[Any], second: Iterable[Any], third: Iterable[Any]
-) -> list[tuple[Any, Any, Any]]:
-    """List cases in which any two values of different parameters meet.
+def take_turns(
+    first: Iterable[Any], second: Iterable[Any], *others: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    """List all pairs of two parameters, each with one value of every other parameter.
 
-    Values of the third parameter take turns. No other parameter may have fewer values.
+    Any two values of different parameters meet if the first two have the most values, and if the
+    nth other parameter has a number of values without a factor in common with n.
     """
-    rows, columns, turns = list(first), list(second), list(third)
-    assert len(turns) <= min(len(rows), len(columns))
+    pairs = itertools.product(enumerate(first), enumerate(second))
     return [
-        (row, column, turns[(row_number + column_number) % len(turns)])
-        for row_number, row in enumerate(rows)
-        for column_number, column in enumerate(columns)
+        (row, column, *(turns[(i + step * j) % len(turns)] for step, turns in enumerate(others, 1)))
+        for (i, row), (j, column) in pairs
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
@@ -84,20 +84,6 @@ QUESTIONS |= {
     "sets": lambda p, **terms: p.mean_vector("s", universe=3, **terms),
 }
 LISTED = ["q", "a"]
-
-
-def take_turns(
-    first: Iterable[str], second: Iterable[Any], *others: Sequence[Any]
-) -> list[tuple[Any, ...]]:
-    """Return all pairs of two lists, each with one of the three values of every other list.
-
-    With three values and more in `second`, all pairs of values of any two lists occur.
-    """
-    pairs = itertools.product(enumerate(first), enumerate(second))
-    return [
-        (one, two, *(values[(i + factor * j) % 3] for factor, values in enumerate(others, 1)))
-        for (i, one), (j, two) in pairs
-    ]
 
 
 def ask(private: Any, question: str, keys: str, **loss: float) -> Any:

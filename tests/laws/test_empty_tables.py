@@ -24,8 +24,8 @@ from tests.laws.empty_tables import (
     TERMS,
     ask,
     outcome,
-    take_turns,
 )
+from tests.products import take_turns
 
 
 @pytest.fixture(scope="module")

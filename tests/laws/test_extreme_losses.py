@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome, take_turns
+from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+from tests.products import take_turns
 
 ROWS = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in range(60)]
 FRAME = pl.DataFrame(ROWS, schema=SCHEMA, orient="row")

@@ -12,7 +12,8 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.engine import histograms
 from dfprivacy.statistics import vector_source
-from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome, take_turns
+from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+from tests.products import take_turns
 
 ROWS = 4
 """The rows of a block, a batch and a file: public constants of the package are made so small."""

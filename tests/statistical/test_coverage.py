@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.products import cover_pairs
+from tests.products import take_turns
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_intervals_cover(loss, level, upper_limit):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "level", "loss"),
-    cover_pairs([*SIZES, 1000], [0.5, 0.8, 0.95, 0.99], [loss for loss, _ in TERMS]),
+    take_turns([*SIZES, 1000], [0.5, 0.8, 0.95, 0.99], [loss for loss, _ in TERMS]),
     ids=str,
 )
 def test_intervals_cover_at_length(size, loss, level, upper_limit):

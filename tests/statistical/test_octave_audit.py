@@ -36,7 +36,7 @@ from dfprivacy.statistics.estimators.zoom import (
     group_bounds,
     zoomed_bounds,
 )
-from tests.products import cover_pairs
+from tests.products import take_turns
 
 pytestmark = pytest.mark.slow
 
@@ -153,7 +153,7 @@ def test_one_row_changes_no_probability_by_more_than_rho_allows(violation):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("ask", "pair", "epsilon"), cover_pairs(ASKS, PAIRS, [0.3, 1, 3]))
+@pytest.mark.parametrize(("ask", "pair", "epsilon"), take_turns(ASKS, PAIRS, [0.3, 1, 3]))
 def test_one_row_changes_no_probability_at_length(ask, pair, epsilon, violation):
     """The same for each question of each pair, on 50,000 releases a side."""
     assert worst(violation, ask, pair, 50_000, epsilon, epsilon=epsilon) <= 0

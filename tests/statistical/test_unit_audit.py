@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.products import cover_pairs
+from tests.products import take_turns
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,7 @@ def test_a_users_rows_are_hidden_together(violation, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "ask", "limits"), cover_pairs(USERS, ASKS, [(1, 1), (3, 1), (2, 4)])
+    ("name", "ask", "limits"), take_turns(USERS, ASKS, [(1, 1), (3, 1), (2, 4)])
 )
 def test_users_are_protected_at_epsilon_1(violation, name, ask, limits):
     """Counts, means and medians keep epsilon 1 whatever one user has, in every group together."""
