@@ -35,7 +35,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")  # pytest --hypothesis-profile=ci loads the other
 
 
-SAMPLE = 4
+SAMPLE = 2
 """Cases of a test in the default lane, unless `sample(n)` says otherwise."""
 
 

@@ -39,8 +39,6 @@ from dfprivacy.accounting.composition import (
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
 
-pytestmark = pytest.mark.sample(2)
-
 losses = st.floats(2**-59, 2**31, exclude_max=True)  # smaller ones are rounded up to 2**-60
 deltas = st.floats(2**-900, 1, exclude_max=True)
 

@@ -17,8 +17,6 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(2)
-
 LARGEST = 2.0**126
 KINDS = {"octaves": 2, "means of octaves": 1, "values": 0}
 ASK = {"octaves": dfp.std, "means of octaves": dfp.mean, "values": dfp.median}

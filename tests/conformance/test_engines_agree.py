@@ -17,8 +17,6 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from tests.conformance.asked_sums import BOUNDS, questions
 
-pytestmark = pytest.mark.sample(2)
-
 
 def grid_sums(values, low, high, anchor, size):
     """Return counts and sums by the law in words: clip, subtract, scale, round."""

@@ -196,7 +196,6 @@ def command_line(*args, cwd):
     )  # fmt: skip
 
 
-@pytest.mark.sample(2)
 def test_process(folder):
     """A process of its own prints the table without colours, and nothing on stderr."""
     done = command_line("count", "flights.csv", "--by", "carrier", "--delta", "1e-6", cwd=folder)

@@ -79,7 +79,6 @@ def test_more_than_a_condition_is_refused(ask, where):
 HOSTILE = ["x", "", "1e999", "-", "99999999999999999999", "nan", "0", "18.5", "\u20ac", "0x1F"]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "where",
     [

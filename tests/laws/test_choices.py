@@ -39,8 +39,6 @@ from dfprivacy.statistics.estimators.threshold import (
     window_threshold,
 )
 
-pytestmark = pytest.mark.sample(2)
-
 
 @pytest.fixture(autouse=True)
 def _permitted():

@@ -13,8 +13,6 @@ from scipy import stats
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(2)
-
 ROWS = {"a": 300, "b": 500, "c": 0}
 DATA = pl.DataFrame({"k": [key for key, rows in ROWS.items() for _ in range(rows)]})
 KEYS = list(ROWS)

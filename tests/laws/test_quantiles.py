@@ -51,8 +51,6 @@ from dfprivacy.statistics.split import split
 from tests.command_line import command
 from tests.numbered_bytes import NumberedBytes
 
-pytestmark = pytest.mark.sample(3)
-
 
 @pytest.fixture(autouse=True)
 def _permitted():

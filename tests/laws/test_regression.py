@@ -12,8 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(3)
-
 EXACT = {"epsilon": 1e9}
 KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
 

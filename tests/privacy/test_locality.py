@@ -17,8 +17,6 @@ from pyarrow import parquet
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(3)
-
 ASKED = {"v": dfp.var("x", (0, 100)), "n": dfp.count()}
 
 

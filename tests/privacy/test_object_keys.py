@@ -17,8 +17,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(3)
-
 
 def objects(values):
     series = pd.Series([None] * len(values), dtype=object)

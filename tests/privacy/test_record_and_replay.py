@@ -66,8 +66,6 @@ from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unbounded_questions import ASKED as UNBOUNDED
 from tests.privacy.unbounded_questions import frame
 
-pytestmark = pytest.mark.sample(2)
-
 ASKED = [
     {"n": dfp.count()},
     {"n": dfp.count("x")},

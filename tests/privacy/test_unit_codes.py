@@ -10,8 +10,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(3)
-
 ODD = " \ud800"  # no UTF-8 form
 KINDS = {
     "text": lambda numbers: pd.Series(texts(numbers), dtype="str"),

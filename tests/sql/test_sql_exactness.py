@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 import dfprivacy as dfp
 import sql_udfs
 
-pytestmark = pytest.mark.sample(2)
-
 HUGE = 1e12  # noise of scale 2**30/1e12: not zero with probability below 1e-400
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
 QUESTIONS["dp_stddev"] = "std"

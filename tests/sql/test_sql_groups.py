@@ -15,8 +15,6 @@ import dfprivacy as dfp
 import sql_udfs
 from tests.numbered_bytes import NumberedBytes
 
-pytestmark = pytest.mark.sample(3)
-
 HUGE = 1e12
 GROUPS = 4_000
 MOMENTS = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]

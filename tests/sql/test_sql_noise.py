@@ -12,8 +12,6 @@ from scipy import stats
 import dfprivacy as dfp
 import sql_udfs
 
-pytestmark = pytest.mark.sample(2)
-
 GROUPS = 20_000
 FALSE_ALARM = 1e-7
 # Dvoretzky-Kiefer-Wolfowitz, Massart's constant, for each of the two samples

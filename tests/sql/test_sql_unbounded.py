@@ -17,8 +17,6 @@ import sql_udfs
 from benchmarks.releases import replayed
 from tests.numbered_bytes import NumberedBytes
 
-pytestmark = pytest.mark.sample(2)
-
 HUGE = 1e12
 QUESTIONS = {"dp_sum": "sum", "dp_mean": "mean", "dp_avg": "mean", "dp_var": "var"}
 QUESTIONS["dp_stddev"] = "std"

@@ -11,8 +11,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(3)
-
 SECRET = "secret text of one row"
 FAR = np.iinfo(np.int64).max // 2
 TERMS = {"epsilon": 1e13, "delta": 0.01}

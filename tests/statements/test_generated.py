@@ -9,8 +9,6 @@ import dfprivacy as dfp
 from tests.statements.generated import statement
 from tests.statements.shop import measured, shop
 
-pytestmark = pytest.mark.sample(2)
-
 FEW, MANY = range(100), {0: range(100, 900), 1: range(300), 2: range(100)}
 """Seeds, for the slow lane by the depth of nesting: shallow statements cost little."""
 BATCH = 25

@@ -406,7 +406,6 @@ def test_refused_expressions(statement, refused_tree, queries):
             refused_tree(tree)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_refused_sources(refused_tree, source):
     """Whatever relation is replaced by a refused one, the statement is refused."""
@@ -416,7 +415,6 @@ def test_refused_sources(refused_tree, source):
         refused_tree(tree)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_refused_clauses(refused_tree, clause):
     """Whatever clause that is not known is put into whatever SELECT, the statement is refused."""

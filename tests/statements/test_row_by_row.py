@@ -25,8 +25,6 @@ from dfprivacy.statements.gate import fence
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statistics import STATISTICS
 
-pytestmark = pytest.mark.sample(3)
-
 ATOMS = [
     "CAST(s AS BOOLEAN)", "CAST(t AS BOOLEAN)", "(CAST(s AS INTEGER) > 0)", "(i = 0)",
     "(CAST(t AS INTEGER) = i)", "(i IS NULL)", "(1 // (i - 1) > 0)", "(s::DATE IS NULL)", "true",

@@ -12,8 +12,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(2)
-
 ROWS = [
     (i, f"{i % 9}", float(i % 7), pd.Timestamp("2024-01-01") + pd.Timedelta(days=i))
     for i in range(3000)
