@@ -15,8 +15,15 @@ from typer.main import get_command
 from typer.models import CommandInfo
 
 from dfprivacy.accounting.spending import NoAccount
-from dfprivacy.cli.commands import agg, commands, limits, merge_statistics, sql, write_statistics
-from dfprivacy.cli.demo import run_demo
+from dfprivacy.cli.commands import (
+    agg,
+    command_names,
+    limits,
+    make_command,
+    merge_statistics,
+    sql,
+    write_statistics,
+)
 from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import readable_errors, show_error
@@ -92,15 +99,15 @@ class Program(typer.Typer):
     @property
     def registered_commands(self) -> list[CommandInfo]:
         """The commands, in the order in which they were made."""
-        known = {command.name for command in self._commands}
-        for name, command in commands().items():
-            if name not in known:
-                self._commands.append(CommandInfo(name=name, callback=command))
+        names = {command.name for command in self._commands}
+        for name in command_names():
+            if name not in names:
+                self._commands.append(CommandInfo(name=name, callback=make_command(name)))
         return self._commands
 
     @registered_commands.setter
-    def registered_commands(self, made: list[CommandInfo]) -> None:
-        self._commands = made
+    def registered_commands(self, commands: list[CommandInfo]) -> None:
+        self._commands = commands
 
 
 app = Program(
@@ -177,5 +184,7 @@ def _demo() -> None:
 
     The flights come with [bold]pip install 'dfprivacy\[demo]'[/bold].
     """
+    from dfprivacy.cli.demo import run_demo  # noqa: PLC0415 on first use
+
     with readable_errors():
         run_demo(Console())

@@ -130,7 +130,10 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
 def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     """Explain a release, or make it, then print the answers or write them."""
     if values["explain"]:
-        show_lines(_explain(spec))
+        if spec.where is not None:
+            with open_rows(spec.source, spec.where):  # refuses a condition
+                pass
+        show_lines(spec.explain())
         return
     terms, mechanism = spec.terms, _mechanism(spec)
     answers = spec.release(terms)
@@ -157,14 +160,6 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
         show_line(console, f"{spent}; {mechanism}; neighbours: add/remove {whose}")
     if isinstance(answers, pa.Table) and has_unknowns(answers, _keys_shown(spec, alone, values)):
         show_line(console, UNKNOWN)
-
-
-def _explain(spec: ReleaseSpec) -> Any:
-    """Return the explanation; a condition is checked, and a description looks at the columns."""
-    if spec.where is None and spec.described is None:
-        return spec.explain()
-    with open_rows(spec.source, spec.where) as rows:
-        return spec.explain(rows)
 
 
 def _mechanism(spec: ReleaseSpec) -> str:

@@ -109,13 +109,17 @@ _BOUNDS, _EVERY_BOUNDS, _BOUNDS_ASKED = (
 )
 
 
-def commands() -> dict[str, Command]:
-    """Return the command of each question by its name."""
-    statistics_ = {
-        kind: _command(question, map(argument_option, question.arguments()), _help(question))
-        for kind, question in STATISTICS.items()
-    }
-    return statistics_ | {kind: _frame_command(kind) for kind in _FRAME_QUESTIONS}
+def command_names() -> list[str]:
+    """Return the names of all questions: each is a command."""
+    return [*STATISTICS, *_FRAME_QUESTIONS]
+
+
+def make_command(kind: str) -> Command:
+    """Return the command of a question."""
+    if kind in _FRAME_QUESTIONS:
+        return _frame_command(kind)
+    question = STATISTICS[kind]
+    return _command(question, map(argument_option, question.arguments()), _help(question))
 
 
 def _frame_command(kind: str) -> Command:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import groupby
@@ -147,8 +147,8 @@ def run_release(job: JobFileContent, step: Step) -> Done:
     for output in release.outputs:
         note = _note(job, step, output, paid)
         _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
-        compared = output.compared
-        table = answer if compared is None else compared.of(answer, release.origin)
+        comparison = output.comparison
+        table = answer if comparison is None else comparison.compare(answer, release.origin)
         write(table, output)
         rows.append(table.num_rows)
     is_changed = digest != old_digest and None not in {digest, old_digest}
@@ -198,7 +198,7 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
     note = {
         "release": step.name,
         "output": output.text,
-        **({} if output.compared is None else {"compared": asdict(output.compared)}),
+        **_compared(output),
         "asked": _asked(release),
         "charged": cost_by_name(charge),
         "dataset": release.budget.dataset,
@@ -210,6 +210,14 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
         "promise": _promise(release, charge),
     }
     return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _compared(output: Output) -> dict[str, Any]:
+    comparison = output.comparison
+    if comparison is None:
+        return {}
+    names = ("method", "base", "along")
+    return {"compared": {name: getattr(comparison, name) for name in names}}
 
 
 def _asked(release: JobRelease) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, dataclass_transform
@@ -370,36 +370,25 @@ class Comparison:
     along: str | None = None
 
     def __post_init__(self) -> None:
-        if len(self.methods) != 1:
+        named = [name for name in ("diff", "change", "ratio_to") if getattr(self, name) is not None]
+        if len(named) != 1:
             raise ValueError("one of diff, change, ratio_to names where it goes")
         if self.ratio_to is not None and self.base is None:
             raise ValueError("ratio_to needs a base: total, or a key")
 
     @property
-    def methods(self) -> list[str]:
-        """The methods of `released(frame)` that are named."""
-        return [n for n in ("diff", "change", "ratio_to") if getattr(self, n) is not None]
+    def method(self) -> str:
+        """The method of `released(frame)` that is named."""
+        return next(n for n in ("diff", "change", "ratio_to") if getattr(self, n) is not None)
 
-
-@dataclass(frozen=True)
-class Compared:
-    """A method of `released(frame)` for answers by group: `diff`, `change` or `ratio_to`."""
-
-    method: str
-    base: Plain = None
-    along: str | None = None
-
-    def of(self, table: pa.Table, origin: Origin) -> pa.Table:
+    def compare(self, table: pa.Table, origin: Origin) -> pa.Table:
         """Return answers compared with each other; a base is read in the type of its key."""
         base: object = self.base
         along = self.along or origin.keys[-1]
         if base is not None and base != TOTAL and along in table.column_names:
             (base,) = typed_column(along, [base], table.schema.field(along).type)
-        arguments = {} if base is None else {"base": base}
-        compared = getattr(Released(table, table, origin), self.method)(
-            along=self.along, **arguments
-        )
-        return frame_table(compared)
+        compare = getattr(Released(table, table, origin), self.method)
+        return frame_table(compare(along=self.along, **({} if base is None else {"base": base})))
 
 
 @spec
@@ -417,16 +406,14 @@ class Output:
     path: Path
     text: str
     table: str | None = None
-    compared: Compared | None = None
+    comparison: Comparison | None = None
 
 
 def _output_of(value: Any, folder: Path) -> Output:
     if isinstance(value, dict) and {"diff", "change", "ratio_to"} & set(value):
         comparison: Comparison = read_as(Comparison, value, folder)
-        (method,) = comparison.methods
-        output = _output_of(getattr(comparison, method), folder)
-        compared = Compared(method, comparison.base, comparison.along)
-        return replace(output, compared=compared)
+        output = _output_of(getattr(comparison, comparison.method), folder)
+        return replace(output, comparison=comparison)
     if isinstance(value, dict):
         table: TableOutput = read_as(TableOutput, value, folder)
         database = table.database
@@ -573,7 +560,17 @@ class ReleaseSpec:
         target = self.budget.target
         if target is None:
             return self._open_terms
-        return solved(target, self._open_terms, self._explained)[0]
+        with self._columns() as rows:
+            return solved(target, self._open_terms, partial(self._explained, rows))[0]
+
+    @contextmanager
+    def _columns(self) -> Iterator[Any]:
+        """Open rows whose columns a description looks at; nothing for other questions."""
+        if self.described is None:
+            yield None
+            return
+        with open_rows(self.source, self.where) as rows:
+            yield rows
 
     @property
     def _open_terms(self) -> Terms:
@@ -588,19 +585,16 @@ class ReleaseSpec:
         terms = Terms(interval=self.interval, unit=self.privacy_unit, bounds=bounds)
         return terms.updated(delta=budget.delta, **losses)
 
-    def _explained(self, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-        return self.asked.explanation(terms, self.by, self.public_keys, sizes)
-
-    def explain(self, rows: object = None) -> Explanation:
-        """Return the cost and the errors of the release; only a description needs rows."""
+    def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
         if self.described is None:
-            return reached(self.budget.target, self._open_terms, self._explained)
+            return self.asked.explanation(terms, self.by, self.public_keys, sizes)
+        description, *_ = asked_of(self.described, rows, terms, (), None)
+        return description.explanation(terms, (), None, sizes, {})
 
-        def explain(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            release, *_ = asked_of(self.described, rows, terms, (), None)
-            return release.explanation(terms, (), None, sizes, {})
-
-        return reached(self.budget.target, self._open_terms, explain)
+    def explain(self) -> Explanation:
+        """Return the cost and the errors of the release; no row is read."""
+        with self._columns() as rows:
+            return reached(self.budget.target, self._open_terms, partial(self._explained, rows))
 
     def release(self, terms: Terms) -> Any:
         """Release the answers: a table, or numbers by name where there are no groups."""
@@ -767,26 +761,22 @@ class JobRelease(ReleaseSpec):
     def _check_comparisons(self) -> None:
         keys = [] if self.keys is None else zip(*self.keys.rows, strict=True)
         keys_by_column = dict(zip(self.by, keys, strict=False))
-        for compared in (output.compared for output in self.outputs):
-            if compared is None:
+        for comparison in (output.comparison for output in self.outputs):
+            if comparison is None:
                 continue
             if not self.by or self._alone_of(Histogram) is not None:
                 raise ValueError("answers to questions 'by' a column are compared, and no others")
-            bases = {
-                (type(key), key) for key in keys_by_column.get(compared.along or self.by[-1], ())
-            }
-            base = compared.base
+            along, base = comparison.along or self.by[-1], comparison.base
+            bases = {(type(key), key) for key in keys_by_column.get(along, ())}
             if base not in {None, TOTAL} and (type(base), base) not in bases:
                 raise ValueError(f"the base {base!r} is none of the keys that are listed")
-            compared.of(self._example(compared), self.origin)
+            comparison.compare(self._example(along, base), self.origin)
 
-    def _example(self, compared: Compared) -> pa.Table:
+    def _example(self, along: str, base: Plain) -> pa.Table:
         """Return a table like that of the answers, with one row about the base."""
-        by, names = self.by, self.asked.names(self.request)
-        base = None if compared.base == TOTAL else compared.base
-        along = compared.along or by[-1]
-        keys = [pa.array([base if column == along else None]) for column in by]
-        rest = [pa.array([""] if name.endswith(NOTE) else [0.0]) for name in names[len(by) :]]
+        names, base = self.asked.names(self.request), None if base == TOTAL else base
+        keys = [pa.array([base if column == along else None]) for column in self.by]
+        rest = [pa.array([""] if n.endswith(NOTE) else [0.0]) for n in names[len(self.by) :]]
         return pa.table([*keys, *rest], names=names)
 
     @property

@@ -71,4 +71,6 @@ def test_a_description_reaches_half_widths_of_columns_by_name(ask, folder):
     plan = private.explain.within(within, size=1000).describe(["delay"])
     assert f"costs     epsilon {plan.epsilon:g}\n" in told
     assert "delay mean within 2" in told
+    released = ask(*call, "--within", "delay mean=2,delay std=4", "--output", "described.csv")
+    assert f"Spent epsilon {plan.epsilon:g}" in released.stdout
     assert ask(*call, "--within", "delay mean=2", "--epsilon", "1").exit_code == 2
