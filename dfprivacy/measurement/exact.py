@@ -30,8 +30,8 @@ def read_once(value: object) -> object:
     if isinstance(value, bool) or type(value) in _PLAIN:
         return value
     if isinstance(value, numbers.Rational):
-        whole = Fraction(int(value.numerator), int(value.denominator))
-        return whole.numerator if whole.denominator == 1 else whole
+        fraction = Fraction(int(value.numerator), int(value.denominator))
+        return fraction.numerator if fraction.denominator == 1 else fraction
     if isinstance(value, Decimal):
         return Decimal(value)
     return float(value) if isinstance(value, numbers.Real) else value
@@ -66,23 +66,29 @@ def describe(value: object) -> str:
 
 
 def number_within(
-    value: object, least: Fraction | int, most: int, refusal: type[DPError], what: str, *, hint: str
+    value: object,
+    smallest: Fraction | int,
+    largest: int,
+    refusal: type[DPError],
+    what: str,
+    *,
+    hint: str,
 ) -> Fraction:
     """Return an argument exactly; the refusal of one out of a range says `what` it must be."""
     exact = exact_number(value)
-    if exact is None or not least <= exact <= most:
+    if exact is None or not smallest <= exact <= largest:
         raise refusal(f"{what}, not {describe(value)}", hint=hint)
     return exact
 
 
 def whole_number(
-    value: object, least: int, most: int, refusal: type[DPError], what: str, *, hint: str
+    value: object, smallest: int, largest: int, refusal: type[DPError], what: str, *, hint: str
 ) -> int:
     """Return an argument as a whole number; any other one is refused as by `number_within`."""
     exact = exact_number(value)
     if exact is None or exact.denominator != 1:
         raise refusal(f"{what}, not {describe(value)}", hint=hint)
-    return int(number_within(value, least, most, refusal, what, hint=hint))
+    return int(number_within(value, smallest, largest, refusal, what, hint=hint))
 
 
 _ROOT_BITS = 320

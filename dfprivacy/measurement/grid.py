@@ -129,7 +129,7 @@ MOST_TICKS = 2**53
 """Floats hold every whole number up to this size: 285 years of microseconds."""
 _MOST_MULTIPLES = 2**40
 _FINE = 2**17
-"""So many multiples at most are between bounds where no step is named."""
+"""Largest number of multiples between bounds without a step."""
 _SECOND, _DAY = 10**6, 86_400 * 10**6
 _EVEN_STEPS = [
     *(digit * 10**power for power in range(6) for digit in (1, 2, 5)),
@@ -171,7 +171,7 @@ class Clock:
 
     @property
     def is_even(self) -> bool:
-        """Tell whether all multiples are candidates: durations without bounds are floats to it."""
+        """True if all multiples are candidates; durations without bounds are like floats."""
         return self.least == 0
 
     @property
@@ -183,14 +183,14 @@ class Clock:
         )
 
     def moments(self, numbers: Floats) -> npt.NDArray[Any]:
-        """Return what numbers stand for, NaT where they are none: a datetime64 or timedelta64."""
-        known = np.isfinite(numbers)
-        ticks = self.origin + np.where(known, numbers, 0).astype(np.int64) * self.step
+        """Return the datetimes or durations of numbers, NaT for NaN: datetime64 or timedelta64."""
+        is_known = np.isfinite(numbers)
+        ticks = self.origin + np.where(is_known, numbers, 0).astype(np.int64) * self.step
         unit = "D" if self.kind == DATE else "us"
         since = "timedelta64" if self.kind in {CLOCK, DURATION} else "datetime64"
-        made = ticks.astype(f"{since}[{unit}]")
-        made[~known] = np.array("NaT", dtype=made.dtype)
-        return made
+        moments = ticks.astype(f"{since}[{unit}]")
+        moments[~is_known] = np.array("NaT", dtype=moments.dtype)
+        return moments
 
 
 def kind_of(declared: pa.DataType) -> str | None:
@@ -222,12 +222,12 @@ def typed_moments(moments: npt.NDArray[Any], declared: pa.DataType) -> pa.Array:
     if pa.types.is_time(declared):
         return micro.cast(pa.time64("us")).cast(declared, safe=False)
     zone = getattr(declared, "tz", None)
-    plain, own = (
+    plain, declared_unit = (
         (pa.duration("us"), pa.duration(unit))
         if pa.types.is_duration(declared)
         else (pa.timestamp("us", zone), pa.timestamp(unit, zone))
     )
-    return micro.cast(plain).cast(own, safe=False)
+    return micro.cast(plain).cast(declared_unit, safe=False)
 
 
 _WHOLE_RANGES: dict[str, tuple[Moment, Moment]] = {
@@ -256,12 +256,12 @@ def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | No
         raise InvalidBoundsError("bounds must be ordered", hint="pass (earlier, later)")
     size = _step_within(kind, upper - lower) if bounds is not None else _step_of(kind, None)
     size = size if step is None else _step_of(kind, step)
-    most = (upper - lower) // size
-    if most > _MOST_MULTIPLES:
+    largest = (upper - lower) // size
+    if largest > _MOST_MULTIPLES:
         raise InvalidQuestionError(
             "the step is too small for these bounds", hint="pass a larger one, or leave it out"
         )
-    return Clock(kind, lower, size, 0, most)
+    return Clock(kind, lower, size, 0, largest)
 
 
 def _step_within(kind: str, width: int) -> int:
@@ -273,9 +273,9 @@ def _step_within(kind: str, width: int) -> int:
 
 def _step_of(kind: str, step: dt.timedelta | None) -> int:
     """Return a step in ticks."""
-    own = _WHOLE_STEPS[kind] if step is None else step
-    size, rest = divmod(own // _TICK, _DAY if kind == DATE else 1)
-    if rest or size <= 0 or not isinstance(own, dt.timedelta):
+    size_given = _WHOLE_STEPS[kind] if step is None else step
+    size, rest = divmod(size_given // _TICK, _DAY if kind == DATE else 1)
+    if rest or size <= 0 or not isinstance(size_given, dt.timedelta):
         raise InvalidQuestionError(
             "a step of dates is a number of whole days"
             if kind == DATE

@@ -1,4 +1,4 @@
-"""Say what a row adds to a vector of exact sums: a small language of integers, and its limits.
+"""Define the integers that a row adds to a vector of exact sums, and their limits.
 
 A row that holds a value in every column of a `Linear` adds a matrix of public integers, times the
 vector (1, term, term, ...); a row without a value in one of them adds nothing. A term is an integer
@@ -33,7 +33,7 @@ from dfprivacy.measurement.grid import Grid
 
 @dataclass(frozen=True)
 class Told:
-    """A column of any type whose values are told apart, or a `constant` from all others."""
+    """A categorical column, or a `constant` of it that is distinguished from all others."""
 
     column: Hashable
     constant: Any = None
@@ -129,7 +129,7 @@ class Above(ColumnTerm):
 
     @property
     def most(self) -> int:
-        """What such a row adds."""
+        """The integer that such a row adds."""
         return self.each
 
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
@@ -138,7 +138,7 @@ class Above(ColumnTerm):
 
 
 WHOLE = 2**20
-"""What a row adds that is counted in parts: a unit of many rows counts as a part of each."""
+"""Integer that a row adds if it counts in fractions: a unit of many rows counts as one."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class Product(Term):
 
     @property
     def tied(self) -> bool:
-        """Tell whether sums of the product are tied to those of its factors.
+        """True if sums of the product are limited by those of its factors.
 
         For factors a of [0, d] and b of [0, r d], both (d - a)(r d - b) and a(r d - b) are never
         negative: the quotient by d lies between b + r a - r d and both b and r a.
@@ -252,7 +252,7 @@ class Product(Term):
 
 @dataclass(frozen=True)
 class Source:
-    """What an engine adds up: the rows that hold a value in each of `columns`, and their terms.
+    """The sums of an engine: the rows that hold a value in each of `columns`, and their terms.
 
     Without columns all rows count. With `totals`, what a unit's values on a grid add up to is
     clipped to what the rows that count of it can add; else it is scaled down, as its rows are.
@@ -265,12 +265,12 @@ class Source:
     @property
     def numbers(self) -> frozenset[Hashable]:
         """The columns that must hold numbers; of the others it only counts what is there."""
-        return frozenset(own for term in self.terms for own in term.columns if not term.told)
+        return frozenset(column for term in self.terms for column in term.columns if not term.told)
 
     @property
     def told(self) -> tuple[Told, ...]:
-        """The columns whose values are told apart."""
-        return tuple(dict.fromkeys(own for term in self.terms for own in term.told))
+        """The categorical columns."""
+        return tuple(dict.fromkeys(column for term in self.terms for column in term.told))
 
 
 @dataclass(frozen=True)
@@ -329,14 +329,14 @@ class Linear:
         return replace(exact, l1=k + slack, l2_squared=(k + slack) ** 2)
 
     def moved(self, values: Mapping[Hashable, Floats]) -> Integers:
-        """Return what each row adds to each coordinate: one row a coordinate, one column a row."""
+        """Return the integers that each row adds: one row a coordinate, one column a row."""
         terms = [term.of(values) for term in self.source.terms]
         size = len(next(iter(values.values())))
         return np.array(self.matrix, dtype=np.int64) @ np.stack([np.ones(size, np.int64), *terms])
 
 
 ROUNDED = 8
-"""What one row's terms of `Linear.near_unity` stay below in rounding errors, each."""
+"""Limit of the rounding errors of one row's terms of `Linear.near_unity`, each."""
 
 ROWS = Linear(Source(), ((1,),), 1, 1, CountWeights((0,), 1))
 """The number of all rows: one coordinate, which a row moves by 1."""

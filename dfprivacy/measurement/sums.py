@@ -19,17 +19,17 @@ def key_name(index: int) -> str:
     return f"key_{index}"
 
 
-def sum_name(index: int, place: int = 0) -> str:
-    """Name a column of sums: of the rows of the index-th source, or of its `place`-th term."""
-    return f"sum_{index}_{place}"
+def sum_name(index: int, position: int = 0) -> str:
+    """Name a column of sums: of the rows of the index-th source, or of its `position`-th term."""
+    return f"sum_{index}_{position}"
 
 
 def sum_names(sources: Sequence[Source]) -> list[str]:
     """Name all columns of sums, source by source: the rows, then the terms."""
     return [
-        sum_name(index, place)
+        sum_name(index, position)
         for index, source in enumerate(sources)
-        for place in range(1 + len(source.terms))
+        for position in range(1 + len(source.terms))
     ]
 
 
@@ -49,8 +49,8 @@ class Statistics:
     def coordinates(self, linear: Linear) -> Integers:
         """Return the exact vector: one row a coordinate, one column a group."""
         index = self.sources.index(linear.source)
-        places = range(1 + len(linear.source.terms))
-        bases = [self._column(sum_name(index, place)) for place in places]
+        positions = range(1 + len(linear.source.terms))
+        bases = [self._column(sum_name(index, position)) for position in positions]
         return np.stack([_combine(row, bases) for row in linear.matrix])
 
     def key_table(self) -> pa.Table:
@@ -62,8 +62,8 @@ class Statistics:
         for index, source in enumerate(self.sources):
             rows = self._column(sum_name(index))
             wrapped = any(
-                bool((np.abs(self._column(sum_name(index, place))) > term.largest * rows).any())
-                for place, term in enumerate(source.terms, start=1)
+                bool((np.abs(self._column(sum_name(index, position))) > term.largest * rows).any())
+                for position, term in enumerate(source.terms, start=1)
             )
             if wrapped or bool((rows >= ROW_LIMIT).any()):
                 raise TooManyRowsError(

@@ -80,7 +80,7 @@ def vector_grid(dimension: int, radius: float) -> VectorGrid:
 
 
 def incomplete(integers: Floats) -> npt.NDArray[np.bool_]:
-    """Tell which rows lack a number in some coordinate."""
+    """Return a mask of rows that lack a number in some coordinate."""
     return np.asarray(np.isnan(integers.sum(axis=1)))
 
 
@@ -93,11 +93,11 @@ class Buffers:
     def floats(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Return an array with anything in it."""
         size = math.prod(shape)
-        held = self._held.get(name)
-        if held is None or len(held) < size:
-            held = np.empty(size)
-            self._held[name] = held
-        return held[:size].reshape(shape)
+        buffer = self._held.get(name)
+        if buffer is None or len(buffer) < size:
+            buffer = np.empty(size)
+            self._held[name] = buffer
+        return buffer[:size].reshape(shape)
 
 
 _LARGEST_FACTOR = 5
@@ -182,7 +182,7 @@ Integers = npt.NDArray[np.int64]
 
 
 class VectorTable(ABC):
-    """What one pass over vectors adds up. Secret: only noise and selections may read it."""
+    """The sums of one pass over vectors. Secret: only noise and selections may read it."""
 
     def __init__(self, *shape: int) -> None:
         self.rows = 0
@@ -243,9 +243,9 @@ class CoordinateCounts(VectorTable):
         np.add(slots, self._offset, out=slots)
         np.maximum(slots, self._first, out=slots)
         np.minimum(slots, self._last, out=slots)
-        whole = buffers.floats("slot numbers", slots.shape).view(np.int64)
-        np.copyto(whole, slots, casting="unsafe")  # towards zero, and no slot is negative
-        self.counts += np.bincount(whole.reshape(-1), minlength=self.counts.size).reshape(
+        slot_numbers = buffers.floats("slot numbers", slots.shape).view(np.int64)
+        np.copyto(slot_numbers, slots, casting="unsafe")  # towards zero, and no slot is negative
+        self.counts += np.bincount(slot_numbers.reshape(-1), minlength=self.counts.size).reshape(
             self.counts.shape
         )
 
@@ -390,14 +390,14 @@ class PairDistances(VectorTable):
         self._waiting = np.empty((0, dimension))
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
-        together = np.concatenate([self._waiting, rows])
-        groups = len(together) // self._size
-        whole = together[: groups * self._size].reshape(groups, self._size, together.shape[1])
-        self._waiting = together[groups * self._size :].copy()
+        all_rows = np.concatenate([self._waiting, rows])
+        groups = len(all_rows) // self._size
+        complete = all_rows[: groups * self._size].reshape(groups, self._size, all_rows.shape[1])
+        self._waiting = all_rows[groups * self._size :].copy()
         self.groups += groups
-        squares = np.zeros((groups, together.shape[1]))
+        squares = np.zeros((groups, all_rows.shape[1]))
         for first in range(0, self._size, 2):
-            squares += (whole[:, first] - whole[:, first + 1]) ** 2
+            squares += (complete[:, first] - complete[:, first + 1]) ** 2
         _count(np.sqrt(squares / (self._size // 2)), self.counts)
 
 
@@ -434,10 +434,12 @@ class BucketSpreads(VectorTable):
         than two rows every other one counts as 0 and the rest as beyond the last bin.
         """
         rows = self.counts.astype(np.float64)[:, np.newaxis]
-        few = self.counts < 2
+        has_few_rows = self.counts < 2
         centred = self.squares - self.sums / np.maximum(rows, 1) * self.sums
         deviation = np.sqrt(np.maximum(centred, 0) / np.maximum(rows - 1, 1))
-        deviation[few] = np.where(np.arange(len(rows)) % 2, 0.0, math.inf)[few, np.newaxis]
+        deviation[has_few_rows] = np.where(np.arange(len(rows)) % 2, 0.0, math.inf)[
+            has_few_rows, np.newaxis
+        ]
         counts = np.zeros((self.sums.shape[1], distance_bins(self._bits) + 2), np.int64)
         _count(np.ascontiguousarray(deviation), counts)
         return counts

@@ -68,23 +68,23 @@ def add_to(
     exact: npt.NDArray[np.int64], noise: Noise, entropy: EntropySource = system_entropy
 ) -> npt.NDArray[Any]:
     """Return integers plus noise, unbounded where noisy integers say int64 could overflow."""
-    drawn = noise.sample(exact.size, entropy).reshape(exact.shape)
-    if not (_is_large(exact) or _is_large(drawn)):
-        return np.asarray(exact + drawn)
-    noisy = np.asarray(exact.astype(object) + drawn.astype(object))
+    noise_values = noise.sample(exact.size, entropy).reshape(exact.shape)
+    if not (_is_large(exact) or _is_large(noise_values)):
+        return np.asarray(exact + noise_values)
+    noisy = np.asarray(exact.astype(object) + noise_values.astype(object))
     fits = all(abs(value) < 2 * _SAFE for value in noisy.flat)
     return noisy.astype(np.int64) if fits else noisy
 
 
 def added_up(
-    noisy: npt.NDArray[Any], place: npt.NDArray[np.int64], groups: int
+    noisy: npt.NDArray[Any], group: npt.NDArray[np.int64], groups: int
 ) -> npt.NDArray[Any]:
-    """Return sums of columns of noisy integers: column i goes to the group `place[i]`."""
+    """Return sums of columns of noisy integers: column i goes to the group `group[i]`."""
     many = max(noisy.shape[1], 1)
     large = _is_large(noisy) or (noisy.size and int(np.abs(noisy).max()) >= _SAFE // many)
     sums = np.zeros((noisy.shape[0], groups), dtype=object if large else np.int64)
-    for row, own in zip(sums, noisy.astype(sums.dtype), strict=True):
-        np.add.at(row, place, own)
+    for row, column in zip(sums, noisy.astype(sums.dtype), strict=True):
+        np.add.at(row, group, column)
     return sums
 
 

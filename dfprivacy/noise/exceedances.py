@@ -44,7 +44,7 @@ _PLAIN, _UNIT = DiscreteLaplace(Fraction(1)), DiscreteGaussian(Fraction(1))
 
 @dataclass(frozen=True)
 class Exceedances:
-    """The noisy bins that reach the least count, sorted by group and bin. Public.
+    """The noisy bins that reach the threshold, sorted by group and bin. Public.
 
     `counts` are noisy counts as floats; bins that are not here have a noisy count below `least`,
     and this `noise`: one number, or one a bin for each `each` groups. Bins are numbered from -last
@@ -67,14 +67,16 @@ class Exceedances:
     def at_least(self, height: float) -> Exceedances:
         """Return those bins that are so tall."""
         tall = self.heights >= height
-        own = self.group[tall], self.bins[tall], self.counts[tall]
-        return Exceedances(*own, count_of(height, self.noise), self.noise, self.last)
+        columns = self.group[tall], self.bins[tall], self.counts[tall]
+        return Exceedances(*columns, count_of(height, self.noise), self.noise, self.last)
 
-    def of_groups(self, some: slice) -> Exceedances:
+    def of_groups(self, groups_slice: slice) -> Exceedances:
         """Return the bins of some groups of one column, numbered from the first of these on."""
-        own = slice(*np.searchsorted(self.group, [some.start, some.stop]).tolist())
-        group = self.group[own] - some.start
-        return replace(self, group=group, bins=self.bins[own], counts=self.counts[own])
+        entries = slice(
+            *np.searchsorted(self.group, [groups_slice.start, groups_slice.stop]).tolist()
+        )
+        group = self.group[entries] - groups_slice.start
+        return replace(self, group=group, bins=self.bins[entries], counts=self.counts[entries])
 
     @functools.cached_property
     def codes(self) -> Integers:
@@ -82,7 +84,7 @@ class Exceedances:
         return codes_of(self.group, self.bins, self.last)
 
     def least_of(self, group: Integers, bins: Integers) -> Integers:
-        """Return what the noisy counts of some bins have to reach."""
+        """Return the thresholds of the noisy counts of some bins."""
         if isinstance(self.least, int):
             return np.full(len(bins), self.least)
         if len(self.least) == 1:
@@ -128,21 +130,21 @@ def exceedances(
     """
     last = table.binning.last
     rare: npt.NDArray[np.bool_] = np.zeros((1, 2 * last + 1), bool) if among is None else among[0]
-    least = np.full(rare.shape, count_of(height, noise))
+    thresholds = np.full(rare.shape, count_of(height, noise))
     if among is not None:
-        least[rare] = count_of(among[1], noise)
+        thresholds[rare] = count_of(among[1], noise)
     none, many = np.zeros(0, np.int64), max(table.groups // len(rare), 1)
-    own = Exceedances(none, none, np.zeros(0), least, noise, last, many)
-    found, each = [], own.least_of(table.group, table.bins)
-    for enough in np.unique(least).tolist():
-        counted = np.flatnonzero(each == enough)
-        places, noisy = _counted_exceedances(table.rows[counted], enough, noise, entropy)
-        found.append((table.group[counted[places]], table.bins[counted[places]], noisy))
-        found.append(_empty_exceedances(table, own, enough, entropy))
-    groups, numbers, counts = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    empty = Exceedances(none, none, np.zeros(0), thresholds, noise, last, many)
+    chunks, threshold_of_bin = [], empty.least_of(table.group, table.bins)
+    for threshold in np.unique(thresholds).tolist():
+        counted = np.flatnonzero(threshold_of_bin == threshold)
+        places, noisy = _counted_exceedances(table.rows[counted], threshold, noise, entropy)
+        chunks.append((table.group[counted[places]], table.bins[counted[places]], noisy))
+        chunks.append(_empty_exceedances(table, empty, threshold, entropy))
+    groups, numbers, counts = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
     order = np.argsort(codes_of(groups, numbers, last), kind="stable")  # a few runs
     counts = counts[order].astype(np.float64)
-    return replace(own, group=groups[order], bins=numbers[order], counts=counts)
+    return replace(empty, group=groups[order], bins=numbers[order], counts=counts)
 
 
 def joined(parts: Sequence[Exceedances], groups: int) -> Exceedances:
@@ -150,10 +152,10 @@ def joined(parts: Sequence[Exceedances], groups: int) -> Exceedances:
     if len(parts) == 1:
         return parts[0]
     columns = (
-        (own.group + groups * place, own.bins, own.counts) for place, own in enumerate(parts)
+        (part.group + groups * index, part.bins, part.counts) for index, part in enumerate(parts)
     )
     group, bins, counts = map(np.concatenate, zip(*columns, strict=True))
-    every = sum(own.each for own in parts)
+    every = sum(noisy.each for noisy in parts)
     return replace(parts[0], group=group, bins=bins, counts=counts, each=every)
 
 
@@ -166,8 +168,8 @@ def every_count(
     counts = np.zeros(table.groups * width, np.int64)
     counts[table.codes] = table.rows
     noisy = add_to(counts, noise, entropy).astype(np.float64)
-    group, place = np.divmod(np.arange(len(noisy)), width)
-    return Exceedances(group, place - last, noisy, -(2**62), noise, last)
+    group, index = np.divmod(np.arange(len(noisy)), width)
+    return Exceedances(group, index - last, noisy, -(2**62), noise, last)
 
 
 @recordable
@@ -184,105 +186,105 @@ def counts_at(
     So counts and exceedances together have the law of dense noise, and cost nothing more. A bin
     may be asked for once in the life of a histogram: a second draw would be another one.
     """
-    asked = codes_of(group, bins, noisy.last)
-    ascending = np.sort(asked)
+    codes = codes_of(group, bins, noisy.last)
+    ascending = np.sort(codes)
     if (ascending[1:] == ascending[:-1]).any():
         raise ValueError("a bin of a noisy histogram can be drawn once")
-    least = noisy.least_of(group, bins)
-    counts: Floats = _looked_up(asked, noisy.codes, noisy.counts, np.nan)
-    exact = _looked_up(asked, table.codes, table.rows, 0)
+    thresholds = noisy.least_of(group, bins)
+    counts: Floats = _looked_up(codes, noisy.codes, noisy.counts, np.nan)
+    exact = _looked_up(codes, table.codes, table.rows, 0)
     open_ = np.flatnonzero(np.isnan(counts))
     while len(open_):
-        drawn = add_to(exact[open_], noisy.noise, entropy)
-        below = np.asarray(drawn < least[open_], dtype=bool)
-        counts[open_[below]] = drawn[below].astype(np.float64)
+        candidates = add_to(exact[open_], noisy.noise, entropy)
+        below = np.asarray(candidates < thresholds[open_], dtype=bool)
+        counts[open_[below]] = candidates[below].astype(np.float64)
         open_ = open_[~below]
     return counts
 
 
 def forgotten_as_zero(noisy: Exceedances, group: Integers, bins: Integers) -> Floats:
     """Return the counts of some bins that stand out, 0 for the others: nothing is drawn."""
-    asked = codes_of(group, bins, noisy.last)
-    return np.asarray(_looked_up(asked, noisy.codes, noisy.counts, 0.0))
+    codes = codes_of(group, bins, noisy.last)
+    return np.asarray(_looked_up(codes, noisy.codes, noisy.counts, 0.0))
 
 
-def _looked_up(asked: Integers, known: Integers, values: Any, otherwise: float) -> Any:
-    """Return the values of the codes asked for, out of ascending known ones."""
-    if not len(known):
-        return np.full(len(asked), otherwise, dtype=np.asarray(values).dtype)
-    places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-    return np.where(known[places] == asked, values[places], otherwise)
+def _looked_up(codes: Integers, known_codes: Integers, values: Any, otherwise: float) -> Any:
+    """Return the values of `codes`, out of ascending `known_codes`."""
+    if not len(known_codes):
+        return np.full(len(codes), otherwise, dtype=np.asarray(values).dtype)
+    places = np.minimum(np.searchsorted(known_codes, codes), len(known_codes) - 1)
+    return np.where(known_codes[places] == codes, values[places], otherwise)
 
 
 def _counted_exceedances(
-    rows: Integers, least: int, noise: Noise, entropy: EntropySource
+    rows: Integers, threshold: int, noise: Noise, entropy: EntropySource
 ) -> tuple[Integers, npt.NDArray[Any]]:
-    """Return the places and noisy counts of those counts that reach `least` with noise.
+    """Return the indexes and noisy counts of the counts that reach `threshold` with noise.
 
     Counts so small that only rare noise lifts them get noise where it is rare: elsewhere they stay
     below, whatever it is.
     """
     rare = count_of(_RARE_NOISE, noise)
-    large, small = np.flatnonzero(rows > least - rare), np.flatnonzero(rows <= least - rare)
+    large, small = np.flatnonzero(rows > threshold - rare), np.flatnonzero(rows <= threshold - rare)
     noisy = add_to(rows[large], noise, entropy)
-    places, drawn = rare_noise(len(small), rare, noise, entropy)
-    lifted = rows[small[places]] + drawn
-    kept, up = np.flatnonzero(noisy >= least), np.flatnonzero(lifted >= least)
+    places, rare_values = rare_noise(len(small), rare, noise, entropy)
+    lifted = rows[small[places]] + rare_values
+    reached, up = np.flatnonzero(noisy >= threshold), np.flatnonzero(lifted >= threshold)
     return (
-        np.concatenate([large[kept], small[places[up]]]),
-        np.concatenate([noisy[kept], lifted[up]]),
+        np.concatenate([large[reached], small[places[up]]]),
+        np.concatenate([noisy[reached], lifted[up]]),
     )
 
 
 def rare_noise(
-    cells: int, least: int, noise: Noise, entropy: EntropySource
+    cells: int, threshold: int, noise: Noise, entropy: EntropySource
 ) -> tuple[Integers, npt.NDArray[Any]]:
-    """Return where among so many cells noise is at least `least`, and the noise there.
+    """Return the cells, of `cells`, whose noise reaches `threshold`, and the noise there.
 
-    Proposals are `least` plus a geometric number. Gaussian noise thins out faster than they do:
-    `excess` is proposed in proportion to exp(-least * excess / sigma**2), so that what is kept,
-    exp(-excess**2 / (2 sigma**2)) of it, is in proportion to exp(-(least + excess)**2 / ...).
+    Proposals are `threshold` plus a geometric number. Gaussian noise thins out faster than they do:
+    `excess` is proposed in proportion to exp(-threshold * excess / sigma**2), so that what is kept,
+    exp(-excess**2 / (2 sigma**2)) of it, is in proportion to exp(-(threshold + excess)**2 / ...).
     """
-    skip = skip_scale(least, noise)
+    skip = skip_scale(threshold, noise)
     places = candidate_places(cells, skip, entropy)
-    places = places[accepted(len(places), least, noise, skip, entropy)]
-    excess = geometric(_fall(least, noise), len(places), entropy)
+    places = places[accepted(len(places), threshold, noise, skip, entropy)]
+    excess = geometric(_fall(threshold, noise), len(places), entropy)
     if isinstance(noise, DiscreteGaussian):
         odds = GaussianOdds(noise.sigma_squared, Fraction(0), max(len(places), 1), entropy)
-        kept = odds.accepted(excess)
-        places, excess = places[kept], excess[kept]
-    return places, least + excess
+        is_accepted = odds.accepted(excess)
+        places, excess = places[is_accepted], excess[is_accepted]
+    return places, threshold + excess
 
 
 def _empty_exceedances(
-    table: BinTable, own: Exceedances, least: int, entropy: EntropySource
+    table: BinTable, empty: Exceedances, threshold: int, entropy: EntropySource
 ) -> tuple[Integers, Integers, npt.NDArray[Any]]:
-    """Return group, bin and noisy count of those empty bins that reach a `least` that is theirs."""
-    every = np.atleast_2d(own.least)
-    columns, among = np.nonzero(every == least)
+    """Return group, bin and noisy count of the empty bins that reach their `threshold`."""
+    every = np.atleast_2d(empty.least)
+    columns, bins_of_column = np.nonzero(every == threshold)
     many = np.bincount(columns, minlength=len(every))
-    begins, firsts = (np.append(0, np.cumsum(size)) for size in (many * own.each, many))
+    begins, firsts = (np.append(0, np.cumsum(size)) for size in (many * empty.each, many))
     cells = int(begins[-1]) if table.groups else 0
-    places, drawn = rare_noise(cells, least, own.noise, entropy)
+    places, noise_values = rare_noise(cells, threshold, empty.noise, entropy)
     column: Any = 0 if len(every) == 1 else np.searchsorted(begins, places, "right") - 1
     places -= begins[column]
     group = places // many[column]
     places -= group * many[column]  # faster than the rest of a division
-    bins = among[firsts[column] + places] - own.last
-    group += column * own.each
-    taken, asked = table.codes, codes_of(group, bins, own.last)
-    found = np.searchsorted(taken, asked)
-    known = np.zeros(len(places), dtype=bool)
-    inside = found < len(taken)
-    known[inside] = taken[found[inside]] == asked[inside]
-    return group[~known], bins[~known], drawn[~known]
+    bins = bins_of_column[firsts[column] + places] - empty.last
+    group += column * empty.each
+    counted_codes, codes = table.codes, codes_of(group, bins, empty.last)
+    entries = np.searchsorted(counted_codes, codes)
+    is_counted = np.zeros(len(places), dtype=bool)
+    inside = entries < len(counted_codes)
+    is_counted[inside] = counted_codes[entries[inside]] == codes[inside]
+    return group[~is_counted], bins[~is_counted], noise_values[~is_counted]
 
 
 @functools.lru_cache(maxsize=256)  # public arguments only
-def skip_scale(least: int, noise: Noise) -> Fraction:
+def skip_scale(threshold: int, noise: Noise) -> Fraction:
     """Return s with P(proposal) <= 1 - exp(-1/s), and nearly equal: see `_proposed`."""
-    with decimal.localcontext(arithmetic(_fall(least, noise))):
-        tail = float(_proposed(least, noise))
+    with decimal.localcontext(arithmetic(_fall(threshold, noise))):
+        tail = float(_proposed(threshold, noise))
     if tail < _RARE / 2:  # the float is near the tail, not above it
         return Fraction(1 / _RARE)
     return Fraction(-1 / math.log1p(-tail * _SURPLUS))
@@ -296,9 +298,9 @@ def candidate_places(cells: int, skip: Fraction, entropy: EntropySource) -> Inte
     while position < cells:
         size = int(expected + 6 * math.sqrt(expected)) + 8 if not places else 64
         gaps = np.minimum(geometric(skip, size, entropy), cells).astype(np.int64)
-        found = position + np.cumsum(gaps + 1)
-        places.append(found[found < cells])
-        position = int(found[-1])
+        candidates = position + np.cumsum(gaps + 1)
+        places.append(candidates[candidates < cells])
+        position = int(candidates[-1])
     return np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
 
 
@@ -310,29 +312,31 @@ def geometric(scale: Fraction, size: int, entropy: EntropySource) -> npt.NDArray
         exact[:] = [exact_geometric(int(mantissa), scale, entropy) for mantissa in mantissas]
         return exact
     blocks = Geometric(scale, min(size, _BLOCK), entropy)
-    drawn = [blocks.draw(mantissas[i : i + _BLOCK]) for i in range(0, size, _BLOCK)]
-    return np.concatenate(drawn) if drawn else np.zeros(0, dtype=np.int64)
+    blocks_drawn = [blocks.draw(mantissas[i : i + _BLOCK]) for i in range(0, size, _BLOCK)]
+    return np.concatenate(blocks_drawn) if blocks_drawn else np.zeros(0, dtype=np.int64)
 
 
 def accepted(
-    size: int, least: int, noise: Noise, skip: Fraction, entropy: EntropySource
+    size: int, threshold: int, noise: Noise, skip: Fraction, entropy: EntropySource
 ) -> npt.NDArray[np.bool_]:
     """Return which candidates are proposals: each with P(proposal) / (1 - exp(-1/s))."""
     words = random_words(size, entropy)
     if not size:
         return np.zeros(0, dtype=bool)
-    low, high = _ratio(least, noise, skip, 0)
+    low, high = _ratio(threshold, noise, skip, 0)
     sure, never = math.floor(low * 2**64), math.ceil(high * 2**64)
     keep = words < np.uint64(min(sure, 2**64 - 1))
     for index in np.flatnonzero(~keep & (words < np.uint64(min(never, 2**64 - 1)))).tolist():
-        keep[index] = _decided(int(words[index]), least, noise, skip, entropy)
+        keep[index] = _decided(int(words[index]), threshold, noise, skip, entropy)
     return np.asarray(keep)
 
 
-def _decided(word: int, least: int, noise: Noise, skip: Fraction, entropy: EntropySource) -> bool:
+def _decided(
+    word: int, threshold: int, noise: Noise, skip: Fraction, entropy: EntropySource
+) -> bool:
     uniform = LazyUniform(word, 64, entropy)
     while True:
-        low, high = _ratio(least, noise, skip, uniform.bits)
+        low, high = _ratio(threshold, noise, skip, uniform.bits)
         if Fraction(uniform.mantissa + 1, 2**uniform.bits) <= low:
             return True
         if Fraction(uniform.mantissa, 2**uniform.bits) >= high:
@@ -340,33 +344,34 @@ def _decided(word: int, least: int, noise: Noise, skip: Fraction, entropy: Entro
         uniform.extend()
 
 
-def _ratio(least: int, noise: Noise, skip: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+def _ratio(threshold: int, noise: Noise, skip: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     """Enclose the ratio of probabilities to a relative 10**-(50 + bits / 3) and better."""
-    context = arithmetic(skip, _fall(least, noise))
+    context = arithmetic(skip, _fall(threshold, noise))
     context.prec += bits // 3
     with decimal.localcontext(context):
-        ratio = Fraction(_proposed(least, noise) / (1 - exponential(-1 / skip)))
+        ratio = Fraction(_proposed(threshold, noise) / (1 - exponential(-1 / skip)))
     slack = Fraction(1, 10 ** (40 + bits // 3))
     return ratio * (1 - slack), ratio * (1 + slack)
 
 
-def _proposed(least: int, noise: Noise) -> decimal.Decimal:
+def _proposed(threshold: int, noise: Noise) -> decimal.Decimal:
     """Return the probability of a proposal, to nearly all digits of the current context.
 
-    For Laplace noise that is P(Z >= least), for Gaussian noise a little more: the sum over k >= 0
-    of exp(-least**2 / (2 sigma**2) - least * k / sigma**2), over that of exp(-j**2 / (2 sigma**2)).
+    For Laplace noise that is P(Z >= t), for Gaussian noise a little more: the sum over k >= 0 of
+    exp(-t**2 / (2 sigma**2) - t * k / sigma**2), over that of exp(-j**2 / (2 sigma**2)), with t the
+    threshold.
     """
-    step = exponential(-1 / _fall(least, noise))
+    step = exponential(-1 / _fall(threshold, noise))
     if isinstance(noise, DiscreteLaplace):
-        return exponential(-least / noise.scale) / (1 + step)
+        return exponential(-threshold / noise.scale) / (1 + step)
     assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
-    first = exponential(-(least**2) / (2 * noise.sigma_squared))
+    first = exponential(-(threshold**2) / (2 * noise.sigma_squared))
     return first / (theta(noise.sigma_squared) * (1 - step))
 
 
-def _fall(least: int, noise: Noise) -> Fraction:
-    """Return the scale of the geometric number that a proposal is above `least`."""
+def _fall(threshold: int, noise: Noise) -> Fraction:
+    """Return the scale of the geometric number that a proposal is above `threshold`."""
     if isinstance(noise, DiscreteLaplace):
         return noise.scale
     assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
-    return noise.sigma_squared / least
+    return noise.sigma_squared / threshold

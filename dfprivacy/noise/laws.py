@@ -170,7 +170,7 @@ class Summed(Noise):
 
 
 def is_laplace(noise: Noise) -> bool:
-    """Tell whether noise is Laplace noise, or made of it."""
+    """Check whether noise is Laplace noise, or made of it."""
     return isinstance(noise.noise if isinstance(noise, Summed) else noise, DiscreteLaplace)
 
 
@@ -187,7 +187,7 @@ def half_width_factor(noise: Noise, outside: float) -> float:
 
 
 def reach_of(noise: Noise, outside: float) -> float:
-    """Return what a weighted sum of draws, of weights of unit length, stays below.
+    """Return a bound of a weighted sum of draws with weights of unit length.
 
     It is larger with probability at most `outside`. One more makes up for noise in whole numbers.
     """
@@ -280,7 +280,7 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
 
 
 SPARED = Fraction(1, 20)
-"""The part of the outside probability by which intervals of groups far above a threshold shrink."""
+"""Fraction of the outside probability by which intervals far above a threshold shrink."""
 
 _LEAST_OUTSIDE = 2.0**-40
 _HIDDEN = Fraction(1, 2**72)
@@ -288,10 +288,10 @@ _HIDDEN = Fraction(1, 2**72)
 
 
 @lru_cache(maxsize=4096)  # public arguments only
-def reach_down(noise: Noise, terms: int, least: int, excess: int, outside: float) -> int | None:
+def reach_down(noise: Noise, terms: int, threshold: int, excess: int, outside: float) -> int | None:
     """Return how far below a noisy total that is shown the true one may lie.
 
-    The total of a group is shown from `least` on; this one exceeds that by `excess`. With h the
+    The total of a group is shown from `threshold` on; this one exceeds that by `excess`. With h the
     answer, true totals further down show so large a total, among all that are shown, with
     probability at most outside / 2: the tail at h + 1 over that at h + 1 - excess, which falls in
     h as the laws are log-concave. None where totals down to 0 do, or to far below the threshold,
@@ -299,24 +299,24 @@ def reach_down(noise: Noise, terms: int, least: int, excess: int, outside: float
     """
     one_side = Fraction(outside) / 2
     hidden = smallest_exceedance(lambda excess: noise.tail(excess, terms), _HIDDEN) - 1
-    lowest = excess + min(least, hidden)
+    lowest = excess + min(threshold, hidden)
 
-    def beyond(distance: int) -> Fraction:
+    def likelihood_ratio(distance: int) -> Fraction:
         return noise.tail(distance, terms) / noise.tail(distance - excess, terms)
 
-    if beyond(lowest) > one_side:
+    if likelihood_ratio(lowest) > one_side:
         return None
-    return smallest_exceedance(lambda h: beyond(min(h, lowest)), one_side) - 1
+    return smallest_exceedance(lambda h: likelihood_ratio(min(h, lowest)), one_side) - 1
 
 
 @lru_cache(maxsize=256)  # public arguments only
 def selected_outside(
-    noise: Noise, terms: int, least: int, outside: float
+    noise: Noise, terms: int, threshold: int, outside: float
 ) -> tuple[int, float, float]:
     """Return two outside probabilities for answers that share noise with the total that shows them.
 
-    The first number is an excess over `least`; groups that are nearer to it have an interval at the
-    first probability, others at the second. Of all groups of one size that are shown, intervals of
+    The first number is an excess over `threshold`; groups that are nearer to it have an interval at
+    the first probability, others at the second. Of all groups of one size that are shown, intervals of
     a share of at most `outside` miss what they would miss with these probabilities if all groups
     were shown (docs/explanation/intervals.md).
     """
@@ -325,7 +325,7 @@ def selected_outside(
         return noise.tail(distance, terms)
 
     wide = Fraction(outside) * (1 - SPARED)
-    near = Fraction(outside) * SPARED * tail(least)
+    outside_near = Fraction(outside) * SPARED * tail(threshold)
     sure = 1 - smallest_exceedance(tail, SPARED / 2)  # groups from least - sure on are shown
-    far = smallest_exceedance(tail, wide * tail(sure)) - sure
-    return far, max(float(near), _LEAST_OUTSIDE), float(wide)
+    excess_far = smallest_exceedance(tail, wide * tail(sure)) - sure
+    return excess_far, max(float(outside_near), _LEAST_OUTSIDE), float(wide)

@@ -229,8 +229,8 @@ class Race:
 
 def excess_losses(losses: Integers, starts: Integers) -> Integers:
     """Return each loss less the least loss of its group: a shift of all keys of the group."""
-    least = np.minimum.reduceat(losses, starts)
-    return np.asarray(losses - np.repeat(least, np.diff(starts, append=len(losses))))
+    smallest = np.minimum.reduceat(losses, starts)
+    return np.asarray(losses - np.repeat(smallest, np.diff(starts, append=len(losses))))
 
 
 def certain_rivals(starts: Integers, work: Workspace) -> Integers:
@@ -327,8 +327,8 @@ def blocks(starts: Integers, total: int) -> Iterator[tuple[slice, slice]]:
     """Yield blocks of whole groups, as slices of the groups and of their runs."""
     if not total:
         return
-    wanted = np.arange(0, total, BLOCK)
-    cuts = np.unique(np.searchsorted(starts, wanted, side="right") - 1).tolist()
+    targets = np.arange(0, total, BLOCK)
+    cuts = np.unique(np.searchsorted(starts, targets, side="right") - 1).tolist()
     edges = starts[cuts].tolist()
     for low, high, left, right in zip(
         cuts, [*cuts[1:], len(starts)], edges, [*edges[1:], total], strict=True
@@ -338,9 +338,9 @@ def blocks(starts: Integers, total: int) -> Iterator[tuple[slice, slice]]:
 
 def _are_runs(starts: Integers, first: Integers, length: Integers, loss: Integers) -> bool:
     arrays = (starts, first, length, loss)
-    if not all(isinstance(own, np.ndarray) and own.dtype == np.int64 for own in arrays):
+    if not all(isinstance(array, np.ndarray) and array.dtype == np.int64 for array in arrays):
         return False
-    if any(own.ndim != 1 for own in arrays) or not len(first) == len(length) == len(loss):
+    if any(array.ndim != 1 for array in arrays) or not len(first) == len(length) == len(loss):
         return False
     if not (len(starts) and len(first)):
         return len(starts) == len(first)

@@ -50,7 +50,7 @@ LARGEST_INT64_SCALE = 2**51
 """No draw exceeds 768 scales (`LARGEST_LOG`), so that int64 holds the sum of any two."""
 
 ATTEMPTS = 4096
-"""So many refusals in a row, of probability below 2**-1000, mean a broken source."""
+"""Refusals in a row, of probability below 2**-1000, that mean a broken source."""
 
 _LARGEST_FILTER_SCALE = 2**33
 _SPLIT_BITS = 20
@@ -106,8 +106,8 @@ class Geometric:
         bits = self._low_bits
         words = random_words(size, self._entropy)
         parts = (words & np.uint64(2**bits - 1)).view(np.int64)
-        kept = (words >> np.uint64(bits)).view(np.int64) < surely_kept(self._scale, bits)
-        for index in np.flatnonzero(~kept).tolist():
+        is_kept = (words >> np.uint64(bits)).view(np.int64) < surely_kept(self._scale, bits)
+        for index in np.flatnonzero(~is_kept).tolist():
             parts[index] = low_part(int(words[index]), bits, self._scale, self._entropy)
         return parts
 
@@ -213,11 +213,11 @@ def collected(draw: Callable[[int], Integers], size: int, block: Callable[[int],
     draws = np.empty(size, np.int64)
     filled = fruitless = 0
     while filled < size:
-        asked = block(size - filled)
-        found = draw(asked)[: size - filled]
-        draws[filled : filled + len(found)] = found
-        filled += len(found)
-        fruitless = 0 if len(found) else fruitless + asked
+        block_size = block(size - filled)
+        sample = draw(block_size)[: size - filled]
+        draws[filled : filled + len(sample)] = sample
+        filled += len(sample)
+        fruitless = 0 if len(sample) else fruitless + block_size
         if fruitless >= ATTEMPTS:
             raise stuck()
     return draws
@@ -282,7 +282,7 @@ class GaussianOdds:
         self._certified = certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
 
     def accepted(self, proposals: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """Tell which of at most `block` numbers are accepted."""
+        """Return a mask of accepted numbers among at most `block`."""
         words = random_words(len(proposals), self._entropy)
         return self.decided(proposals, (words >> np.uint64(1)).view(np.int64))
 

@@ -68,29 +68,29 @@ def _laplace_exceedance(scale: Fraction, at_least: int, terms: int) -> Decimal:
                 for i in range(min(power, 1), power + 1)
             )
             weight = rest ** (terms + power) * sum(parts, Decimal(0))
-            few = (
+            terms_of_power = (
                 math.comb(at_least + degree, i) * rest**i * ratio ** (degree - i)
                 for i in range(degree + 1)
             )
-            total += weight * sum(few, Decimal(0))
+            total += weight * sum(terms_of_power, Decimal(0))
         return exponential(-at_least / scale) * total
 
 
 def smallest_exceedance(tail: Callable[[int], Fraction], probability: Fraction) -> int:
     """Return the smallest integer m with tail(m) <= probability, by secant and halving steps."""
-    known = [_excess(tail, 0, probability)]
-    low, high = _ends(tail, probability, known)
+    excesses = [_excess(tail, 0, probability)]
+    low, high = _ends(tail, probability, excesses)
     while high - low > 1:
-        guess = _crossing(*known[-2:]) if len(known) % 4 else None
+        guess = _crossing(*excesses[-2:]) if len(excesses) % 4 else None
         guess = (low + high) // 2 if guess is None else min(max(guess, low + 1), high - 1)
-        known.append(_excess(tail, guess, probability))
-        low, high = (low, guess) if known[-1].small else (guess, high)
+        excesses.append(_excess(tail, guess, probability))
+        low, high = (low, guess) if excesses[-1].small else (guess, high)
     return high
 
 
 @dataclass(frozen=True)
 class _Excess:
-    """Whether a tail is small enough at an integer, and its logarithm less that of the goal."""
+    """Size of a tail at an integer: small enough or not, and its logarithm minus the goal's."""
 
     at: int
     small: bool
@@ -98,21 +98,21 @@ class _Excess:
 
 
 def _excess(tail: Callable[[int], Fraction], at: int, probability: Fraction) -> _Excess:
-    found = tail(at)
-    ratio = found / probability
+    value = tail(at)
+    ratio = value / probability
     logarithm = math.log(ratio.numerator) - math.log(ratio.denominator) if ratio else -math.inf
-    return _Excess(at, found <= probability, logarithm)
+    return _Excess(at, value <= probability, logarithm)
 
 
 def _ends(
-    tail: Callable[[int], Fraction], probability: Fraction, known: list[_Excess]
+    tail: Callable[[int], Fraction], probability: Fraction, excesses: list[_Excess]
 ) -> tuple[int, int]:
-    """Return two integers with the crossing between them, and add what was found to `known`."""
-    side, step = -1 if known[0].small else 1, 1
-    while known[-1].small is known[0].small:
-        known.append(_excess(tail, side * step, probability))
+    """Return two integers around the crossing, and append the visited points to `excesses`."""
+    side, step = -1 if excesses[0].small else 1, 1
+    while excesses[-1].small is excesses[0].small:
+        excesses.append(_excess(tail, side * step, probability))
         step *= 256
-    low, high = sorted((known[-2].at, known[-1].at))
+    low, high = sorted((excesses[-2].at, excesses[-1].at))
     return low, high
 
 
@@ -266,12 +266,12 @@ def _pi() -> Decimal:
     """Return pi to the digits of the current context, by Machin's formula."""
     digits = decimal.getcontext().prec + 5
 
-    def inverse_tangent(whole: int) -> int:
-        term = 10**digits // whole
+    def inverse_tangent(inverse: int) -> int:
+        term = 10**digits // inverse
         total, odd, sign = 0, 1, 1
         while term:
             total += sign * (term // odd)
-            term, odd, sign = term // whole**2, odd + 2, -sign
+            term, odd, sign = term // inverse**2, odd + 2, -sign
         return total
 
     machin = 4 * (4 * inverse_tangent(5) - inverse_tangent(239))
@@ -296,7 +296,7 @@ def _weight(variance: Fraction, residue: int, terms: int) -> Decimal:
 
 
 def _flat_weight(variance: Fraction, terms: int) -> Bounds:
-    """Return what w(r) is for every r up to a relative error, and that error (variance >= 4)."""
+    """Return w(r) for every r up to a relative error, and that error (variance >= 4)."""
     if terms == 1:
         return Decimal(1), Decimal(0)
     root = (2 * _PI * quotient(variance)).sqrt()

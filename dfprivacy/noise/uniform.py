@@ -70,14 +70,14 @@ def floor_of_scaled_log(uniform: LazyUniform, scale: Fraction) -> int:
     while True:
         low, high, unit = uniform.negative_log()
         divisor = scale.denominator * unit
-        least = scale.numerator * low // divisor
-        if least == scale.numerator * high // divisor:
-            return least
+        floor = scale.numerator * low // divisor
+        if floor == scale.numerator * high // divisor:
+            return floor
         uniform.extend()
 
 
 def log_exceeds(uniform: LazyUniform, level: Fraction) -> bool:
-    """Tell whether -ln U > level, an event of probability exp(-level), for level >= 0."""
+    """Check whether -ln U > level, an event of probability exp(-level), for level >= 0."""
     while True:
         low, high, unit = uniform.negative_log()
         scaled = level.numerator * unit
@@ -147,7 +147,7 @@ def negative_log(mantissas: npt.NDArray[np.int64], work: Workspace) -> None:
 
 
 def certified() -> bool:
-    """Tell whether the enclosure of `negative_log` holds here and now."""
+    """Check whether the enclosure of `negative_log` holds on this machine."""
     rounds_to_nearest = _one + _tiny == _one and _one - _tiny == _one
     return rounds_to_nearest and _log_is_accurate()
 
@@ -174,7 +174,7 @@ def _test_points() -> list[int]:
 
 
 def _close(mantissa: int, computed: float) -> bool:
-    """Tell whether `computed` is within 8 units in the last place of ln(mantissa / 2**63)."""
+    """Check whether `computed` is within 8 units in the last place of ln(mantissa / 2**63)."""
     numerator, denominator = computed.as_integer_ratio()
     exact, unit = natural_log(mantissa, BITS, 25).as_integer_ratio()
     difference = abs(numerator * unit - exact * denominator)
