@@ -68,8 +68,16 @@ from sql_udfs.function import existing
 __all__ = ["register"]
 
 _OF_STATEMENTS = (
-    "ledger", "dataset", "note", "version", "unit", "max_rows", "max_groups", "delta", "keys",
-)  # fmt: skip
+    "ledger",
+    "dataset",
+    "note",
+    "version",
+    "unit",
+    "max_rows",
+    "max_groups",
+    "delta",
+    "keys",
+)
 
 
 def register(
@@ -149,9 +157,9 @@ def register(
             "reader, which quotes a line when it fails",
             hint="register the functions before SET lock_configuration = true",
         ) from None
-    known = existing(connection)
+    names = existing(connection)
     for function in (CHECK, CONSTANT, *finalizers()):
-        if function.name not in known:
+        if function.name not in names:
             function.create(connection)
     create_macros(connection, Defaults(default, level, _adder(connection), limit))
     connection.execute(
@@ -184,12 +192,12 @@ def _unknown(name: str) -> UnknownArgumentError:
 
 
 Forms = dict[str, str]
-"""What a macro does, by its parameters."""
+"""Bodies of a macro by their parameters."""
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """What a connection's macros hold: the epsilon of a call that names none, and a level.
+    """Defaults in a connection's macros: the epsilon of a call that names none, and a level.
 
     The `adder` is the aggregate that adds up integers: of fewer than 2**33 rows they fit 64 bits.
     """
@@ -217,10 +225,12 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
 
 
 @lru_cache(maxsize=4)  # a large text, which the next connection may want again
-def _macros(defaults: Defaults, asked: tuple[tuple[str, type[Statistic]], ...]) -> dict[str, Forms]:
-    """Return what every macro does, of the statistics that are registered."""
+def _macros(
+    defaults: Defaults, statistics: tuple[tuple[str, type[Statistic]], ...]
+) -> dict[str, Forms]:
+    """Return the bodies of every macro, of the statistics that are registered."""
     macros = {"dp_keep": _keep_forms(defaults)}
-    for name, statistic in asked:
+    for name, statistic in statistics:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
             forms: Forms = {}
             for form in forms_of(statistic):
@@ -230,22 +240,24 @@ def _macros(defaults: Defaults, asked: tuple[tuple[str, type[Statistic]], ...]) 
 
 
 def _refusals(name: str, forms: Forms) -> Forms:
-    """Return what a macro does with numbers of arguments that no form takes: it says so."""
-    known = {own.count(",") + 1 for own in forms if own}
+    """Return bodies that refuse numbers of arguments that no form takes."""
+    sizes = {parameters_.count(",") + 1 for parameters_ in forms if parameters_}
     empty = f"CAST([] AS VARCHAR[]), CAST([] AS VARCHAR[]), CAST([] AS {CHECK.parameters[-1]})"
     body = _checked("argument_0", f"{CHECK.name}('{name}', {empty})")
-    others = [number for number in range(2, 5) if number not in known]
-    return {", ".join(f"argument_{own}" for own in range(number)): body for number in others}
+    others = [number for number in range(2, 5) if number not in sizes]
+    return {
+        ", ".join(f"argument_{number_}" for number_ in range(number)): body for number in others
+    }
 
 
 def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
-    """Return what a macro does for one form, with the connection's epsilon and with its own."""
+    """Return the bodies of one form: with the connection's epsilon, and with one of its own."""
     if form.about_rows:
         return {"": _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults)}
-    own = ", ".join([*form.columns, *form.constants])
+    parameters = ", ".join([*form.columns, *form.constants])
     return {
-        own: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
-        f"{own}, epsilon": _body(name, form, suffix, "epsilon", defaults),
+        parameters: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
+        f"{parameters}, epsilon": _body(name, form, suffix, "epsilon", defaults),
     }
 
 
@@ -281,7 +293,7 @@ def _by_group(answer: str) -> str:
 
 
 _WHOLE = "typeof(x) = 'BOOLEAN' OR typeof(x) LIKE '%INT' OR typeof(x) LIKE '%INTEGER'"
-"""Whether numbers are declared whole: then their quantiles are, too."""
+"""True for numbers that are declared integers: then their quantiles are integers too."""
 
 
 def _real(argument: str) -> str:
@@ -307,10 +319,10 @@ def _check(name: str, form: Form, arguments: list[str], limit: str) -> str:
     The last of them is the `limit` of epsilon.
     """
     about = ", ".join(f"typeof({column})" for column in form.columns)
-    types = ", ".join(f"typeof({each})" for each in arguments)
+    types = ", ".join(f"typeof({argument})" for argument in arguments)
     values = ", ".join(
-        own if form.is_list(each) else f"[{own}]"
-        for each, own in ((each, _constant(form, each)) for each in arguments)
+        value if form.is_list(argument) else f"[{value}]"
+        for argument, value in ((argument, _constant(form, argument)) for argument in arguments)
     )
     types, values = f"{types}, 'DOUBLE'", f"{values}, [{limit}]"
     return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
@@ -330,15 +342,17 @@ def _sums(
         )
         rows = f"count(CASE WHEN {_checked(there, check)} THEN 1 END)"
         return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.told)]
-    given = f"[{', '.join(each if form.is_list(n) else f'[{each}]' for n, each in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
-    given = f"'{name}', {given}"
-    written = [_term(term, f"{place}", given) for place, term in enumerate(source.terms)]
-    checked = _term(source.terms[0], "0", given, check).row  # the same to DuckDB, and checked once
+    arguments = f"[{', '.join(value if form.is_list(n) else f'[{value}]' for n, value in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
+    arguments = f"'{name}', {arguments}"
+    written = [_term(term, f"{index}", arguments) for index, term in enumerate(source.terms)]
+    checked = _term(
+        source.terms[0], "0", arguments, check
+    ).row  # the same to DuckDB, and checked once
     return [f"count({checked})", *(f"TRY_CAST({term.total(adder)} AS BIGINT)" for term in written)]
 
 
 class _Term(NamedTuple):
-    """What a row adds: the integer, or twice the integer less the `ends` of its grid.
+    """The integer that a row adds, or twice the integer less the `ends` of its grid.
 
     With `each` it is told where that is added.
     """
@@ -361,15 +375,15 @@ class _Term(NamedTuple):
         return f"{adder}({self.row})" if self.each is None else f"sum({self.row}) * {self.each}"
 
 
-def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
-    """Return a row's integer; `place` is where its numbers are found once constants are known."""
+def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
+    """Return a row's integer; `path` leads to its numbers once constants are known."""
 
     def number(attribute: str) -> str:
-        return f"{CONSTANT.name}({given}, '{place}.{attribute}')"
+        return f"{CONSTANT.name}({arguments}, '{path}.{attribute}')"
 
     if isinstance(term, Product):
-        left = _term(term.left, f"{place}.left", given, check).integer
-        right = _term(term.right, f"{place}.right", given).integer
+        left = _term(term.left, f"{path}.left", arguments, check).integer
+        right = _term(term.right, f"{path}.right", arguments).integer
         return _Term(f"(({left}) * ({right}) // CAST({number('divisor')} AS BIGINT))")
     if isinstance(term, Equal):  # the check has seen that x is a boolean
         return _Term(f"CASE WHEN {_checked('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
@@ -377,9 +391,11 @@ def _term(term: Term, place: str, given: str, check: str = "") -> _Term:
         return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check)), each=term.each)
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
     grid = GridText(
-        number("grid.origin"), _checked(number("grid.inverse_step"), check),
-        number("grid.first"), number("grid.last"),
-    )  # fmt: skip
+        number("grid.origin"),
+        _checked(number("grid.inverse_step"), check),
+        number("grid.first"),
+        number("grid.last"),
+    )
     return _Term(f"TRY_CAST({duckdb_on_grid(_real('x'), grid)} AS INTEGER)", grid.ends)
 
 
@@ -387,8 +403,8 @@ def _keep_forms(defaults: Defaults) -> Forms:
     def body(chosen: str) -> str:
         limit = duckdb_double(defaults.max_epsilon)
         values = f"[[{_real('delta')}], [{_real(chosen)}], [{limit}]]"
-        given = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen}), 'DOUBLE'], {values}"
-        check = f"{CHECK.name}('dp_keep', {given})"
+        arguments = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen}), 'DOUBLE'], {values}"
+        check = f"{CHECK.name}('dp_keep', {arguments})"
         delta = _checked(_real("delta"), check)
         return _by_group(f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})")
 

@@ -47,7 +47,7 @@ _MOMENTS |= {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMEST
 
 
 def is_ranked(form: Form) -> bool:
-    """Tell whether an answer of a column that is declared to hold integers is a whole number."""
+    """Check whether an answer about a column of integers is an integer."""
     return isinstance(form.part, QuantilePart)
 
 
@@ -85,13 +85,13 @@ def form_for(name: str, constants: int, *, about_rows: bool) -> Form:
 
 def _statistic(name: str) -> type[Statistic]:
     """Return the statistic that a function asks, with its interval or without."""
-    found = function_of(name.removesuffix("_interval"))
-    assert found is not None  # noqa: S101 its macro calls it by a name that is there
-    return found
+    statistic = function_of(name.removesuffix("_interval"))
+    assert statistic is not None  # noqa: S101 its macro calls it by a name that is there
+    return statistic
 
 
 @lru_cache(maxsize=1024)  # public facts only; DuckDB asks several times a statement
-def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...]) -> None:
+def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument, ...]) -> None:
     """Refuse columns that can't be asked about, and constants that are out of range.
 
     Raises
@@ -99,10 +99,10 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
     UnsupportedDtypeError, InvalidBoundsError, InvalidQuestionError, InvalidLossError
         By the declared type and the constants alone.
     """
-    if not given:
+    if not arguments:
         calls = " or ".join(example_calls(name, _statistic(name)))
         raise InvalidQuestionError(f"{name} with these arguments", hint=f"call {calls}")
-    *constants, epsilon, limit = given
+    *constants, epsilon, limit = arguments
     if name == "dp_keep":
         (delta,) = constants
         positive_number("epsilon", epsilon.python())
@@ -127,7 +127,7 @@ def check_call(name: str, sql_types: tuple[str, ...], given: tuple[Argument, ...
     _require_small(name, epsilon, limit)
     part = part_of(question)
     terms = part.vectors.linears[0].source.terms if isinstance(part, LinearPart) else ()
-    if any(isinstance(own, Equal) for own in terms) and type_head(sql_types[0]) != "BOOLEAN":
+    if any(isinstance(term, Equal) for term in terms) and type_head(sql_types[0]) != "BOOLEAN":
         raise UnsupportedDtypeError(
             f"{name} needs true or false; its first argument is declared {type_head(sql_types[0])}",
             hint=f"compare it: {name}(x = 3), {name}(city = 'Rome'), {name}(delay > 60)",
@@ -151,7 +151,7 @@ def _require_small(name: str, epsilon: Argument, limit: Argument) -> None:
 
 def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
     """Yield the types of columns of numbers."""
-    for place, sql_type in zip(("first", "second"), sql_types, strict=False):
+    for position, sql_type in zip(("first", "second"), sql_types, strict=False):
         head = type_head(sql_type)
         dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
         if dtype is None:
@@ -159,7 +159,7 @@ def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
             number = "epoch(x)" if sql_type in _MOMENTS else "TRY_CAST(x AS DOUBLE)"
             call = example_calls(function, statistic)[0].replace("(x", f"({number}")
             raise UnsupportedDtypeError(
-                f"{function} needs numbers; its {place} argument is declared {head}",
+                f"{function} needs numbers; its {position} argument is declared {head}",
                 hint=f"convert it first, e.g. {call}",
             )
         yield dtype
@@ -186,29 +186,29 @@ def least_rows(delta: float, epsilon: float) -> int:
 def _checked(name: Column, sql_types: Column, types: Column, values: Column) -> Any:
     check_account()
     texts, numbers = types[0].as_py(), values[0].as_py()
-    given = [
-        Argument(text, None if own is None else tuple(own))
-        for text, own in zip(texts, numbers, strict=True)
+    arguments = [
+        Argument(text, None if entries is None else tuple(entries))
+        for text, entries in zip(texts, numbers, strict=True)
     ]
-    check_call(name[0].as_py(), tuple(sql_types[0].as_py()), tuple(given))
+    check_call(name[0].as_py(), tuple(sql_types[0].as_py()), tuple(arguments))
     return pa.array(["checked"] * len(name))
 
 
-def _constant(name: str, values: list[list[float]], place: str) -> float:
+def _constant(name: str, values: list[list[float]], path: str) -> float:
     """Return one public number of a term: of its grid, its threshold or its divisor."""
-    return _number_at(name, tuple(map(tuple, values)), place)
+    return _number_at(name, tuple(map(tuple, values)), path)
 
 
 @lru_cache(maxsize=4096)
-def _number_at(name: str, values: tuple[tuple[float, ...], ...], place: str) -> float:
+def _number_at(name: str, values: tuple[tuple[float, ...], ...], path: str) -> float:
     form = form_for(name, len(values), about_rows=False)
-    given = {
-        constant: list(own) if form.is_list(constant) else own[0]
-        for constant, own in zip(form.constants, values, strict=True)
+    arguments = {
+        constant: list(value) if form.is_list(constant) else value[0]
+        for constant, value in zip(form.constants, values, strict=True)
     }
-    terms: tuple[Any, ...] = part_of(form.question(given)).vectors.linears[0].source.terms
-    first, *path = place.split(".")
-    return float(reduce(getattr, path, terms[int(first)]))
+    terms: tuple[Any, ...] = part_of(form.question(arguments)).vectors.linears[0].source.terms
+    first, *attributes = path.split(".")
+    return float(reduce(getattr, attributes, terms[int(first)]))
 
 
 _VALUES = "DOUBLE[][]"

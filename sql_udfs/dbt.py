@@ -48,14 +48,16 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
 
     def initialize(self, plugin_config: Mapping[str, Any]) -> None:
         """Check the options and open the ledger."""
-        known = (*_REQUIRED, *_TERMS)
+        options = (*_REQUIRED, *_TERMS)
         settings = (self.creds and self.creds.settings) or {}  # dbt adds the profile's own
-        given = {n: v for n, v in plugin_config.items() if n in known or n not in settings}
-        missing = [name for name in _REQUIRED if given.get(name) is None]
+        options_given = {
+            n: v for n, v in plugin_config.items() if n in options or n not in settings
+        }
+        missing = [name for name in _REQUIRED if options_given.get(name) is None]
         if missing:
             raise _wrong(f"lacks {missing[0]!r}", _TERMS)
-        _check(given, known)
-        self._terms = {**given, "ledger": dfp.Ledger(given["ledger"])}
+        _check(options_given, options)
+        self._terms = {**options_given, "ledger": dfp.Ledger(options_given["ledger"])}
         self._database: Any = None
 
     def configure_connection(self, conn: Any) -> None:
@@ -82,10 +84,10 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
             raise DbtRuntimeError(f"{type(error).__name__}: {error}") from None
 
 
-def _check(options: Iterable[str], known: tuple[str, ...]) -> None:
-    unknown = sorted(set(options) - set(known))
+def _check(options: Iterable[str], options_known: tuple[str, ...]) -> None:
+    unknown = sorted(set(options) - set(options_known))
     if unknown:
-        raise _wrong(f"has no option {unknown[0]!r}", known)
+        raise _wrong(f"has no option {unknown[0]!r}", options_known)
 
 
 def _wrong(what: str, options: tuple[str, ...]) -> dfp.errors.InvalidLedgerError:

@@ -44,7 +44,7 @@ VALUES = "DOUBLE[]"
 
 
 def is_summed(form: Form) -> bool:
-    """Tell whether DuckDB adds up what a form measures; else it collects values, or pairs."""
+    """Check whether DuckDB adds up the input of a form; else it collects values, or pairs."""
     return isinstance(form.part, LinearPart) and len(form.columns) < 2
 
 
@@ -55,7 +55,7 @@ def finalizer(form: Form, suffix: str = "") -> str:
 
 
 def part_for(form: Form, suffix: str) -> Any:
-    """Return what measures a form; intervals, and what bounds clip, are paid where they show."""
+    """Return the mechanism of a form; intervals and clip counts are paid for where they show."""
     return part_of(form.sample.told(interval=bool(suffix)))
 
 
@@ -82,7 +82,7 @@ def constants(column: Column) -> tuple[float, ...]:
         When it is not the same list in every row.
     """
     lists = column.to_pylist()
-    if any(own != lists[0] for own in lists):
+    if any(numbers != lists[0] for numbers in lists):
         raise _not_constant()
     return tuple(lists[0])
 
@@ -96,7 +96,7 @@ def _not_constant() -> InvalidQuestionError:
 
 @lru_cache(maxsize=1024)
 def loss_of(epsilon: float) -> Epsilon:
-    """Return what a call spends; it is asked for each chunk of groups.
+    """Return the privacy loss of a call; it is read for each chunk of groups.
 
     Raises
     ------
@@ -140,11 +140,11 @@ def answers_of(
             measured = pair_sums(measured[0], source)
         else:
             measured = whole_sums(measured, source)
-        names = [sum_name(0, place) for place in range(len(measured))]
+        names = [sum_name(0, index) for index in range(len(measured))]
         table = pa.table(list(measured), names=names)
         exact = MeasuredSums(part, Statistics(table, 0, (source,)).checked())
-        (own,) = exact.answer(loss, None).answers.values()
-        return own
+        (answers,) = exact.answer(loss, None).answers.values()
+        return answers
     if is_ranked(form):
         part = replace(part, integers=bool(pc.any(measured[1]).as_py()))
     ((binning, moments), *_) = part.tables
@@ -154,8 +154,8 @@ def answers_of(
         answered = table.answer_apart(loss, ends=bool(suffix))
     else:
         answered = table.answer(loss, None)
-    (own,) = answered.answers.values()
-    return own
+    (answers,) = answered.answers.values()
+    return answers
 
 
 @lru_cache(maxsize=1024)
@@ -170,14 +170,14 @@ def _functions(form: Form) -> list[Function]:
     kinds = ["DOUBLE[]" if form.is_list(name) else "DOUBLE" for name in form.constants]
     lists = [form.is_list(name) for name in form.constants]
 
-    held = {suffix: _held(form, suffix) for suffix in ("", "_interval")}
+    columns_held = {suffix: _held(form, suffix) for suffix in ("", "_interval")}
 
     def answered(columns: Sequence[Column], suffix: str) -> tuple[Answer, ...]:
-        sums = held[suffix]
-        given = columns[sums : sums + len(lists)]
+        sums = columns_held[suffix]
+        arguments = columns[sums : sums + len(lists)]
         values = tuple(
-            constants(own) if is_list else constant(own)
-            for own, is_list in zip(given, lists, strict=True)
+            constants(argument) if is_list else constant(argument)
+            for argument, is_list in zip(arguments, lists, strict=True)
         )
         loss = loss_of(constant(columns[sums + len(lists)]))
         return answers_of(form, columns[:sums], values, loss, suffix)
@@ -198,7 +198,7 @@ def _functions(form: Form) -> list[Function]:
     collected = VALUES if len(form.columns) < 2 else pairs
 
     def parameters(suffix: str) -> tuple[str, ...]:
-        sums = ("BIGINT",) * held[suffix]
+        sums = ("BIGINT",) * columns_held[suffix]
         values = (collected, "BOOLEAN") if is_ranked(form) else (collected,)
         return (*(sums if summed else values), *kinds, "DOUBLE")
 
@@ -236,7 +236,7 @@ def _gathered(question: Statistic, answers: Sequence[Answer]) -> Any:
         matrix = np.stack(columns, axis=1)
         offsets = np.arange(len(matrix) + 1, dtype=np.int32) * matrix.shape[1]
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(matrix.reshape(-1)))
-    ends = {end[1:]: own for end, own in zip(question.suffixes, columns, strict=True)}
+    ends = {end[1:]: column for end, column in zip(question.suffixes, columns, strict=True)}
     return _struct(ends, from_pandas=True)
 
 
@@ -252,8 +252,8 @@ def _values(answer: Answer) -> Any:
 
 def _struct(columns: Mapping[str, Any], *, from_pandas: bool = False) -> Any:
     arrays = [
-        pa.array(own, pa.string() if own.dtype == object else None, from_pandas=from_pandas)
-        for own in columns.values()
+        pa.array(column, pa.string() if column.dtype == object else None, from_pandas=from_pandas)
+        for column in columns.values()
     ]
     return pa.StructArray.from_arrays(arrays, names=list(columns))
 
@@ -261,9 +261,9 @@ def _struct(columns: Mapping[str, Any], *, from_pandas: bool = False) -> Any:
 def _keep(rows: Column, delta: Column, epsilon: Column) -> Any:
     """Return whether each group's noisy number of rows reaches the threshold."""
     spent = constant(epsilon)
-    least = least_rows(constant(delta), spent)
+    threshold = least_rows(constant(delta), spent)
     exact = np.asarray(rows.to_numpy(), dtype=np.int64)
-    return pa.array(np.asarray(add_to(exact, loss_of(spent).noise(1, 1)) >= least, dtype=bool))
+    return pa.array(np.asarray(add_to(exact, loss_of(spent).noise(1, 1)) >= threshold, dtype=bool))
 
 
 _KEEP = Function("dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLEAN", draws=True)
@@ -271,11 +271,15 @@ _KEEP = Function("dfprivacy_keep", _keep, ("BIGINT", "DOUBLE", "DOUBLE"), "BOOLE
 
 def finalizers() -> tuple[Function, ...]:
     """Return the functions that answer, one for each way to measure a statistic."""
-    made = {_KEEP.name: _KEEP}
+    functions_by_name = {_KEEP.name: _KEEP}
     for statistic in dict.fromkeys(functions().values()):
         for form in forms_of(statistic):
-            made |= {own.name: own for own in _functions(form) if own.name not in made}
-    return tuple(made.values())
+            functions_by_name |= {
+                function.name: function
+                for function in _functions(form)
+                if function.name not in functions_by_name
+            }
+    return tuple(functions_by_name.values())
 
 
 _PART = 2**20  # values of whole groups that are answered at once: new memory costs more than work
@@ -287,9 +291,12 @@ def in_parts(answer: Callable[..., Any]) -> Callable[..., Any]:
     def answered(*columns: Column) -> Any:
         ends = np.cumsum([0, *_sizes(columns[0])])
         cuts = np.searchsorted(ends, np.arange(_PART, ends[-1], _PART))
-        places = itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist())
+        pieces = itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist())
         return pa.chunked_array(
-            [answer(*(own.slice(first, stop - first) for own in columns)) for first, stop in places]
+            [
+                answer(*(column.slice(first, stop - first) for column in columns))
+                for first, stop in pieces
+            ]
         )
 
     return answered
@@ -327,10 +334,10 @@ def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
     Of terms on a grid it sees twice the integer, less both ends: see `duckdb_on_grid`.
     """
     rows, *totals = map(_integers, measured)
-    for place, term in enumerate(source.terms):
+    for index, term in enumerate(source.terms):
         if isinstance(term, OnGrid):
             half, odd = divmod(term.least + term.most, 2)
-            totals[place] = (totals[place] + odd * rows >> 1) + half * rows
+            totals[index] = (totals[index] + odd * rows >> 1) + half * rows
     return [rows, *totals]
 
 
@@ -348,18 +355,18 @@ def pair_sums(lists: Column, source: Source) -> list[Any]:
     totals = np.zeros((1 + len(source.terms), len(sizes)), dtype=np.int64)
     for start in range(0, len(pairs), _PAIRS):
         block = pairs.slice(start, _PAIRS)
-        held = np.stack([_floats(block.field(column)) for column in columns])
-        there = ~np.isnan(held).any(axis=0)
+        columns_of_block = np.stack([_floats(block.field(column)) for column in columns])
+        there = ~np.isnan(columns_of_block).any(axis=0)
         group = _groups(ends, start, start + len(block))[there]
         if not len(group):
             continue
-        values = dict(zip(source.columns, held[:, there], strict=True))
+        values = dict(zip(source.columns, columns_of_block[:, there], strict=True))
         span = slice(group[0], group[-1] + 1)
-        place, size = group - group[0], group[-1] + 1 - group[0]
-        totals[0, span] += np.bincount(place, minlength=size)
+        index, size = group - group[0], group[-1] + 1 - group[0]
+        totals[0, span] += np.bincount(index, minlength=size)
         for total, term in zip(totals[1:], source.terms, strict=True):
             # whole numbers below 2**30, 2**16 of them: floats add them up exactly
-            total[span] += np.bincount(place, term.of(values), size).astype(np.int64)
+            total[span] += np.bincount(index, term.of(values), size).astype(np.int64)
     return [pa.array(total) for total in totals]
 
 

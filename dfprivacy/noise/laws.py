@@ -316,9 +316,9 @@ def selected_outside(
     """Return two outside probabilities for answers that share noise with the total that shows them.
 
     The first number is an excess over `threshold`; groups that are nearer to it have an interval at
-    the first probability, others at the second. Of all groups of one size that are shown, intervals of
-    a share of at most `outside` miss what they would miss with these probabilities if all groups
-    were shown (docs/explanation/intervals.md).
+    the first probability, others at the second. If all groups were shown, intervals would miss with
+    these probabilities. Among the shown groups of one size, a fraction of at most `outside` then
+    miss (docs/explanation/intervals.md).
     """
 
     def tail(distance: int) -> Fraction:
