@@ -23,6 +23,7 @@ from dfprivacy.engine.columns import (
     duckdb_number_of,
     duckdb_type,
     footer_of,
+    is_small_file,
     moment_type,
     no_value_of,
     polars_number,
@@ -592,7 +593,8 @@ def _of_file(
     declared_types = footer_of(source) if isinstance(source, Path) else None
     types = _moments_of(declared_types or pa.schema([]), columns.names())
     adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
-    adopted = replace(adopted, from_files=True)
+    is_small = isinstance(source, Path) and is_small_file(source)
+    adopted = replace(adopted, from_files=not is_small)
     return _with_numbers(adopted, columns) if is_text(source) else adopted
 
 

@@ -23,12 +23,11 @@ ROWS = {
 
 @pytest.fixture
 def file(tmp_path):
-    """Write the rows of a SELECT as a Parquet file; return its path."""
+    """Write the rows of a SELECT as a Parquet file; return a pattern, which may name many."""
 
     def write(select):
-        path = tmp_path / "rows.parquet"
-        duckdb.sql(f"COPY (SELECT {select}) TO '{path}'")
-        return path
+        duckdb.sql(f"COPY (SELECT {select}) TO '{tmp_path / 'rows.parquet'}'")
+        return tmp_path / "*.parquet"
 
     return write
 
@@ -50,6 +49,23 @@ def test_files_hold_what_memory_holds(rows, by, file, replayed):
         for f in (path, relation)
     )
     assert shown(one) == shown(other)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_a_small_file_is_answered_as_a_large_one(rows, file, replayed):
+    """With the same random bytes one small file, read at once, gives what many files give."""
+    large = file(ROWS[rows])
+    answers = []
+    for path in (large, large.with_name("rows.parquet")):
+        private = dfp.frame(path)(epsilon=2, delta=1e-5)
+        answers.append(
+            (
+                shown(replayed(lambda p=private: p.group_by("g").agg(dfp.mean("x"), dfp.count()))),
+                shown(replayed(lambda p=private: p.group_by("h").median("x"))),
+                shown(replayed(lambda p=private: p.describe(["x"], exclude=()))),
+            )
+        )
+    assert answers[0] == answers[1]
 
 
 def test_many_groups_are_answered(file):
