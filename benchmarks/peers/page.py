@@ -23,9 +23,43 @@ from benchmarks.peers.tables import (
 )
 
 INTRODUCTION = """\
-# Beside the others
+# Comparison with other libraries
 
-What other libraries and the plain engines need for the same questions, measured by one command:
+## What they have and this package lacks
+
+- **Tumult Analytics**: joins of two private tables in Python, and maps that make columns from all
+  rows of one person. It spreads over the machines of a Spark cluster and has the best tutorials.
+- **OpenDP**: written proofs of each building block, an odometer and a privacy filter for fully
+  adaptive losses, consistent marginals and synthetic rows (AIM, MST), PCA, and R and Rust.
+- **Google's libraries**: the same mechanisms in C++, Java and Go, a library for accounting that
+  this package uses itself, pipelines on Beam (PipelineDP), and `WITH DIFFERENTIAL_PRIVACY` in
+  BigQuery, where the privacy unit belongs to a view and not to a caller.
+- **diffprivlib**: private machine learning with the interface of scikit-learn.
+- **CWI's `privacy` for DuckDB** (AGPL): the unit and the links between tables are declared in the
+  database itself, and ordinary SQL is rewritten. It runs in the browser too (WASM).
+- **Lomas**: a server with accounts and an administrator, so that analysts never hold the data.
+- **Snowflake and AWS Clean Rooms**: a managed service. Policies protect tables from the analyst,
+  and budgets are renewed over time. AWS draws its noise with a verified sampler.
+
+Where another was better in measurements is said [below](#where-another-is-better).
+
+## What this package has beside them
+
+| | here | elsewhere |
+|:--|:--|:--|
+| frames | pandas, polars, Arrow, DuckDB, Spark, Ibis | OpenDP: polars; Tumult: Spark |
+| value bounds | given or estimated | Google: yes; Tumult: own call; OpenDP, diffprivlib: no |
+| intervals of means | yes | Snowflake, Google in C++: yes; OpenDP, Tumult, SmartNoise: no |
+| forecast of error | `explain`, without data | OpenDP: by noise term |
+| budget on disk | `Ledger` | Snowflake, AWS, BigQuery, Lomas: yes; libraries: no |
+| several quantiles in a call | yes | PipelineDP: yes; others: one at a time |
+| SQL with joins | under a schema | CWI, Snowflake, AWS: yes |
+
+Versions that were read: OpenDP 0.16.0, Tumult Analytics 0.21.0, PipelineDP 0.3.1, SmartNoise SQL
+1.0.10, diffprivlib 0.6.6, `privacy` of May 2026, and the documentation of the services in November
+2026. Corrections are welcome.
+
+## How times and errors were measured
 
 ```sh
 pip install '.[bench,demo]'
@@ -33,23 +67,20 @@ python -m benchmarks --quick                     # two sizes, fewer questions
 python -m benchmarks --full --resume --environments ~/.cache/peers   # up to 20 million rows, hours
 ```
 
-It makes a virtual environment for each, runs every measurement in a fresh process with a limit on
-time and memory, and writes this page. Each script in `benchmarks/peers/scripts` is the short way
-that the library's own documentation shows."""
+The command makes a virtual environment for each library, runs every measurement in a fresh process
+with a limit on time and memory, and writes this page. Each script in `benchmarks/peers/scripts` is
+the short way that the library's own documentation shows."""
 
 BETTER = """\
 ## Where another is better
 
-- **Joins of private tables, Beam.** Tumult Analytics joins private tables, and PipelineDP runs on
-  Beam; both spread over the machines of a Spark cluster, as this package does. Their times here
-  are those of one machine, which is not what they are made for.
-- **Proofs of the code.** OpenDP's building blocks come with written proofs of each function; ours
-  are notes beside tests.
+- **Clusters and Beam.** Tumult Analytics and PipelineDP are made for many machines. Their times
+  here are those of one machine.
 - **Small tables in a plain process.** PyDP and diffprivlib answer about one list of numbers without
   a query engine.
-- **Sums and medians of some data.** Sums are not what the transformed noise helps: in the one
-  setting that was scored, PipelineDP's and Tumult's had smaller errors, by less than three standard
-  errors of few answers, and PyDP's median by more; see the table of errors."""
+- **Sums and medians of some data.** The transformed noise does not help sums. In the one setting
+  that was scored, PipelineDP and Tumult had smaller errors, by less than three standard errors of
+  few answers, and PyDP's median by more. The table of errors has the figures."""
 
 
 CODE = """\
