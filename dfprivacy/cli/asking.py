@@ -33,7 +33,7 @@ from dfprivacy.frames.numbers import Estimate
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import NOTE
 from dfprivacy.frames.viz.pictures import show
-from dfprivacy.release.terms import INTERVAL, interval_of
+from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statistics import Quantiles, Share
 from dfprivacy.statistics.base import Question
 from dfprivacy.statistics.histogram import Histogram
@@ -87,6 +87,7 @@ def spec_of(
         unit=unit_spec(values),
         bounds=dict(bounds or {}),
         interval=values.get("interval", INTERVAL),
+        population=values.get("population", False),
         budget=_loss_of(values),
     )
 
@@ -215,8 +216,8 @@ def _title(spec: ReleaseSpec, alone: Question | None) -> str:
     groups = f" by {', '.join(by)}" if by else ""
     level = ""
     if alone.tells_interval and getattr(alone, "method", "") != "inverse":
-        share, is_sampled = interval_of(spec.interval)
-        level = f", {100 * share:.6g}% intervals{' of the population' if is_sampled else ''}"
+        whose = " of the population" if spec.population else ""
+        level = f", {100 * spec.interval:.6g}% intervals{whose}"
     needed = [
         argument.name
         for argument in alone.arguments()

@@ -44,7 +44,7 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.cli.rows import TypedKeys, column_types, open_rows
-from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source
+from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source, level_of
 from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
@@ -185,7 +185,7 @@ def _command(
             answer(spec_of(file, values, {name: question}, by=by, bounds=bounds), values)
 
     run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*help_)
-    hidden = {*without, *([] if kind.has_interval else ["interval"])}
+    hidden = {*without, *([] if kind.has_interval else ["interval", "population"])}
     names = [name for name in SHARED if name not in hidden]
     return with_options(*names, own=parameters.values())(run)
 
@@ -399,7 +399,18 @@ def write_statistics(file: Path, *, output: Path, bounds: list[str] | None, **va
 
 
 @with_options(
-    *("epsilon", "rho", "delta", "interval", "ledger", "dataset", "period", "analyst", "output"),
+    *(
+        "epsilon",
+        "rho",
+        "delta",
+        "interval",
+        "population",
+        "ledger",
+        "dataset",
+        "period",
+        "analyst",
+        "output",
+    ),
     own=options("""
         FILE... (paths): Files that `dfprivacy statistics` has made.
         --parts-per-unit N (whole): Your promise that no unit has rows in more than N of the files;
@@ -415,8 +426,9 @@ def merge_statistics(file: list[Path], *, parts_per_unit: int | None, **values: 
     """
     output, console = values["output"], Console()
     with readable_errors(), charged(values):
-        names = ("epsilon", "rho", "delta", "interval")
+        names = ("epsilon", "rho", "delta")
         terms = {name: values[name] for name in names if values[name] is not None}
+        terms["interval"] = level_of(values["interval"], population=values["population"])
         for path in file:
             check_output(output, path)
         by = files_of(file).header.by
@@ -432,7 +444,7 @@ def merge_statistics(file: list[Path], *, parts_per_unit: int | None, **values: 
 
 
 @with_options(
-    *("keys", "epsilon", "delta", "unit", "max_rows", "max_groups", "interval"),
+    *("keys", "epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "population"),
     *("ledger", "dataset", "period", "analyst", "output"),
     *("memory", "threads", "temporary", "timezone", "explain", *FORM),
     own=options("""
@@ -459,6 +471,7 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
             keys=[tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None,
             unit=unit_spec(values),
             interval=values["interval"],
+            population=values["population"],
             intervals=values["intervals"],
             budget=Loss(epsilon=values["epsilon"], delta=values["delta"]),
         )

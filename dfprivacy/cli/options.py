@@ -11,7 +11,6 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from dfprivacy.errors import DPError
-from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statistics import Argument
 from dfprivacy.statistics.quantile import end_of
 
@@ -129,25 +128,7 @@ def named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
     return values
 
 
-def _level(text: object) -> float | str:
-    """Return a level as a number; other words are those of `Terms.interval`."""
-    try:
-        return float(text)  # type: ignore[arg-type]
-    except ValueError:
-        return str(text)
-
-
-_INTERVAL = option(
-    "interval",
-    Any,
-    "How surely low and high enclose the answer without noise; population: sampling as well, at "
-    "95 %, or as in 'population 0.9'.",
-    "LEVEL",
-    parser=_level,
-    default=float(INTERVAL),
-)
-_SHARED = (
-    *options("""
+_SHARED = options("""
         FILE (path): A .csv, .tsv or .parquet file, a .csv.gz or .csv.zst archive, a folder of such
             files of one kind, or a glob in quotes.
         --where CONDITION (text): Ask about the rows for which this holds: what stands behind WHERE
@@ -172,9 +153,8 @@ _SHARED = (
             protected together. Limits are found when left out. One row is protected without a unit.
         --max-rows N (whole): A unit's rows in one group count as N at most; noise grows with N.
         --max-groups N (whole): A unit counts in N groups at most, with --by; noise grows with N.
-        """),
-    _INTERVAL,
-    *options("""
+        --interval LEVEL (number, 0.95): How surely low and high enclose the answer without noise.
+        --population (flag): Let low and high make room for sampling as well.
         --ledger FILE (path): Charge the call to this ledger, made by `dfprivacy ledger create`.
             Needs --dataset.
         --dataset NAME (text): Whose budget in the ledger is charged.
@@ -189,8 +169,7 @@ _SHARED = (
         --temporary DIR (path): Where it spills, into a private folder that is removed at the end.
         --explain (flag): Show what the call would cost and how wrong it would be; nothing is read
             or spent.
-        """),
-)
+        """)
 SHARED = {parameter.name: parameter for parameter in _SHARED}
 
 

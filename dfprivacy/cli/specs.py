@@ -52,7 +52,7 @@ from dfprivacy.frames.releasing import release_numbers
 from dfprivacy.frames.tables import NOTE, Origin
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.request import Request
-from dfprivacy.release.terms import INTERVAL, Terms, Unit, interval_of, unit_of
+from dfprivacy.release.terms import INTERVAL, POPULATION, Terms, Unit, interval_of, unit_of
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
@@ -490,6 +490,17 @@ def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
     return bounds
 
 
+def level_of(interval: float, *, population: bool) -> float | str:
+    """Return the level of intervals, or the words for intervals of the population.
+
+    >>> level_of(0.9, population=False), level_of(0.9, population=True)
+    (0.9, 'population 0.9')
+    """
+    if not population:
+        return interval
+    return POPULATION if interval == INTERVAL else f"{POPULATION} {interval}"
+
+
 JobQuestion = Annotated[Any, Read(_question_of)]
 Pair = tuple[float | str, float | str]
 
@@ -510,7 +521,8 @@ class ReleaseSpec:
     margins: bool = False
     bounds: dict[str, Pair] = field(default_factory=dict)
     questions: dict[str, JobQuestion] = field(default_factory=dict)
-    interval: float | str = float(INTERVAL)
+    interval: float = float(INTERVAL)
+    population: bool = False
     intervals: bool = False
     budget: Loss = field(default_factory=Loss)
 
@@ -519,7 +531,7 @@ class ReleaseSpec:
         with checking("timezone"), in_checked_zone(self.timezone):
             pass
         with checking("interval"):
-            interval_of(self.interval)
+            interval_of(self.level)
         with checking("bounds"):
             self._set(bounds={column: ends_of(pair) for column, pair in self.bounds.items()})
         questions = {}
@@ -545,6 +557,11 @@ class ReleaseSpec:
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def level(self) -> float | str:
+        """The level of intervals as the terms of a release have it."""
+        return level_of(self.interval, population=self.population)
 
     @cached_property
     def privacy_unit(self) -> Unit | None:
@@ -582,7 +599,7 @@ class ReleaseSpec:
             if loss is not None
         }
         bounds: Any = self.bounds if self.described is not None else {}
-        terms = Terms(interval=self.interval, unit=self.privacy_unit, bounds=bounds)
+        terms = Terms(interval=self.level, unit=self.privacy_unit, bounds=bounds)
         return terms.updated(delta=budget.delta, **losses)
 
     def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
@@ -790,7 +807,7 @@ class JobRelease(ReleaseSpec):
             "names": list(self.questions),
             "questions": list(self.questions.values()),
             "unit": self.privacy_unit,
-            "interval": self.interval,
+            "interval": self.level,
             "loss": budget.target or loss_of(budget.epsilon, budget.rho),
             "delta": delta_of(budget.delta),
         }

@@ -244,3 +244,16 @@ def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
     explained = run("regression", *whole, "--bounds", "delay=-60,240", "--explain").output
     assert "costs     epsilon 1" in explained
     assert "--bounds delay=LOW,HIGH" in run("regression", *whole).output
+
+
+def test_intervals_of_the_population(run):
+    """--population makes room for sampling, at any level, and says so; its words are no level."""
+    call = ("mean", "flights.csv", "delay", *BOUNDS, "--interval", "0.9", *EXACT)
+    result = run(*call, "--population")
+    assert result.stdout.startswith("Private mean of delay, 90% intervals of the population\n")
+    widths = []
+    for shown in (result, run(*call)):
+        ((_, low, high, *_),) = cells(shown.stdout)
+        widths.append(float(high) - float(low))
+    assert widths[0] > widths[1]
+    assert run(*call, "--interval", "population").exit_code == 2
