@@ -27,7 +27,7 @@ import dfprivacy as dfp
 from benchmarks.honesty import EPSILONS, HELD, LEVEL, LIGHT, OTHER, copies_of
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.frames.releasing import measure
+from dfprivacy.frames.measuring import measure
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.split import split
 

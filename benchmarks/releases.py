@@ -108,6 +108,8 @@ def _is_scalar(value: Any) -> bool:
 
 def _facts(value: Any) -> dict[str, Any]:
     own = {name: getattr(value, name, None) for name in FACTS}
+    if getattr(value, "has_interval", True) is False:
+        own |= dict.fromkeys(("low", "high", "std_error"))
     found = {name: fact for name, fact in own.items() if fact is not None and not callable(fact)}
     if "bounds" in found:
         found["bounds"] = (found["bounds"].lower, found["bounds"].upper)

@@ -32,9 +32,9 @@ from dfprivacy.errors import (
 )
 from dfprivacy.errors import close as _close
 from dfprivacy.frames.accessor import register_accessors as _register_accessors
+from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.limits import suggest_limits
 from dfprivacy.frames.merging import merge, statistics
-from dfprivacy.frames.numbers import Choice, Estimate, Number
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.private import Private as frame
 from dfprivacy.frames.released import released
@@ -68,7 +68,6 @@ __all__ = [
     "Bounds",
     "Budget",
     "BudgetExceededError",
-    "Choice",
     "Connection",
     "DPError",
     "Engine",
@@ -80,7 +79,6 @@ __all__ = [
     "MissingColumnError",
     "MissingDeltaError",
     "MissingLedgerError",
-    "Number",
     "Private",
     "RefusedStatementError",
     "Schema",

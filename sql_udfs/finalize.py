@@ -29,8 +29,7 @@ from dfprivacy.measurement.binning import (
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_to
-from dfprivacy.release.answers import Answer, Estimated
-from dfprivacy.release.pipeline import Answered
+from dfprivacy.release.answers import Answer, Answered, Estimated
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions, part_of

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from dfprivacy.errors import InvalidLedgerError
 
 MOST_BYTES = 2**29  # of one release; older ledgers could not hold more than about twice that
-RELEASE_FORMAT = 1
+RELEASE_FORMAT = 2
 """To be raised when a release of the same question and terms would look otherwise."""
 
 _PLAIN: tuple[tuple[type, Callable[[Any], str]], ...] = (

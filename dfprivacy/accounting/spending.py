@@ -17,7 +17,7 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Charge, account_name
 from dfprivacy.accounting.ledger import Ledger, analyst_name, dataset_name, note_text, version_name
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.errors import InvalidLedgerError, MissingLedgerError, boundary
+from dfprivacy.errors import EntropyError, InvalidLedgerError, MissingLedgerError, boundary
 from dfprivacy.measurement.exact import describe
 
 P = ParamSpec("P")
@@ -107,6 +107,33 @@ class NoAccount:
 
     def remember(self, mark: bytes | None, table: pa.Table) -> None:
         """Keep nothing."""
+
+
+class PrepaidAccount(NoAccount):
+    """An account for one release that an earlier step has paid for, in the same process."""
+
+    def __init__(self, account: Account | NoAccount, paid_by: str) -> None:
+        self._account, self._paid_by = account, paid_by
+        self._process: int | None = os.getpid()
+
+    def check(self, charge: Charge) -> None:
+        """Allow the charge: it is paid."""
+
+    def pay(self, charge: Charge) -> None:  # noqa: ARG002 it is paid
+        """Use the payment up; a child that was forked since can't."""
+        if self._process != os.getpid():
+            raise EntropyError(
+                f"{self._paid_by} was paid for in another process, or was released already",
+                hint="fork before the release, and ask for it in one of the processes",
+            )
+        self._process = None
+
+    def remembered(self, mark: bytes | None) -> None:
+        """Return None: it was looked up before it was paid."""
+
+    def remember(self, mark: bytes | None, table: pa.Table) -> None:
+        """Keep the release."""
+        self._account.remember(mark, table)
 
 
 def require_ledger() -> None:

@@ -27,12 +27,12 @@ from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe
+from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
-from dfprivacy.frames.numbers import Estimate
 from dfprivacy.frames.released import released
-from dfprivacy.frames.tables import NOTE
 from dfprivacy.frames.viz.pictures import show
+from dfprivacy.release.plan import NOTE
 from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statistics import Quantiles, Share
 from dfprivacy.statistics.base import Question
@@ -246,11 +246,10 @@ def _one_row(name: str, question: Any, answers: Mapping[str, Any]) -> pa.Table:
             columns[title] = int(number) if question.is_whole else float(number)
         else:  # a date or time, or none
             columns[title] = number
-        if isinstance(number, Estimate) or (
-            not isinstance(number, float) and question.tells_interval
-        ):
+        is_estimate = isinstance(number, Estimate) and number.has_interval
+        if is_estimate or (not isinstance(number, float) and question.tells_interval):
             columns |= {end: getattr(number, end, None) for end in ENDS}
-        if isinstance(number, Estimate) and question.has_note:
+        if is_estimate and question.has_note:
             columns[NOTE] = pa.scalar(number.note, pa.string())
     return pa.table({title: pa.array([value]) for title, value in columns.items()})
 

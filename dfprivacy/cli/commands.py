@@ -48,11 +48,11 @@ from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source, level_of
 from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.frames.asking import questions_by_name
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
 from dfprivacy.frames.merging import files_of, merge, statistics
+from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON, Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic

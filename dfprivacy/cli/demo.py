@@ -16,7 +16,7 @@ from rich.table import Table
 
 from dfprivacy.cli.output import plain, show_line
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.frames.numbers import Estimate
+from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.private import Private, PrivateSeries
 from dfprivacy.noise.laws import DiscreteLaplace, threshold
 

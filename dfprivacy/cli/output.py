@@ -29,8 +29,8 @@ from dfprivacy.errors import (
     MissingBoundsError,
     MissingDeltaError,
 )
-from dfprivacy.frames.numbers import Choice, Estimate, Recalled, numbers_table
-from dfprivacy.frames.tables import NOTE
+from dfprivacy.frames.estimates import Estimate
+from dfprivacy.release.plan import NOTE
 
 ENDS = ("low", "high")
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
@@ -142,10 +142,13 @@ def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
     """Return answers about all rows, one row each; dates of several kinds are texts."""
     if not all(isinstance(own, float) for own in numbers.values()):
         return _dated_table(numbers)
-    known = numbers_table(numbers)
-    chosen = known["chosen"]
-    ends = {end: pc.if_else(chosen, pa.scalar(None, pa.float64()), known[end]) for end in ENDS}
-    return pa.table({"name": known["name"], "value": known["value"], **ends, NOTE: known[NOTE]})
+    rows = list(numbers.values())
+    columns: dict[str, Any] = {"name": list(numbers), "value": pa.array(rows, pa.float64())}
+    for end in ENDS:
+        ends = [getattr(number, end) if number.has_interval else None for number in rows]
+        columns[end] = pa.array(ends, pa.float64())
+    columns[NOTE] = pa.array([number.note for number in rows], pa.string())
+    return pa.table(columns)
 
 
 def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
@@ -153,7 +156,7 @@ def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
     for end in ENDS:
         columns[end] = [getattr(own, end, None) for own in answers.values()]
     kinds = {type(own) for own in answers.values() if own is not None}
-    if len(kinds) > 1 or kinds & {Choice, Estimate, Recalled}:
+    if len(kinds) > 1 or Estimate in kinds:
         columns = {
             name: [None if own is None else str(own) for own in values]
             for name, values in columns.items()

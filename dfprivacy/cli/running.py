@@ -98,7 +98,7 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
         job.require_types(name, _required_columns(name, release))
     with open_rows(release.source, release.where) as rows:  # refuses a condition
         if release.described is not None:
-            return description_of(rows, release.described, release.terms).request.charge
+            return description_of(rows, release.described, release.terms).plan.charge
         return release.charge()
 
 

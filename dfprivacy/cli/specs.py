@@ -42,17 +42,26 @@ from dfprivacy.errors import (
     RefusedStatementError,
     UnsupportedFrameError,
 )
-from dfprivacy.frames.asking import AskedTable, asked_of, bin_counts, line, together
-from dfprivacy.frames.crosstabs import Crosstab
-from dfprivacy.frames.describing import Describe, description_of, release_description
+from dfprivacy.frames.crosstabs import Crosstab, CrosstabPlan, origin_of_cells
+from dfprivacy.frames.describing import Describe, description_of
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, solved, target_of
+from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
+from dfprivacy.frames.planning import plan_answers, plan_histogram, plan_line
 from dfprivacy.frames.released import TOTAL, Released
-from dfprivacy.frames.releasing import release_numbers
-from dfprivacy.frames.tables import NOTE, Origin
+from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.tables import Origin
 from dfprivacy.measurement.bounds import Bounds, bounds_of
-from dfprivacy.release.request import Request
-from dfprivacy.release.terms import INTERVAL, POPULATION, Terms, Unit, interval_of, unit_of
+from dfprivacy.release.plan import NOTE, Plan
+from dfprivacy.release.terms import (
+    INTERVAL,
+    POPULATION,
+    PublicKeys,
+    Terms,
+    Unit,
+    interval_of,
+    unit_of,
+)
 from dfprivacy.statements.schema import Schema, schema_of
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
@@ -604,9 +613,8 @@ class ReleaseSpec:
 
     def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
         if self.described is None:
-            return self.asked.explanation(terms, self.by, self.public_keys, sizes)
-        description, *_ = asked_of(self.described, rows, terms, (), None)
-        return description.explanation(terms, (), None, sizes, {})
+            return explain_plan(self.plan_under(terms, self.public_keys), None, sizes)
+        return explain_plan(description_of(rows, self.described, terms).plan, {}, sizes)
 
     def explain(self) -> Explanation:
         """Return the cost and the errors of the release; no row is read."""
@@ -621,12 +629,14 @@ class ReleaseSpec:
         with open_rows(self.source, self.where) as rows:
             if terms.ledger is None and isinstance(rows, Snapshot):
                 terms = replace(terms, snapshot=rows.version)
-            if self.numbers and not self.by:
-                return release_numbers(rows, self.numbers, terms)
             if self.described is not None:
-                answers = release_description(description_of(rows, self.described, terms))
+                answers = release_plan(description_of(rows, self.described, terms).plan, rows)
+            elif self.margins:
+                answers = release_frame(self.plan_under(terms, keys), FrameSource(rows))
             else:
-                answers = self.asked.release(rows, terms, self.by, keys)
+                answers = release_plan(self.plan_under(terms, keys), rows)
+            if isinstance(answers, dict):
+                return answers
             return answers if isinstance(answers, pa.Table) else frame_table(answers)
 
     @contextmanager
@@ -674,36 +684,35 @@ class ReleaseSpec:
         return None if self.keys is None else self.keys.public
 
     @cached_property
-    def request(self) -> Request:
-        """The release of its questions, to be made."""
-        return self.asked.request(self.terms, self.by, self.public_keys)
+    def plan(self) -> Plan:
+        """The plan of its questions."""
+        return self.plan_under(self.terms, self.public_keys)
 
     def charge(self) -> Charge:
         """Return the cost of a release of questions: a function of its fields."""
-        self.asked.names(self.request)
-        return self.request.charge
+        return self.plan.charge
 
     @property
     def origin(self) -> Origin:
         """The facts about the frame that answers the release."""
-        return self.asked.origin(self.request)
+        plan = self.plan
+        return origin_of_cells(plan) if isinstance(plan, CrosstabPlan) else Origin.of(plan)
 
-    @cached_property
-    def asked(self) -> AskedTable:
-        """The questions about the rows, all but a description, and the table of their answers."""
+    def plan_under(self, terms: Terms, keys: PublicKeys | None) -> Plan:
+        """Return the plan of its questions under terms; a description needs rows as well."""
         if self.margins:
             ((name, question),), (index, column) = self.numbers.items(), self.by
-            return Crosstab(index, column, question, margins=True).asked(name, shaped=False)
+            return Crosstab(index, column, question, margins=True).plan(terms, keys, name)
         ((name, alone),) = [*self.questions.items(), ("", None)][:1]
         if isinstance(alone, Crosstab):
-            return alone.asked()
+            return alone.plan(terms, keys)
         if isinstance(alone, Histogram):
-            return bin_counts(alone)
+            return plan_histogram(alone, None, terms, self.by, keys)
         if isinstance(alone, Frequencies):  # the value is the last of `by`
-            return alone.asked(name)
+            return alone.plan(terms, self.by, keys, name)
         if isinstance(alone, Regression) and not self.by:
-            return line(alone)
-        return together(self.numbers, "frame" if self.by else "numbers")
+            return plan_line(alone, terms)
+        return plan_answers(self.numbers, terms, self.by, keys)
 
     def _alone_of(self, kind: type[T]) -> T | None:
         """Return the question if it is of this kind, which is always asked for alone."""
@@ -791,7 +800,7 @@ class JobRelease(ReleaseSpec):
 
     def _example(self, along: str, base: Plain) -> pa.Table:
         """Return a table like that of the answers, with one row about the base."""
-        names, base = self.asked.names(self.request), None if base == TOTAL else base
+        names, base = list(self.plan.names), None if base == TOTAL else base
         keys = [pa.array([base if column == along else None]) for column in self.by]
         rest = [pa.array([""] if n.endswith(NOTE) else [0.0]) for n in names[len(self.by) :]]
         return pa.table([*keys, *rest], names=names)

@@ -17,10 +17,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import Columns, adopt
+from dfprivacy.engine.adopt import Columns, Wrap, adopt
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.objects import mark_of
 from dfprivacy.engine.pandas import answer_column, categories_of, key_column
+from dfprivacy.engine.run import guarded
+from dfprivacy.errors import EngineError, UnsupportedDtypeError
 
 
 @singledispatch
@@ -144,6 +146,32 @@ def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table
     ):
         return None
     return table
+
+
+_TYPED_BY_ENGINES = {"pyspark", "duckdb", "_duckdb", "ibis"}
+"""Libraries whose frames come from a query of an engine, which has typed the keys itself."""
+
+
+def check_schema(
+    frame: object, wrap: Wrap, keys: pa.Table, names: Sequence[str], *, public: bool
+) -> None:
+    """Refuse keys and names of columns that a frame of the caller's type can't hold.
+
+    Secret keys may be NULL; numbers stand for the columns of answers.
+    """
+    if type(frame).__module__.partition(".")[0] in _TYPED_BY_ENGINES:
+        return
+    has_nulls = not public or any(column.null_count for column in keys.columns)
+    kinds = [*keys.schema.types, *[pa.float64()] * (len(names) - keys.num_columns)]
+    try:
+        for rows in range(1 + has_nulls):
+            columns = [pa.nulls(rows, kind) for kind in kinds]
+            guarded(lambda: wrap(pa.table(columns, names=list(names))))  # noqa: B023 at once
+    except EngineError:
+        raise UnsupportedDtypeError(
+            "group keys of this type can't be handed back in a frame like the caller's own",
+            hint="make the group columns plain text, numbers or dates first",
+        ) from None
 
 
 def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:

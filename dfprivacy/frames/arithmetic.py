@@ -1,4 +1,4 @@
-"""Find intervals of sums, differences, products and ratios of numbers that have intervals.
+"""Intervals of sums, differences, products, ratios and changes of numbers that have intervals.
 
 Of independent numbers the squares of the distances to the ends add up (Zou and Donner 2008), which
 for a ratio is Fieller's interval; of numbers that may share their noise the distances themselves
@@ -7,8 +7,11 @@ add up, which holds for any dependence between sums of the same draws.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -120,3 +123,71 @@ def _sum(one: float, other: float) -> float:
 
 def _times(one: float, other: float) -> float:
     return 0.0 if 0 in {one, other} else one * other
+
+
+def difference(one: Range, other: Range, *, apart: bool) -> Range:
+    """Return the range of a difference."""
+    return added(one, negated(other), apart=apart)
+
+
+def change(one: Range, other: Range, *, apart: bool) -> Range:
+    """Return the range of a relative change: 0.05 for one that is 5 % more than the other."""
+    return added(divided(one, other, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
+
+
+def parts_of_total(ranges: Sequence[Range], *, apart: bool) -> list[Range]:
+    """Return the range of each number as a part of the sum of all."""
+    start, both = Range(0.0, 0.0, 0.0), _added_apart
+    before = itertools.accumulate(ranges, both, initial=start)
+    behind = list(itertools.accumulate(reversed(ranges), both, initial=start))[-2::-1]
+    rests = [both(low, high) for low, high in zip(before, behind, strict=False)]
+    pairs = zip(ranges, rests, strict=True)
+    if apart:
+        return [part_of(number, rest) for number, rest in pairs]
+    return [
+        divided(number, added(number, rest, apart=False), apart=False) for number, rest in pairs
+    ]
+
+
+def _added_apart(one: Range, other: Range) -> Range:
+    return added(one, other, apart=True)
+
+
+_OPERATIONS: Mapping[str, Callable[..., Range]] = {
+    "+": added,
+    "-": difference,
+    "*": multiplied,
+    "/": divided,
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A computation with estimates: numbers, estimates, and each operation behind its two."""
+
+    steps: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, sign: str, left: Sequence[Any], right: Sequence[Any]) -> Expression:
+        """Return the operation of two computations."""
+        return cls((*left, *right, sign))
+
+    def value(self, left: float, right: float) -> float:
+        """Return the result of the last operation."""
+        sides = (Range(side, side, side) for side in (left, right))
+        return _OPERATIONS[self.steps[-1]](*sides, apart=True).value
+
+    def range_at(self, value: float, level: float) -> Range:  # noqa: ARG002 it is computed anew
+        """Return the result with its interval at a level, operation by operation."""
+        stack: list[tuple[Range, list[Any]]] = []
+        for step in self.steps:
+            if isinstance(step, str):
+                (right, others), (left, estimates) = stack.pop(), stack.pop()
+                apart = not any(a.may_share_noise_with(b) for a in others for b in estimates)
+                result = _OPERATIONS[step](left, right, apart=apart)
+                stack.append((result, estimates + others))
+            elif hasattr(step, "range_at"):
+                stack.append((step.range_at(level), [step]))
+            else:
+                stack.append((Range(step, step, step), []))
+        return stack[0][0]

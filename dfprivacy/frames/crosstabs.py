@@ -20,22 +20,21 @@ from dfprivacy.engine.objects import is_missing, mark_of
 from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
-from dfprivacy.frames.asking import AskedTable, By, Release, asked_of
-from dfprivacy.frames.releasing import request_of
+from dfprivacy.frames.planning import By, plan_answers, plan_question
+from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.tables import (
     ADDED_UP,
     Grid,
     Origin,
     Wide,
     floats_in,
-    frame_names,
     released_arrow,
     text_of,
     with_origin,
 )
 from dfprivacy.frames.viz.text import unique_texts
 from dfprivacy.measurement.bounds import BoundsLike, bounds_of
-from dfprivacy.release.request import Request, limits_of
+from dfprivacy.release.plan import Plan, limits_of, name_columns
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.base import Question, argument
@@ -138,22 +137,6 @@ class Crosstab(Question):
         """The two group columns."""
         return self.index, self.columns
 
-    def asked(self, name: str | None = None, *, shaped: bool = True) -> AskedTable:
-        """Return the release of the table, one row a cell, and how it is read."""
-        return AskedTable(
-            self.question.columns,
-            lambda terms, _, keys: self.request(terms, keys, name),
-            lambda own: frame_names(own.parts, own.questions, list(map(str, own.by))),
-            origin=_origin,
-            shape=self._shaped if shaped else None,
-        )
-
-    def _shaped(self, long: Any, request: Request) -> Any:
-        part, (name, *_) = request.parts[0], request.questions
-        titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
-        wide = Wide(long, titles, request.keys is not None, _origin(request))
-        return wide_frame(wide, rounded=bool(self.rounded), nonnegative=self.nonnegative)
-
     def require_totals(self) -> None:
         """Refuse questions whose totals can't be read off noisy cells."""
         question = self.question
@@ -165,8 +148,8 @@ class Crosstab(Question):
                 hint=f"leave margins out, and ask group_by({self.index!r}) for totals",
             )
 
-    def request(self, terms: Terms, keys: PublicKeys | None, name: str | None = None) -> Request:
-        """Return the release, to be made; `name` is what the answer is called."""
+    def plan(self, terms: Terms, keys: PublicKeys | None, name: str | None = None) -> CrosstabPlan:
+        """Return the plan of the cells, one row each; `name` is that of the answer."""
         self.question.check()
         if self.margins:
             self.require_totals()
@@ -175,15 +158,19 @@ class Crosstab(Question):
             question = replace(question, clipping=False)  # one vector: nothing counts beside it
         named = {name or question.name: question}
         form = "table with totals" if self.margins else "frame"
-        request = request_of(named, terms, self.by, keys, form=form)
+        plan = CrosstabPlan.of_plan(
+            plan_answers(named, terms, self.by, keys, form=form),
+            rounded=self.rounded is not None,
+            nonnegative=self.nonnegative,
+        )
         if not self.margins:
-            return request
-        if request.search is not None:
+            return plan
+        if plan.search is not None:
             raise InvalidUnitError(
                 "totals need limits of a unit that are named, not found from the data",
                 hint='name both, e.g. unit="user", max_rows=3, max_groups=5',
             )
-        (part,) = request.parts
+        (part,) = plan.parts
         if not isinstance(part, LinearPart) or len(part.vectors.linears) > 1:
             raise InvalidQuestionError(
                 f"totals can't be read off the cells of a table of {self.question.kind}",
@@ -191,12 +178,32 @@ class Crosstab(Question):
             )
         groups = limits_of(terms.unit, self.by, keys)[1].groups
         size, public = None if keys is None else _size(keys), keys is not None
-        laplace = isinstance(request.charge.loss, Epsilon)
+        laplace = isinstance(plan.charge.loss, Epsilon)
         whole = MarginsPart(
             part.questions, part.grouped, part.read,
             by=self.by, size=size, public=public, laplace=laplace, groups=groups,
         )  # fmt: skip
-        return replace(request, parts=(whole,))
+        names = name_columns((whole,), plan.questions, list(map(str, self.by)))
+        return replace(plan, parts=(whole,), names=names)
+
+
+@dataclass(frozen=True)
+class CrosstabPlan(Plan):
+    """The plan of a table of two group columns: its cells, and how they are read."""
+
+    rounded: bool = False
+    nonnegative: bool = False
+
+
+@release_plan.register
+def release_crosstab(plan: CrosstabPlan, frame: object) -> Any:
+    """Release a table of two group columns, shaped as analysts read it."""
+    long = release_frame(plan, FrameSource(frame))
+    part, (name, *_) = plan.parts[0], plan.questions
+    titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
+    origin = origin_of_cells(plan)
+    wide = Wide(with_origin(long, origin), titles, plan.keys is not None, origin)
+    return wide_frame(wide, rounded=plan.rounded, nonnegative=plan.nonnegative)
 
 
 def _question(values: Hashable, aggregate: str | None, bounds: BoundsLike | None) -> Statistic:
@@ -251,21 +258,21 @@ class Pivot(Crosstab):
     aggregate: str | None = argument("What is asked about a column.", "mean", form="str | None")
 
 
-@asked_of.register
-def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | None) -> Release:
-    return question.asked(), question.by, terms.keys_for(question.by, question.keys)
+@plan_question.register
+def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | None) -> Plan:
+    return question.plan(terms, terms.keys_for(question.by, question.keys))
 
 
-def _origin(request: Request) -> Origin:
+def origin_of_cells(plan: Plan) -> Origin:
     """Return the origin of cells: where their totals are, and which of them share noise."""
-    own, part = Origin.of(request), request.parts[0]
+    own, part = Origin.of(plan), plan.parts[0]
     if not isinstance(part, MarginsPart):
         return own
     row, column = map(str, part.by)
     _, *titles = part.titles.values()
     totals = dict(zip([(row,), (column,), ()], titles, strict=True))
     measured = any(part.shares[1:])
-    apart = not measured or request.keys is None
+    apart = not measured or plan.keys is None
     return replace(own, apart=apart, totals=totals, measured=measured)
 
 

@@ -7,7 +7,7 @@ and types are what the frame declares: they are public.
 
 from __future__ import annotations
 
-import itertools
+import datetime as dt
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ from dfprivacy.engine.columns import (
 )
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import read_file
-from dfprivacy.engine.returning import frame_of, kept_table, values_of
+from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.text_files import TextFile, is_text
 from dfprivacy.errors import (
@@ -45,20 +45,21 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.frames.arithmetic import divided
-from dfprivacy.frames.asking import Asked, By, Release, asked_of
+from dfprivacy.frames.estimates import estimates_of
 from dfprivacy.frames.explanation import Draw, Explanation
-from dfprivacy.frames.forecasting import drawn, explained, in_one
-from dfprivacy.frames.frequencies import ranked
-from dfprivacy.frames.numbers import Number, number_of
-from dfprivacy.frames.numbers import Release as Paid
-from dfprivacy.frames.releasing import measured_for, request_of
-from dfprivacy.frames.tables import Origin, released_arrow, with_origin
+from dfprivacy.frames.forecasting import drawn, explain_plan, explained, in_one
+from dfprivacy.frames.frequencies import FrequencyPlan
+from dfprivacy.frames.measuring import measure_plan
+from dfprivacy.frames.planning import By, EstimatesPlan, plan_question, plan_statistics
+from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.tables import released_arrow
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.grid import plain_type
-from dfprivacy.release.pipeline import Answers, Measured, answered, released
-from dfprivacy.release.request import Request, together
-from dfprivacy.release.terms import PublicKeys, Sought, Terms, label_of
+from dfprivacy.release.answers import Answers, Measured
+from dfprivacy.release.pipeline import Release, run_mechanisms
+from dfprivacy.release.plan import JointPlan, Plan
+from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.split import shares, split
@@ -114,18 +115,13 @@ class Describe(Question):
     )
 
 
-@asked_of.register
-def _(question: Describe, frame: object, terms: Terms, by: By, keys: PublicKeys | None) -> Release:
+@plan_question.register
+def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | None) -> Plan:
     if by:
         raise InvalidQuestionError(
             "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
         )
-    made = description_of(frame, question, terms)
-
-    def explain(terms: Terms, _: By, __: PublicKeys | None, *known: Any) -> Explanation:
-        return explain_description(replace(made, terms=terms), *known)
-
-    return Asked(list(made.columns), lambda *_: release_description(made), explain), (), keys
+    return description_of(frame, question, terms).plan
 
 
 def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
@@ -140,7 +136,7 @@ def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
         raise InvalidQuestionError(
             "the intervals of a description are of noise alone", hint="pass interval=0.95"
         )
-    if isinstance(terms.unit, Sought):
+    if isinstance(terms.unit, UnlimitedUnit):
         unit = terms.unit.column
         raise InvalidUnitError(
             "a description has one limit for all questions, and nothing says how many rows of a "
@@ -281,8 +277,8 @@ class Description:
         return rho if rho.share(each).value > least else None
 
     @cached_property
-    def requests(self) -> tuple[Request, ...]:
-        """The release of all numbers, then one of the values of each column of text."""
+    def plans(self) -> tuple[Plan, ...]:
+        """The plan of all numbers, then one of the values of each column of text."""
         own, whole = self._weights
         loss, delta = self.allowed or self.named, self._delta
         if self.secret and not delta:
@@ -297,94 +293,102 @@ class Description:
             replace(self.terms.updated(**{loss.measure: loss.value * part}), delta=delta or None)
             for part in (own / whole, 1 / whole)
         )
-        return (
-            request_of(self.questions, numbers, form="describe"),
-            *(
-                request_of({"count": Count(own)}, values, (own,), values.keys_for((own,), None),
-                           form=f"top {self.top}")
-                for own in self.texts
-            ),
-        )  # fmt: skip
+        whole_frame = plan_statistics(self.questions, numbers, form="describe")
+        plans: list[Plan] = [EstimatesPlan.of_plan(whole_frame)]
+        for column in self.texts:
+            keys, form = values.keys_for((column,), None), f"top {self.top}"
+            plan = plan_statistics({"count": Count(column)}, values, (column,), keys, form=form)
+            names = ("value", "count", "low", "high", "note")
+            plans.append(FrequencyPlan.of_plan(plan, names=names, k=self.top))
+        return tuple(plans)
 
     @cached_property
-    def request(self) -> Request:
+    def plan(self) -> DescriptionPlan:
         """All of it, with one charge."""
-        whole = together(self.requests, "describe")
-        unit = self.requests[0].unit
+        whole = JointPlan.of(self.plans, "describe")
+        unit = self.plans[0].unit
         text = f"describe({', '.join(map(repr, self.columns))})"
         charge = replace(whole.charge, question=text if unit is None else f"{text}; {unit.text}")
         if self.allowed is not None:
             charge = replace(charge, loss=self.named, delta=self._delta)
-        return replace(whole, charge=charge, unit=unit)
+        return DescriptionPlan.of_plan(whole, charge=charge, unit=unit, description=self)
+
+
+@dataclass(frozen=True)
+class DescriptionPlan(JointPlan):
+    """The plan of a description: one of all numbers, and one of each column of text."""
+
+    description: Description | None = None
 
 
 Found = tuple[Adopted, list[Measured]]
-"""How a release reads the frame, and what is exact."""
+"""A frame that was opened, and its exact statistics."""
 
 
-def release_description(made: Description) -> Any:
+class DescribedSource(FrameSource):
+    """A frame that is described."""
+
+    def measure(self, plan: Plan) -> list[Found]:
+        """Return the exact statistics of each plan."""
+        assert isinstance(plan, DescriptionPlan)  # noqa: S101 a description
+        frame = self.frame
+        source = guarded(lambda: rereadable(frame)) if len(plan.plans) > 1 else frame
+        return [measure_plan(source, part) for part in plan.plans]
+
+    def answer(self, plan: Plan, exact: list[Found]) -> Release:
+        """Draw the noise of each plan, and return one row a column."""
+        assert isinstance(plan, DescriptionPlan)  # noqa: S101 a description
+        assert plan.description is not None  # noqa: S101 see above
+        numbers, *texts = zip(plan.plans, exact, strict=True)
+        answers = run_mechanisms(numbers[0], numbers[1][1])
+        values = [_frequent(self.frame, part, *found) for part, found in texts]
+        named = dict(zip(plan.description.texts, values, strict=True))
+        return Release(_table(plan, answers, named), plan.info)
+
+
+@release_plan.register
+def release_description(plan: DescriptionPlan, frame: object) -> Any:
     """Release a description, as the caller's own frame type."""
-    frame, requests, request = made.frame, made.requests, made.request
-
-    def measured() -> list[Found]:
-        source = guarded(lambda: rereadable(frame)) if len(requests) > 1 else frame
-        return [measured_for(source, own) for own in requests]
-
-    def draw(found: list[Found]) -> pa.Table:
-        numbers = answered(requests[0], found[0][1])
-        values = {
-            column: _frequent(frame, own, exact, made.top)
-            for column, own, exact in zip(made.texts, requests[1:], found[1:], strict=True)
-        }
-        return _table(made, numbers, values)
-
-    made_frame = released(
-        request,
-        measured,
-        draw,
-        lambda _, table: guarded(lambda: frame_of(frame, table, ())),
-        recall=lambda table: frame_of(frame, table, ()),
-        keep=lambda own: kept_table(own, frame, ()),
-    )
-    return with_origin(made_frame, Origin.of(request))
+    return release_frame(plan, DescribedSource(frame))
 
 
 Value = tuple[str, int, float, float]
 """A value as text, its noisy count and the ends of its interval."""
 
 
-def _frequent(frame: object, request: Request, found: Found, top: int) -> list[Value]:
+def _frequent(frame: object, plan: Plan, opened: Adopted, exact: Sequence[Measured]) -> list[Value]:
     """Return the most frequent values of a column."""
-    adopted, exact = found
-    names = ["value", "count", "low", "high"]
-    table = ranked(answered(request, exact), request, names, top)
+    table = plan.tabulate(run_mechanisms(plan, exact))
     values = table["value"]
     if isinstance(frame, pd.DataFrame):  # its objects stand behind codes
-        values = released_arrow(adopted.wrap(table))["value"]
+        values = released_arrow(opened.wrap(table))["value"]
     rest = (table[name].to_pylist() for name in ("count", "low", "high"))
-    return list(zip((legible(own) for own in values_of(values)), *rest, strict=True))
+    return list(zip(map(legible, values_of(values)), *rest, strict=True))
 
 
-def _table(made: Description, answers: Answers, values: Mapping[Hashable, list[Value]]) -> pa.Table:
-    """Return one row a column; which columns of answers there are follows from the types."""
-    release = Paid.made(made.request)
-    numbers: dict[str, dict[str, Any]] = {}
-    for answer in itertools.chain.from_iterable(answers.answers.values()):
-        owner, _, role = answer.name.partition("_")
-        numbers.setdefault(owner, {})[role] = number_of(answer, release)
-    schema, rows = _schema(made), []
-    for place, (column, kind) in enumerate(made.columns.items()):
-        own = numbers[str(place)]
+def _table(
+    plan: DescriptionPlan, answers: Answers, values: Mapping[Hashable, list[Value]]
+) -> pa.Table:
+    """Return one row a column; its columns follow from the types."""
+    description, numbers = plan.description, plan.plans[0]
+    assert description is not None  # noqa: S101 a description
+    released = Release(numbers.tabulate(answers), plan.info, answers)
+    estimates: dict[str, dict[str, Any]] = {}
+    for name, estimate in estimates_of(released, numbers).items():
+        owner, _, role = name.partition("_")
+        estimates.setdefault(owner, {})[role] = estimate
+    schema, rows = _schema(description), []
+    for place, (column, kind) in enumerate(description.columns.items()):
+        about = estimates[str(place)]
         row: dict[str, Any] = {"column": str(column), "type": kind}
-        row |= _ends("count", own["count"])
-        row |= _missing(own["count"], numbers[ROWS][""])
+        row |= _ends("count", about["count"])
+        row |= _missing(about["count"], estimates[ROWS][""])
         for role in ("mean", "std"):
-            row |= _ends(role, own[role]) if role in own else {}
-        for q in made.quantiles if f"quantiles_{made.quantiles[0]}" in own else ():
-            number = own[f"quantiles_{q}"]
-            row[_level(q, kind)] = _value(number, kind)
-        row |= _named(values.get(column, []), own.get("mean") if kind == BOOLEAN else None)
-        row["note"] = "; ".join(_notes(made, row, own)) or None
+            row |= _ends(role, about[role]) if role in about else {}
+        for q in description.quantiles if f"quantiles_{description.quantiles[0]}" in about else ():
+            row[_level(q, kind)] = _value(about[f"quantiles_{q}"], kind)
+        row |= _named(values.get(column, []), about.get("mean") if kind == BOOLEAN else None)
+        row["note"] = "; ".join(_notes(description, row, about)) or None
         rows.append(row)
     return pa.Table.from_pylist(rows, schema)
 
@@ -435,7 +439,7 @@ def _ends(name: str, number: Any) -> dict[str, Any]:
 
 def _missing(count: Any, rows: Any) -> dict[str, Any]:
     """Return the share of rows without a value: two counts with noise of their own."""
-    level = rows.reading().level
+    level = rows.info.level
     there = divided(count.range_at(level), rows.range_at(level), apart=True)
     ends = (there.value if rows > 0 else math.nan, there.high, there.low)
     return {
@@ -444,10 +448,12 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     }
 
 
-def _value(number: Number, kind: str) -> Any:
+def _value(number: Any, kind: str) -> Any:
     """Return a quantile: of integers a whole number, of dates and times one of UTC."""
-    if number.moments is not None:
-        return replace(number.moments, zone=None).value(number)
+    if isinstance(number, dt.datetime) and number.tzinfo is not None:
+        return number.astimezone(dt.UTC).replace(tzinfo=None)
+    if kind in MOMENTS:
+        return number
     return round(float(number), 0) if kind == INTEGER else float(number)
 
 
@@ -462,24 +468,29 @@ def _named(values: list[Value], share: Any) -> dict[str, Any]:
     return {**first, "values": "; ".join(texts)}
 
 
-def explain_description(made: Description, sizes: tuple[int, ...], known: Declared) -> Explanation:
+@explain_plan.register
+def explain_description(
+    plan: DescriptionPlan, known: Declared, sizes: tuple[int, ...]
+) -> Explanation:
     """Return the explanation of a description: each column with its share of the loss."""
+    made = plan.description
+    assert made is not None  # noqa: S101 a description
     titles = {
         name: f"{column} {name.partition('_')[2]}"
         for place, column in enumerate(made.columns)
         for name in made.questions
         if name.partition("_")[0] == str(place)
     }
-    whole, *values = (replace(own, account=NoAccount()) for own in made.requests)
+    whole, *values = (replace(part, account=NoAccount()) for part in plan.plans)
     pages = [explained(whole, known, titles, sizes)]
     for column, own in zip(made.texts, values, strict=True):
         pages.append(explained(own, known, {"count": f"{column} values"}, sizes))
-    return in_one(pages, made.request, _column_draws(made))
+    return in_one(pages, plan, _column_draws(made))
 
 
 def _column_draws(made: Description) -> tuple[Draw, ...]:
     """Return what each column costs, and the number of rows."""
-    whole, *values = made.requests
+    whole, *values = made.plans
     places = [ROWS, *map(str, range(len(made.columns)))]
     costs = dict.fromkeys(places, Fraction(0))
     for part, share in zip(whole.parts, shares(whole.parts), strict=True):

@@ -26,7 +26,7 @@ from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.measurement.linear import Product, Source, Term
 from dfprivacy.measurement.sums import Statistics, sum_name, sum_names
-from dfprivacy.release.pipeline import Measured
+from dfprivacy.release.answers import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.part import MeasuredTable, Part
 from dfprivacy.statistics.quantile import Kind, QuantilePart

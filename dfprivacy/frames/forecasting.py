@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,13 @@ from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.frames.vector_release import (
     DENSE,
     GROUP_COUNT_SHARE,
+    VectorPlan,
     grid_of,
-    vector_names,
-    vector_request,
 )
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.release.request import Request
-from dfprivacy.release.terms import INTERVAL, PublicKeys, Sought, Terms, Unit, label_of
+from dfprivacy.release.plan import JointPlan, Plan
+from dfprivacy.release.terms import INTERVAL, Unit, UnlimitedUnit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.forecast import (
@@ -53,13 +53,32 @@ _SMALLEST = (
 )
 
 
+@singledispatch
+def explain_plan(plan: Plan, declared: Declared | None, sizes: tuple[int, ...]) -> Explanation:
+    """Return the explanation of a plan: its cost, its draws and its errors."""
+    page = explained(plan, declared, sizes=sizes)
+    if page.shown is None or not plan.remark:
+        return page
+    return replace(page, answers=tuple(answer.noted(plan.remark) for answer in page.answers))
+
+
+def read_columns(plan: Plan) -> list[Hashable]:
+    """Return the columns that a plan reads."""
+    if isinstance(plan, VectorPlan):
+        return [*plan.by, *plan.question.labels]
+    if isinstance(plan, JointPlan):
+        return [column for part in plan.plans for column in read_columns(part)]
+    columns = [column for question in plan.questions.values() for column in question.columns]
+    return [*plan.by, *columns, *([] if plan.unit is None else [plan.unit.column])]
+
+
 def explained(
-    request: Request,
+    request: Plan,
     declared: Declared | None = None,
     titles: Mapping[str, str] | None = None,
     sizes: tuple[int, ...] = SIZES,
 ) -> Explanation:
-    """Return the explanation of a request. No data, no charge, no noise."""
+    """Return the explanation of a plan, with titles of its answers. No data, no charge."""
     draws = draws_of(request)
     known = Circumstances(
         request.level,
@@ -133,14 +152,14 @@ def protects(unit: Unit | None, copies: int = 1) -> str:
     if unit is None:
         many = "" if copies == 1 else f", which counts as at most {copies} rows"
         return f"one row, added or removed{many}"
-    if isinstance(unit, Sought):
+    if isinstance(unit, UnlimitedUnit):
         return f"all rows of one {unit.column!r}, within limits that the release finds"
     rows = f"counted as at most {unit.max_rows} rows"
     groups = "group" if unit.max_groups is None else f"of at most {unit.max_groups} groups"
     return f"all rows of one {unit.column!r}, {rows} in each {groups}"
 
 
-def groups_text(request: Request) -> str:
+def groups_text(request: Plan) -> str:
     """Say whether keys are public, and when secret ones are shown."""
     if request.keys is not None:
         return f"public, exactly the {len(request.keys.rows)} listed"
@@ -148,7 +167,7 @@ def groups_text(request: Request) -> str:
 
 
 def in_one(
-    pages: Sequence[Explanation], request: Request, draws: tuple[Draw, ...] | None = None
+    pages: Sequence[Explanation], request: Plan, draws: tuple[Draw, ...] | None = None
 ) -> Explanation:
     """Return one explanation of several releases that are charged together."""
     return _page(
@@ -172,7 +191,7 @@ def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | Non
     return Account(dataset, left, ledger.would_leave(dataset, charge, analyst=who))
 
 
-def _shown(request: Request) -> Reach | None:
+def _shown(request: Plan) -> Reach | None:
     """Return the sizes from which on groups of secret keys are shown."""
     if request.rule is None:
         return None
@@ -181,7 +200,7 @@ def _shown(request: Request) -> Reach | None:
     return shown_from(deciding.count_noise(loss), request.rule)
 
 
-def draws_of(request: Request) -> tuple[Draw, ...]:
+def draws_of(request: Plan) -> tuple[Draw, ...]:
     """Return each noisy vector or selection with its loss; together they cost the charge."""
     texts = {name: question.text for name, question in request.questions.items()}
     whole = sum((loss.value for loss in request.row_losses), start=Fraction(0))
@@ -250,18 +269,10 @@ def explain_limits(
 _UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"
 
 
-def explain_vector(
-    question: MeanVector,
-    terms: Terms,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    sizes: tuple[int, ...],
-    _: Declared | None = None,
-) -> Explanation:
+@explain_plan.register
+def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ...]) -> Explanation:
     """Return the explanation of a mean of vectors, whole or by group."""
-    request = vector_request(question, terms, by, keys)
-    if by:
-        vector_names(by, question)
+    question, by = request.question, request.by
     loss, level = request.charge.loss, request.level
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +13,10 @@ import pyarrow as pa
 from dfprivacy.engine.objects import is_missing
 from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
-from dfprivacy.frames.asking import AskedTable, By, Release, asked_of
-from dfprivacy.frames.releasing import request_of
-from dfprivacy.frames.tables import Origin, released_table
+from dfprivacy.frames.planning import By, plan_question, plan_statistics
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.release.pipeline import Answers
-from dfprivacy.release.request import Request
+from dfprivacy.release.answers import Answers
+from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
 from dfprivacy.statistics.base import Question, argument
@@ -56,24 +53,14 @@ class Frequencies(Question):
             )
         return names
 
-    def asked(self, name: str = "count") -> AskedTable:
-        """Return the release of counts called `name`; the last group column is the value."""
-        return AskedTable(
-            self.columns,
-            self.request,
-            lambda own: self.names(own.by, name),
-            lambda made, request, names: ranked(made, request, names, self.k),
-            partial(Origin.of, about=self.column),
-        )
-
-    def request(self, terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None) -> Request:
-        """Return the release of the counts, to be made."""
+    def plan(self, terms: Terms, by: By, keys: PublicKeys | None, name: str = "count") -> Plan:
+        """Return the plan of counts called `name`; the last group column is the value."""
         form = "value counts" if self.k is None else f"top {self.k}"
         if self.other:
             form, keys = f"{form} and others", _with_others(keys)
-        made = request_of({"count": Count(self.column)}, terms, by, keys, form=form)
-        self.names(by)
-        return made
+        plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
+        names = tuple(self.names(by, name))
+        return FrequencyPlan.of_plan(plan, names=names, about=str(self.column), k=self.k)
 
 
 def _with_others(keys: PublicKeys | None) -> PublicKeys:
@@ -166,9 +153,9 @@ class Mode(Frequencies):
     keys: Any = argument(_KEYS, None, form="Any")
 
 
-@asked_of.register
-def _(question: Frequencies, _: object, terms: Terms, by: By, keys: PublicKeys | None) -> Release:
-    """Return the release by the groups and the value, the last, with public keys of both."""
+@plan_question.register
+def _(question: Frequencies, _: object, terms: Terms, by: By, keys: PublicKeys | None) -> Plan:
+    """Return the plan by the groups and the value, the last, with public keys of both."""
     own = terms.keys_for((question.column,), question.keys)  # type: ignore[attr-defined]
     if (own is None) != (keys is None) and by:
         raise InvalidKeysError(
@@ -178,44 +165,55 @@ def _(question: Frequencies, _: object, terms: Terms, by: By, keys: PublicKeys |
     if own is not None and keys is not None:
         rows = itertools.product(keys.rows, own.rows)
         own = PublicKeys(tuple((*a, *b) for a, b in rows))
-    return question.asked(), (*by, question.column), own
+    return question.plan(terms, (*by, question.column), own)
 
 
-def ranked(made: Answers, request: Request, names: Sequence[str], k: int | None) -> pa.Table:
-    """Return counts by value in each group, the largest first, and the `k` largest alone.
+@dataclass(frozen=True)
+class FrequencyPlan(Plan):
+    """The plan of counts by value, the largest first in each group, or the `k` largest."""
 
-    The value is the last of the keys: where it is missing there is nothing to count, or it stands
-    for other values, which come last.
-    """
-    groups = len(request.by)
-    table = released_table(made, request, names[: groups + 3])
-    others = request.keys is not None and request.keys.others
-    if not others:
-        table = table.filter(table.column(groups - 1).is_valid())
-    last = np.asarray(table.column(groups - 1).is_null())
-    counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
-    outer = _numbered(table.select(list(range(groups - 1))))
-    order = np.lexsort((-counts, last, outer))
-    counts, outer = counts[order], outer[order]
-    sorted_ = table.take(pa.array(order))
-    if others:
-        told = pa.array([OTHERS if own else None for own in last[order]], pa.string())
-        return sorted_.append_column("note", told)
-    if k is None:
-        return sorted_
-    (part,), (loss,) = request.parts, request.row_losses
-    law = part.count_noise(loss)
-    hidden = 0 if request.rule is None else request.rule.least(*law) - 1
-    near = law[0].quantile(1 - request.level, 2)
-    starts = np.searchsorted(outer, outer)  # where each group begins
-    kept = np.flatnonzero(np.arange(len(outer)) - starts < k)
-    after = starts[kept] + k
-    inside = after < np.searchsorted(outer, outer[kept], side="right")
-    following = np.where(inside, counts[np.minimum(after, len(counts) - 1)], hidden)
-    listed = request.keys is not None
-    unsure = (counts[kept] - following <= near) & (inside | (not listed))
-    notes = pa.array([UNSURE if own else None for own in unsure], pa.string())
-    return sorted_.take(pa.array(kept)).append_column("note", notes)
+    k: int | None = None
+
+    def tabulate(self, answers: Answers) -> pa.Table:
+        """Return one row a value.
+
+        The value is the last of the keys. A missing value is nothing to count, or stands for the
+        other values, which come last.
+        """
+        groups = len(self.by)
+        table = replace(self, names=self.names[: groups + 3]).list_groups(answers)
+        others = self.keys is not None and self.keys.others
+        if not others:
+            table = table.filter(table.column(groups - 1).is_valid())
+        last = np.asarray(table.column(groups - 1).is_null())
+        counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
+        outer = _numbered(table.select(list(range(groups - 1))))
+        order = np.lexsort((-counts, last, outer))
+        table = table.take(pa.array(order))
+        if others:
+            notes = pa.array([OTHERS if missing else None for missing in last[order]], pa.string())
+            return table.append_column("note", notes)
+        if self.k is None:
+            return table
+        return self._largest(table, counts[order], outer[order])
+
+    def _largest(self, table: pa.Table, counts: Any, outer: Any) -> pa.Table:
+        """Return the largest counts of each group, with a note of those that noise may have moved.
+
+        A count is unsure that is near to the next one, or to one that secret values may have.
+        """
+        (part,), (loss,) = self.parts, self.row_losses
+        law = part.count_noise(loss)
+        hidden = 0 if self.rule is None else self.rule.least(*law) - 1
+        near = law[0].quantile(1 - self.level, 2)
+        starts = np.searchsorted(outer, outer)  # the first row of each row's group
+        shown = np.flatnonzero(np.arange(len(outer)) - starts < self.k)
+        after = starts[shown] + self.k
+        inside = after < np.searchsorted(outer, outer[shown], side="right")
+        following = np.where(inside, counts[np.minimum(after, len(counts) - 1)], hidden)
+        unsure = (counts[shown] - following <= near) & (inside | (self.keys is None))
+        notes = pa.array([UNSURE if noted else None for noted in unsure], pa.string())
+        return table.take(pa.array(shown)).append_column("note", notes)
 
 
 def _numbered(keys: pa.Table) -> Any:

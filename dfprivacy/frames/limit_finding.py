@@ -10,20 +10,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
-from dfprivacy.engine.adopt import Adopted
+from dfprivacy.accounting.spending import PrepaidAccount
+from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.run import guarded
 from dfprivacy.engine.units import UNIT_MEAN, UnitSizes, groups_of_units, unit_sizes
+from dfprivacy.frames.measuring import measure_plan, named_columns, read
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.release.terms import LARGEST_LIMIT
+from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.plan import Plan
+from dfprivacy.release.terms import LARGEST_LIMIT, Unit
 from dfprivacy.statistics import Count, Mean, NUnique, Sum
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
@@ -294,3 +299,58 @@ def _totals(found: Found, bounds: Bounds, limits: Integers) -> Floats:
     least, most = ends[:, None, None, None] * limits[:, None, None]
     clipped: Floats = np.clip(values, least, most).mean(axis=1)
     return clipped
+
+
+def find_limits(frame: object, plan: Plan) -> tuple[object, Plan]:
+    """Find the limits of a unit where a plan has none, and return the plan of the rest.
+
+    The charge of the whole release is paid here, before anything is drawn. The plan is measured
+    within the smallest limits before that, so that types which it refuses cost nothing.
+    """
+    if plan.search is None or plan.account.remembered(plan.mark) is not None:
+        return frame, plan
+    check_charge(plan)
+    frame = guarded(lambda: rereadable(frame))
+    sizes = measure_sizes_and_types(frame, plan)
+    with charged(plan):
+        settled = draw_limits(plan, sizes)
+    account = PrepaidAccount(plan.account, plan.charge.question)
+    return frame, replace(settled, account=account)
+
+
+def measure_sizes_and_types(frame: object, plan: Plan) -> Exact:
+    """Return the sizes of units, and refuse what could not be measured within any limits."""
+    assert plan.search is not None  # noqa: S101 the caller has looked
+    questions = list(plan.questions.values())
+    values = dict.fromkeys(valued(questions).columns, True)
+    columns = named_columns(plan.by, plan.keys, values, Unit(plan.search.unit.column, 1))
+    _, sizes = read(frame, columns, lambda adopted: measured_sizes(adopted, plan.by, questions))
+    unit = plan.unit and replace(plan.unit, max_groups=None)
+    measure_plan(frame, replace(plan, unit=unit))
+    return sizes
+
+
+def draw_limits(plan: Plan, sizes: Exact) -> Plan:
+    """Return a plan within limits that noisy sizes of units suggest."""
+    search = plan.search
+    assert search is not None  # noqa: S101 the caller has looked
+    public_groups = None if plan.keys is None else len(plan.keys.rows)
+    noisy = found_sizes(sizes, search.loss, grouped=bool(plan.by), listed=public_groups)
+    unit, questions = search.unit, list(plan.questions.values())
+    rows, groups = best_limits(
+        noisy,
+        questions,
+        search.rest,
+        rows=None if unit.rows else unit.max_rows,
+        groups=unit.max_groups,
+    )
+    limited = search.settle(Unit(unit.column, rows, groups if plan.by else None))
+    return replace(
+        plan,
+        unit=limited.unit,
+        rule=limited.rule,
+        parts=limited.parts,
+        row_losses=limited.row_losses,
+        search=None,
+        finds_limits=True,
+    )

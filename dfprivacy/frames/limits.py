@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,18 +13,18 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.adopt import rereadable
 from dfprivacy.engine.files import open_source
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.units import unit_sizes
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
 from dfprivacy.frames.limit_finding import best_limits, found_sizes, measured_sizes, valued
-from dfprivacy.frames.releasing import named_columns, read
+from dfprivacy.frames.measuring import named_columns, read
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
-from dfprivacy.release.pipeline import paid
-from dfprivacy.release.request import Request
+from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, LARGEST_LIMIT, Terms, Unit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
@@ -101,26 +100,28 @@ def suggest_limits(
     labels, goal = group_labels(by), goal_of(question, spending, *named)
     quantile = Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, *named, question)
-    request = Request(charge, account_of(ledger, dataset, note))
-    asked = [] if goal is None else [goal[0]]
-
-    def measure(adopted: Adopted) -> Any:
-        return measured_sizes(adopted, labels, asked) if asked else unit_sizes(adopted, labels)
-
-    def draw(found: tuple[Adopted, Any]) -> Unit:
-        if goal is not None:
-            sizes = found_sizes(found[1], charge.loss, grouped=bool(labels))
-            rows, groups = best_limits(sizes, asked, goal[1])
-            return Unit(unit, rows, groups if labels else None)
-        exact, losses = found[1], limit_losses(charge, labels)
-        each = {"max_rows": exact.most, "max_groups": exact.groups}
-        made = {own: _limit(quantile, each[own], exact.units, losses[own]) for own in losses}
-        return Unit(unit, **made)
-
-    columns = named_columns(labels, None, dict.fromkeys(valued(asked).columns, True), Unit(unit, 1))
+    plan = Plan(charge, account_of(ledger, dataset, note))
+    questions = [] if goal is None else [goal[0]]
+    values = dict.fromkeys(valued(questions).columns, True)
+    columns = named_columns(labels, None, values, Unit(unit, 1))
     frame = open_source(frame)
-    source = guarded(lambda: rereadable(frame)) if asked else frame
-    return paid(request, lambda: read(source, columns, measure), draw)[1]
+    check_charge(plan)
+    if goal is None:
+        _, sizes = read(frame, columns, lambda adopted: unit_sizes(adopted, labels))
+        losses = limit_losses(charge, labels)
+        by_limit = {"max_rows": sizes.most, "max_groups": sizes.groups}
+        with charged(plan):
+            limits = {
+                limit: _limit(quantile, by_limit[limit], sizes.units, losses[limit])
+                for limit in losses
+            }
+        return Unit(unit, **limits)
+    source = guarded(lambda: rereadable(frame))
+    _, exact = read(source, columns, lambda adopted: measured_sizes(adopted, labels, questions))
+    with charged(plan):
+        noisy = found_sizes(exact, charge.loss, grouped=bool(labels))
+    rows, groups = best_limits(noisy, questions, goal[1])
+    return Unit(unit, rows, groups if labels else None)
 
 
 def goal_of(

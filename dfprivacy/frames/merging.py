@@ -22,7 +22,6 @@ from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError, StatisticsFileError
-from dfprivacy.frames.asking import questions_by_name, together
 from dfprivacy.frames.exact_files import Header, StatisticsFile, check_target, open_file, write_file
 from dfprivacy.frames.exact_tables import (
     ExactTables,
@@ -32,13 +31,14 @@ from dfprivacy.frames.exact_tables import (
     keepable,
     meet,
 )
+from dfprivacy.frames.measuring import measure, measure_plan
+from dfprivacy.frames.planning import plan_answers, questions_by_name
 from dfprivacy.frames.private import PrivateGroupBy
-from dfprivacy.frames.releasing import measure, measured_for, release_numbers
-from dfprivacy.frames.tables import frame_names
+from dfprivacy.frames.releasing import release_plan
 from dfprivacy.measurement.exact import describe, whole_number
 from dfprivacy.noise.entropy import fresh_id
-from dfprivacy.release.pipeline import Measured
-from dfprivacy.release.request import Request, limits_of
+from dfprivacy.release.answers import Measured
+from dfprivacy.release.plan import Plan, limits_of, name_columns
 from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms, Unit, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
@@ -121,7 +121,7 @@ def statistics(
     asked = questions_by_name(questions, named_questions, terms)
     parts = split(asked, grouped=bool(labels), units=terms.unit is not None)
     if labels:
-        frame_names(parts, asked, [str(label) for label in labels])
+        name_columns(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
     header = Header(fresh_id(16), asked, labels, kind, limited)
@@ -202,7 +202,7 @@ def merge(
 
     Returns
     -------
-    dict of Estimate and Choice, or pyarrow.Table
+    dict of Estimate, or pyarrow.Table
         What `agg` returns for a whole frame, or by group: keys, answers, intervals and counts.
 
     Raises
@@ -236,9 +236,8 @@ def merge(
         epsilon=epsilon, rho=rho, delta=delta, interval=interval,
         ledger=ledger, dataset=dataset, version=version, note=note,
     )  # fmt: skip
-    if not header.by:
-        return release_numbers(files, header.questions, terms)
-    return together(header.questions).release(files, terms, header.by, files.public_keys())
+    keys = files.public_keys() if header.by else None
+    return release_plan(plan_answers(header.questions, terms, header.by, keys), files)
 
 
 def _matching(named: str | os.PathLike[str]) -> list[Path]:
@@ -383,9 +382,9 @@ def _(frame: Pooled, columns: Columns) -> Adopted:  # noqa: ARG001 its passes ha
     return adopt(pa.table({"row": pa.nulls(0, pa.bool_())}), Columns((), {}, ()))
 
 
-@measured_for.register
-def _(frame: Pooled, request: Request) -> tuple[Adopted, list[Measured]]:
+@measure_plan.register
+def _(frame: Pooled, plan: Plan) -> tuple[Adopted, list[Measured]]:
     """Add the files up; no pass is run."""
     adopted = adopt(frame, Columns((), {}, ()))
     adopted.close()
-    return adopted, frame.tables().measured(request.parts)
+    return adopted, frame.tables().measured(plan.parts)

@@ -247,6 +247,16 @@ class GroupMethods(Registered[Answer]):
         """Count the values of a column between ascending edges, or in equal bins within bounds."""
         return self._ask(Histogram(column=column, bins=bins, bounds=bounds), terms)
 
+    def regression(
+        self,
+        y: Hashable,
+        xs: Sequence[Hashable],
+        bounds: Mapping[Hashable, tuple[float, float]] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Any:
+        """Explain a column by several others: the line of least squares, one row a coefficient."""
+        return self._ask(Regression(y=y, xs=xs, bounds=bounds), terms)
+
     def mean_vector(
         self,
         columns: Sequence[Hashable] | Hashable,
@@ -276,16 +286,6 @@ class GroupMethods(Registered[Answer]):
             ),
             terms,
         )
-
-    def regression(
-        self,
-        y: Hashable,
-        xs: Sequence[Hashable],
-        bounds: Mapping[Hashable, tuple[float, float]] | None = None,
-        **terms: Unpack[Terms],
-    ) -> Any:
-        """Explain a column by several others: the line of least squares, one row a coefficient."""
-        return self._ask(Regression(y=y, xs=xs, bounds=bounds), terms)
 
     def value_counts(
         self, column: Hashable, keys: Any = None, *, other: bool = False, **terms: Unpack[Terms]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from os import PathLike
@@ -22,8 +23,8 @@ from dfprivacy.errors import (
     UnknownMethodError,
     boundary,
 )
-from dfprivacy.frames import crosstabs, describing, frequencies  # noqa: F401 their questions
-from dfprivacy.frames.asking import Asked, AskedTable, Asking, By, together
+from dfprivacy.frames import crosstabs, describing, frequencies, vector_release  # noqa: F401 their questions
+from dfprivacy.frames.estimates import Estimate, EstimateList
 from dfprivacy.frames.explanation import (
     SIZE,
     Explanation,
@@ -32,11 +33,13 @@ from dfprivacy.frames.explanation import (
     reached,
     target_of,
 )
-from dfprivacy.frames.lookup import describe_method, statistics_of
+from dfprivacy.frames.forecasting import explain_plan, read_columns
+from dfprivacy.frames.lookup import check_terms, describe_method, statistics_of
 from dfprivacy.frames.methods import ColumnMethods, FrameMethods, GroupMethods
-from dfprivacy.frames.numbers import Number, Numbers
-from dfprivacy.frames.releasing import release_numbers
+from dfprivacy.frames.planning import plan_answers, plan_question, questions_by_name
+from dfprivacy.frames.releasing import release_plan
 from dfprivacy.frames.viz.text import code
+from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
@@ -46,6 +49,10 @@ if TYPE_CHECKING:
 
 Frame = TypeVar("Frame")
 Answer = TypeVar("Answer")
+Answers = TypeVar("Answers")
+Estimates = dict[str, Estimate]
+Asked = Question | Mapping[str, Statistic]
+"""One question, or several statistics by their names."""
 
 
 for _scope, _class in (("group", GroupMethods), ("frame", FrameMethods), ("column", ColumnMethods)):
@@ -54,8 +61,64 @@ for _scope, _class in (("group", GroupMethods), ("frame", FrameMethods), ("colum
             describe_method(vars(_class)[_name], _statistic, _scope)
 
 
+class Queryable(ABC, Generic[Answers]):
+    """The questions that a frame, or a frame by group, can be asked.
+
+    Privacy, for every method: neighbours differ by adding or removing one row. The whole call
+    spends `epsilon` (pure, discrete Laplace noise) or `rho` (zero-concentrated, discrete Gaussian
+    noise), whatever it asks for; secret group keys add `delta`. Replacing a row costs twice as
+    much. Errors come before anything is drawn and never depend on a row.
+    """
+
+    _frame: Any
+    _terms: Terms
+    _by: tuple[Hashable, ...] = ()
+    _keys: PublicKeys | None = None
+
+    @abstractmethod
+    def _run(self, asked: Asked, terms: Terms) -> Any:
+        """Release the answers to one question or several, or explain them."""
+
+    def agg(
+        self,
+        *questions: Statistic,
+        epsilon: float = EPSILON,
+        rho: float | None = None,
+        delta: float | None = None,
+        interval: float | str = INTERVAL,
+        **named: Statistic,
+    ) -> Answers:
+        """Answer several questions under one epsilon.
+
+        Questions about one column with the same bounds share one noisy vector and cost what the
+        strongest of them costs; what is left shares epsilon evenly.
+
+        >>> import dfprivacy as dfp, polars as pl
+        >>> frame = pl.DataFrame({"x": range(1000)})
+        >>> sorted(frame.dp.agg(dfp.mean("x", (0, 1000)), rows=dfp.count(), epsilon=1))
+        ['rows', 'x']
+        """
+        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        answers: Answers = self._run(questions_by_name(questions, named, terms), terms)
+        return answers
+
+    def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
+        """Answer one question with the keyword arguments of its method."""
+        check_terms(statistic, terms)
+        question = statistic.completed(self._terms.bounds)
+        return self._run(question, self._terms.updated(**terms))
+
+    def _plan(self, asked: Asked, terms: Terms) -> Plan:
+        """Return the plan of one question, or of several by their names."""
+        if isinstance(asked, Statistic):
+            asked = {asked.name: asked}
+        if isinstance(asked, Mapping):
+            return plan_answers(asked, terms, self._by, self._keys)
+        return plan_question(asked, self._frame, terms, self._by, self._keys)
+
+
 @boundary
-class Explaining(FrameMethods[Explanation], Asking[Explanation]):
+class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
     """The questions of a frame, or of a frame by group, explained instead of answered.
 
     Every method takes the arguments of the method of `.dp` by its name, refuses what that refuses
@@ -138,13 +201,12 @@ class Explaining(FrameMethods[Explanation], Asking[Explanation]):
         >>> flights.dp.explain(dfp.mean("delay", (0, 60)), within=2.0, size=1000).epsilon
         0.0947
         """
-        if within is None:
-            return self.agg(
-                *questions, epsilon=epsilon, rho=rho, delta=delta, interval=interval, **named
-            )
-        no_loss_beside(epsilon, rho)
-        return self.within(within, size=size).agg(
-            *questions, epsilon=EPSILON, rho=None, delta=delta, interval=interval, **named
+        explaining = self
+        if within is not None:
+            no_loss_beside(epsilon, rho)
+            explaining, epsilon, rho = self.within(within, size=size), EPSILON, None
+        return explaining.agg(
+            *questions, epsilon=epsilon, rho=rho, delta=delta, interval=interval, **named
         )
 
     def within(self, half_width: object, *, size: int = SIZE) -> Explaining:
@@ -165,20 +227,13 @@ class Explaining(FrameMethods[Explanation], Asking[Explanation]):
         by = f" by {', '.join(map(repr, self._by))}" if self._by else ""
         return f"Explaining(questions{by}; no data is read, nothing is spent)"
 
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Explanation:
-        asked = together(questions, "frame" if self._by else "numbers")
-        return self._release(asked, terms, self._by, self._keys)
+    def _run(self, asked: Asked, terms: Terms) -> Explanation:
+        declared = declared_columns(self._frame, read_columns(self._plan(asked, terms)))
 
-    def _release(
-        self, asked: Asked | AskedTable, terms: Terms, by: By, keys: PublicKeys | None
-    ) -> Explanation:
-        units = [] if terms.unit is None else [terms.unit.column]
-        declared = declared_columns(self._frame, [*self._by, *by, *asked.columns, *units])
+        def explain(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
+            return explain_plan(self._plan(asked, terms), declared, sizes)
 
-        def make(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return asked.explanation(terms, by, keys, sizes, declared)
-
-        return reached(self._target, terms, make)
+        return reached(self._target, terms, explain)
 
 
 class _Columns(Generic[Answer]):
@@ -222,7 +277,7 @@ class _Columns(Generic[Answer]):
 
 
 @boundary
-class Private(_Columns[Number], FrameMethods[Number], Asking[dict[str, Number]], Generic[Frame]):
+class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], Generic[Frame]):
     """A frame that answers privately.
 
     Calling it sets terms for the questions that follow:
@@ -366,16 +421,16 @@ class Private(_Columns[Number], FrameMethods[Number], Asking[dict[str, Number]],
     def _repr_html_(self) -> str:
         return code(repr(self))
 
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> dict[str, Number]:
-        return release_numbers(self._frame, questions, terms)
-
-    def _several(self, question: Statistic, answers: dict[str, Number]) -> Any:
-        found = question.gathered(list(answers.values()))
-        return Numbers(found) if isinstance(found, list) else found
+    def _run(self, asked: Asked, terms: Terms) -> Any:
+        answers = release_plan(self._plan(asked, terms), self._frame)
+        if not isinstance(asked, Statistic):
+            return answers
+        answer = asked.gathered(list(answers.values()))
+        return EstimateList(answer) if isinstance(answer, list) else answer
 
 
 @boundary
-class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Asking[Frame]):
+class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Queryable[Frame]):
     """A frame by group; every question returns the caller's own frame type.
 
     One row a group, sorted by key, or as public keys were listed: the key columns, the answer,
@@ -404,9 +459,8 @@ class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Asking[Frame]):
     def _repr_html_(self) -> str:
         return code(repr(self))
 
-    def _answer(self, questions: Mapping[str, Statistic], terms: Terms) -> Frame:
-        made: Frame = self._release(together(questions), terms, self._by, self._keys)
-        return made
+    def _run(self, asked: Asked, terms: Terms) -> Any:
+        return release_plan(self._plan(asked, terms), self._frame)
 
 
 @boundary
@@ -448,7 +502,7 @@ def _require_mapping(name: str, value: object) -> None:
 
 
 @boundary
-class PrivateSeries(PrivateColumn[Number]):
+class PrivateSeries(PrivateColumn[Estimate]):
     """A series of pandas or polars that answers privately: the questions about its one column.
 
     Calling it sets terms for the questions that follow, as those of a frame. A unit is then a

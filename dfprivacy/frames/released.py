@@ -7,7 +7,6 @@ docs/how-to/crosstabs.md).
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from dfprivacy.engine.objects import is_missing, mark_of
 from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
-from dfprivacy.frames.arithmetic import Range, added, divided, negated, part_of
+from dfprivacy.frames.arithmetic import Range, change, difference, divided, parts_of_total
 from dfprivacy.frames.crosstabs import wide_frame
 from dfprivacy.frames.tables import Origin, find_origin, floats_in, released_arrow, with_origin
 from dfprivacy.frames.viz.pictures import is_histogram, layout_of
@@ -108,7 +107,7 @@ class Released:
         in all other keys are compared with each other, in the order of the frame. `against` is the
         key that was subtracted. Of a first row nothing is known.
         """
-        return self._compared(_less, "difference of", base, along, self._origin.shares)
+        return self._compared((difference, 0.0), "difference of", base, along, self._origin.shares)
 
     def change(self, base: Any = None, *, along: str | None = None) -> Any:
         """Return how much each answer has grown since the row before, as a part of that: 0.05.
@@ -116,7 +115,7 @@ class Released:
         Over time it is this period over the last that is there, whose key is `against`: a period
         that is missing is passed over. Otherwise as `diff`.
         """
-        return self._compared(_grown, "change of", base, along, None)
+        return self._compared((change, 0.0), "change of", base, along, None)
 
     def ratio_to(self, base: Any, *, along: str | None = None) -> Any:
         """Return each answer as a part of the total, or as a ratio to the group `base`.
@@ -127,7 +126,7 @@ class Released:
         "total" can't be named.
         """
         if not (isinstance(base, str) and base == TOTAL):
-            return self._compared(_ratio, "ratio of", base, along, ())
+            return self._compared((divided, 1.0), "ratio of", base, along, ())
         own = self._long()
         adds_up = [name for name in own.answers if name in own.origin.adds_up]
         if not adds_up:
@@ -141,24 +140,30 @@ class Released:
 
     def _compared(
         self,
-        compare: Callable[..., Range],
+        comparison: tuple[Callable[..., Range], float],
         text: str,
         base: Any,
         along: str | None,
         shares: Collection[str] | None,
     ) -> Any:
-        """Return answers compared; `shares` are those that come out as parts, None for all."""
+        """Return answers compared; a comparison has a result for an answer with itself.
+
+        `shares` are the answers that come out as parts, None for all.
+        """
+        compare, itself = comparison
         own = self._long()
         key = own.key(along)
         before = own.before(key) if base is None else own.of_key(key, base)
-        made = {
-            name: [
-                _UNKNOWN if place is None else compare(one, ranges[place], same=place == row,
-                                                       apart=own.origin.apart)
-                for row, (one, place) in enumerate(zip(ranges, before, strict=True))
-            ]
-            for name, ranges in own.answers.items()
-        }  # fmt: skip
+        alike, apart = Range(itself, itself, itself), own.origin.apart
+        made: dict[str, list[Range]] = {name: [] for name in own.answers}
+        for name, ranges in own.answers.items():
+            for row, other in enumerate(before):
+                if other is None:
+                    made[name].append(_UNKNOWN)
+                elif other == row:
+                    made[name].append(alike)
+                else:
+                    made[name].append(compare(ranges[row], ranges[other], apart=apart))
         against = (key, before) if base is None else None
         return own.framed(made, text, against, made if shares is None else shares)
 
@@ -171,18 +176,6 @@ class Released:
 
     def __repr__(self) -> str:
         return f"Released({self._origin.question})"
-
-
-def _less(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
-    return Range(0.0, 0.0, 0.0) if same else added(one, negated(other), apart=apart)
-
-
-def _ratio(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
-    return Range(1.0, 1.0, 1.0) if same else divided(one, other, apart=apart)
-
-
-def _grown(one: Range, other: Range, *, same: bool, apart: bool) -> Range:
-    return added(_ratio(one, other, same=same, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
 
 
 @dataclass(frozen=True)
@@ -314,28 +307,12 @@ def _parts(own: _Long, name: str, across: Sequence[str]) -> list[Range]:
     title = own.origin.totals.get(tuple(key for key in own.keys if key not in across), "")
     if own.origin.measured and title in own.totals:
         pairs = zip(ranges, own.totals[title], strict=True)
-        return [divided(one, total, apart=own.origin.apart) for one, total in pairs]
+        return [divided(number, total, apart=own.origin.apart) for number, total in pairs]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, line in enumerate(lines):
         groups.setdefault(line, []).append(row)
-    found: dict[int, Range] = {}
+    parts: dict[int, Range] = {}
     for rows in groups.values():
-        for place, rest in zip(rows, _rests([ranges[row] for row in rows]), strict=True):
-            one = ranges[place]
-            if own.origin.apart:
-                found[place] = part_of(one, rest)
-            else:
-                found[place] = divided(one, added(one, rest, apart=False), apart=False)
-    return [found[row] for row in range(len(ranges))]
-
-
-def _rests(ranges: Sequence[Range]) -> list[Range]:
-    """Return the sum of all others for each of some numbers with independent noise."""
-
-    def both(one: Range, other: Range) -> Range:
-        return added(one, other, apart=True)
-
-    nothing = Range(0.0, 0.0, 0.0)
-    before = itertools.accumulate(ranges, both, initial=nothing)
-    behind = list(itertools.accumulate(reversed(ranges), both, initial=nothing))[-2::-1]
-    return [both(one, other) for one, other in zip(before, behind, strict=False)]
+        shares = parts_of_total([ranges[row] for row in rows], apart=own.origin.apart)
+        parts |= zip(rows, shares, strict=True)
+    return [parts[row] for row in range(len(ranges))]

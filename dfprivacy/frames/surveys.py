@@ -19,8 +19,8 @@ from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
 from dfprivacy.local.randomisers import Floats
 from dfprivacy.local.reports import value_matrix
-from dfprivacy.release.pipeline import paid
-from dfprivacy.release.request import Request
+from dfprivacy.release.pipeline import charged, check_charge
+from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, interval_level
 from dfprivacy.statistics.forecast import Forecast
 
@@ -81,12 +81,12 @@ class FrameProtocols:
                 made = self._told(made, by_users(lambda users: plan(users=users).half_width(level)))
             return explain_survey(charge, made, level, account)
 
-        def measured() -> tuple[Any, Floats]:
-            values = column_values(self._frame, column)
-            return plan(users=len(values)), values
-
-        request = Request(charge, account)
-        return paid(request, measured, lambda own: run(*own, interval=level))[1]
+        survey = Plan(charge, account)
+        check_charge(survey)
+        values = column_values(self._frame, column)
+        protocol = plan(users=len(values))
+        with charged(survey):
+            return run(protocol, values, interval=level)
 
     def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
         """Return a forecast with half-widths of the interval by number of users."""

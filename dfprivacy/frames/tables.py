@@ -1,4 +1,4 @@
-"""Lay out what a caller gets by group: keys, answers with their intervals, the count, the cost.
+"""Origins of released frames: their question, cost and level of intervals.
 
 A released frame is a plain frame of the caller's type. Its origin (question, cost, level) is kept
 in a weak reference to the object, and with pandas in `DataFrame.attrs` as well.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -18,126 +18,9 @@ import narwhals as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError
-from dfprivacy.frames.numbers import Release
-from dfprivacy.release.answers import arrow
-from dfprivacy.release.pipeline import Answers
-from dfprivacy.release.request import Request
-from dfprivacy.release.totals import totals
-
-NOTE = "note"
-"""The last part of the name of a column that says where an interval can't be relied on."""
-
-ENDS = ("", "_low", "_high", f"_{NOTE}")
-"""How the names of an answer's columns end."""
-
-
-def frame_names(
-    parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
-) -> list[str]:
-    """Return names of columns of a grouped release; ones called low, high or count stay so."""
-    known: dict[str, list[tuple[str, bool]]] = {}
-    for part in parts:
-        for question, own in part.names.items():
-            known.setdefault(question, []).extend(own.items())
-    answers = [
-        (name, has_interval, questions[question].has_note)
-        for question in questions
-        for name, has_interval in known.get(question, ())
-    ]
-    taken = {*keys, *(name for name, _, _ in answers)}
-    alone = len(answers) == 1 and not taken & {"low", "high", NOTE}
-    names = list(keys)
-    for name, has_interval, noted in answers:
-        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if noted else [])]
-        names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
-    if shows_count(parts):
-        names.append("count" if "count" not in taken else "rows")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidQuestionError(
-            f"two columns of the result would be called {twice!r}",
-            hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
-        )
-    return names
-
-
-def shows_count(parts: Sequence[Any]) -> bool:
-    """Tell whether the frame needs a count column beside the answers themselves."""
-    return not next(part for part in parts if part.counts).answers_count
-
-
-def released_table(made: Answers, request: Request, names: Sequence[str]) -> pa.Table:
-    """Return one row a kept group: the keys, then each answer, then the count where it is shown."""
-    columns: list[Any] = list(made.keys.take(pa.array(made.kept)).columns)
-    for own in made.answers.values():
-        for answer in own:
-            found = answer.columns(request.level)
-            columns += [arrow(column[made.kept], answer.declared) for column in found]
-    if shows_count(request.parts):
-        columns.append(pa.array(made.counted.column()[made.kept]))
-    return pa.table(columns, names=list(names))
-
-
-GROUPING = "grouping"
-"""The last column of totals: bit i tells that key i is NULL because it is added up."""
-
-
-def answers_table(made: Answers, request: Request) -> pa.Table:
-    """Return one row a kept group, of each grouping set: its keys, then all answers' columns."""
-    if not request.sets:
-        return _answers_table(made, request)
-    tables = []
-    for by in request.sets:
-        found = _answers_table(totals(made, by), request)
-        bits = sum(1 << index for index in range(len(request.by)) if index not in by)
-        column = pa.array([bits] * found.num_rows, pa.int64())
-        tables.append(found.append_column(GROUPING, column))
-    return pa.concat_tables(tables)
-
-
-def _answers_table(made: Answers, request: Request) -> pa.Table:
-    keys = made.keys.rename_columns([str(label) for label in request.by])
-    columns = {name: keys.column(name).take(pa.array(made.kept)) for name in keys.column_names}
-    for name, own in made.answers.items():
-        for suffix, answer in zip(request.questions[name].suffixes, own, strict=True):
-            for end, values in zip(ENDS, answer.columns(request.level), strict=False):
-                columns[f"{name}{suffix}{end}"] = arrow(values[made.kept], answer.declared)
-    return pa.table(columns)
-
-
-def null_notes(table: pa.Table, keys: int) -> pa.Table:
-    """Return a remembered table with NULL for absent notes, which older versions wrote as "".
-
-    A note stands right behind the end of its interval, and behind the first `keys` columns.
-    """
-    names = table.column_names
-    for index in range(keys + 1, len(names)):
-        start = names[index].removesuffix(NOTE)
-        if f"{start}{NOTE}" == names[index] and f"{start}high" == names[index - 1]:
-            notes = table.column(index)
-            absent = pc.equal(notes, pa.scalar("", notes.type))
-            blank = pa.scalar(None, notes.type)
-            table = table.set_column(index, names[index], pc.if_else(absent, blank, notes))
-    return table
-
-
-def prove_way_back(
-    wrap: Callable[[pa.Table], object], keys: pa.Table, names: Sequence[str], *, public: bool
-) -> None:
-    """Wrap a table of no row, then one of a NULL key if there may be one, before it is paid for."""
-    values = names[keys.num_columns :]
-    for rows in (0, 1):
-        if rows and public and not any(column.null_count for column in keys.columns):
-            return
-        nulls = [pa.nulls(rows, field.type) for field in keys.schema]
-        text, number = pa.nulls(rows, pa.string()), pa.array([0.0] * rows, pa.float64())
-        noted = [name == NOTE or name.endswith(f"_{NOTE}") for name in values]
-        made = [text if own else number for own in noted]
-        wrap(pa.table([*nulls, *made], names=list(names)))
-
+from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.release.plan import Plan, cost_text
 
 Frame = TypeVar("Frame")
 
@@ -154,7 +37,8 @@ class Origin:
     parts of a whole and are written as percentages; `apart` says that the noise
     of groups is independent. `totals` are columns of totals by the keys that they are for, which
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
-    shaped of; `compared` says how answers were compared, e.g. "change of".
+    shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
+    unit with its limits, and `shown_from` the noisy count from which groups of secret keys appear.
     """
 
     question: str
@@ -170,18 +54,25 @@ class Origin:
     measured: bool = False
     wide: Wide | None = None
     compared: str = ""
+    unit: str = ""
+    shown_from: int | None = None
 
     @classmethod
-    def of(cls, request: Request, *, about: object = "") -> Origin:
-        """Return the origin of a request's frame; `about` names the column asked about."""
-        charge = request.charge
-        cost = Release(charge.loss, float(charge.delta), request.level).cost
-        kinds = {name: own.kind for name, own in request.questions.items()}
+    def of(cls, plan: Plan) -> Origin:
+        """Return the origin of the frame that a plan is released as."""
+        charge, unit = plan.charge, plan.info.unit
+        kinds = {name: question.kind for name, question in plan.questions.items()}
         return cls(
-            charge.question, cost, request.level, tuple(map(str, request.by)), str(about),
+            charge.question,
+            cost_text(charge.loss, float(charge.delta)),
+            plan.level,
+            plan.row_keys,
+            plan.about,
             adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
-        )  # fmt: skip
+            unit="" if unit is None else unit.text,
+            shown_from=plan.info.shown_from,
+        )
 
 
 @dataclass(frozen=True)

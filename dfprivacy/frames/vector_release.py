@@ -23,10 +23,11 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.progress import watched
+from dfprivacy.engine.returning import check_schema
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
-from dfprivacy.frames.numbers import Release
-from dfprivacy.frames.releasing import Found, named_columns, release_table
-from dfprivacy.frames.tables import Origin
+from dfprivacy.frames.measuring import named_columns
+from dfprivacy.frames.planning import By, plan_question
+from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.viz.charts import Dot, vector_chart
 from dfprivacy.frames.viz.text import MeasuredIn, chart_text, rendered
 from dfprivacy.measurement.exact import decimal_number
@@ -35,8 +36,8 @@ from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.release.pipeline import paid
-from dfprivacy.release.request import Request, request_for
+from dfprivacy.release.pipeline import Release, charged, check_charge
+from dfprivacy.release.plan import Plan, ReleaseInfo, plan_release
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics, NoisyRows
 from dfprivacy.statistics.estimators.vector_means import (
@@ -66,7 +67,7 @@ class VectorEstimate:
 
     question: MeanVector
     noisy: NoisyMean
-    release: Release
+    info: ReleaseInfo
 
     @property
     def values(self) -> Floats:
@@ -80,7 +81,7 @@ class VectorEstimate:
         and quantisation have done. No interval is wider than what clipping allows. `level` lies
         between 0 and 1.
         """
-        chosen = self.release.level if level is None else interval_level(level)
+        chosen = self.info.level if level is None else interval_level(level)
         return self.noisy.interval(chosen)
 
     @property
@@ -106,7 +107,7 @@ class VectorEstimate:
     @property
     def rho(self) -> float:
         """What the call spent (zCDP)."""
-        return float(self.release.loss.value)
+        return float(self.info.loss.value)
 
     @property
     def method(self) -> str:
@@ -142,7 +143,7 @@ class VectorEstimate:
         noise = math.hypot(*self.std_error.tolist())
         return (
             f"{len(self)} coordinates, noise of length {noise:.3g}, method {self.method}, "
-            f"neighbours {self.neighbours}, {self.release.cost}"
+            f"neighbours {self.neighbours}, {self.info.cost}"
         )
 
     def _repr_html_(self) -> str:
@@ -160,7 +161,7 @@ class VectorEstimate:
         names = self.question.labels if self.question.wide else range(len(self))
         rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
         dots = [Dot(chart_text(name), value, (a, b)) for name, value, a, b in rows]
-        level = self.release.level
+        level = self.info.level
         return vector_chart(dots, self.question.name, self._about(), level, measured_in)
 
 
@@ -314,10 +315,23 @@ _MOST_NUMBERS = 2**26
 """So many table entries, half a GiB, are held at once: more groups take more passes."""
 
 
-def vector_request(
-    question: MeanVector, terms: Terms, by: Sequence[Hashable] = (), keys: PublicKeys | None = None
-) -> Request:
-    """Return the release of a mean of vectors, to be made."""
+@dataclass(frozen=True)
+class VectorPlan(Plan):
+    """The plan of a mean of vectors, whole or by group."""
+
+    @property
+    def question(self) -> MeanVector:
+        """The question."""
+        (question,) = self.questions.values()
+        assert isinstance(question, MeanVector)  # noqa: S101 it is planned so
+        return question
+
+
+@plan_question.register
+def plan_vector(
+    question: MeanVector, _: object, terms: Terms, by: By = (), keys: PublicKeys | None = None
+) -> VectorPlan:
+    """Return the plan of a mean of vectors."""
     if terms.rho is None:
         raise InvalidLossError(
             "a mean of vectors is asked for in rho (zero-concentrated privacy)",
@@ -335,53 +349,51 @@ def vector_request(
             hint="leave neighbours out",
         )
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
-    request = request_for(text, terms, by, keys, [loss])
-    if question.neighbours == "replace" and not isinstance(request.account, NoAccount):
+    plan = plan_release(text, terms, by, keys, [loss], questions={question.name: question})
+    if question.neighbours == "replace" and not isinstance(plan.account, NoAccount):
         raise InvalidLedgerError(
             "a ledger counts what adding or removing a row reveals, and replace protects less",
             hint="ask with neighbours='add-remove', or without a ledger",
         )
-    return request
+    return VectorPlan.of_plan(plan, names=tuple(vector_names(by, question)) if by else ())
 
 
-def release_vector(
-    question: MeanVector, frame: object, terms: Terms, *__: object
-) -> VectorEstimate:
-    """Release the mean of all vectors of a frame."""
-    request = vector_request(question, terms)
-    loss = request.charge.loss
-
-    def draw(source: VectorSource) -> NoisyMean:
-        passes = estimator(question, source.dimension, loss.value)(None)
-        return run_estimators(source, question, {0: passes})[0]
-
+@release_plan.register
+def release_vector(plan: VectorPlan, frame: object) -> Any:
+    """Release the mean of the vectors of a frame: one estimate, or a row a group."""
+    question = plan.question
     with ExitStack() as opened:
-        columns = _columns(question, (), None)
-        _, mean = paid(request, lambda: _opened(opened, frame, question, columns), draw)
-    return VectorEstimate(question, mean, Release.made(request))
+        if plan.by:
+            return release_frame(plan, VectorFrame(frame, opened))
+        check_charge(plan)
+        source = _opened(opened, frame, question, _columns(question, (), None))
+        with charged(plan):
+            passes = estimator(question, source.dimension, plan.charge.loss.value)(None)
+            mean = run_estimators(source, question, {0: passes})[0]
+    return VectorEstimate(question, mean, plan.info)
 
 
-def release_vector_frame(
-    question: MeanVector,
-    frame: object,
-    terms: Terms,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-) -> Any:
-    """Release the mean of the vectors of each group, as the caller's own frame type."""
-    request, names = vector_request(question, terms, by, keys), vector_names(by, question)
+class VectorFrame(FrameSource):
+    """A frame of vectors by group, which is closed with a stack."""
 
-    with ExitStack() as opened:
+    def __init__(self, frame: object, opened: ExitStack) -> None:
+        super().__init__(frame)
+        self._opened = opened
 
-        def measured() -> Found[tuple[VectorSource, Statistics]]:
-            source = _opened(opened, frame, question, _columns(question, by, keys))
-            exact = group_rows(source, question, len(by), public=keys is not None)
-            return source.wrap, exact.key_table(), (source, exact)
+    def measure(self, plan: Plan) -> tuple[VectorSource, Statistics]:
+        """Return the vectors, and how many each group has."""
+        assert isinstance(plan, VectorPlan)  # noqa: S101 a mean of vectors
+        public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
+        vectors = _opened(self._opened, self.frame, plan.question, columns)
+        self.wrap = vectors.wrap
+        exact = group_rows(vectors, plan.question, len(plan.by), public=public)
+        check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
+        return vectors, exact
 
-        return release_table(
-            frame, request, names, measured,
-            lambda found: _group_means(*found[2], question, request, names), Origin.of(request),
-        )  # fmt: skip
+    def answer(self, plan: Plan, exact: tuple[VectorSource, Statistics]) -> Release:
+        """Count the groups, then average the vectors of each."""
+        assert isinstance(plan, VectorPlan)  # noqa: S101 a mean of vectors
+        return Release(_group_means(*exact, plan), plan.info)
 
 
 def _opened(
@@ -394,22 +406,20 @@ def _opened(
 def _group_means(
     source: VectorSource,
     exact: Statistics,
-    question: MeanVector,
-    request: Request,
-    names: Sequence[str],
+    plan: VectorPlan,
 ) -> pa.Table:
     """Return one row a shown group: count the groups, then average the vectors of each."""
-    loss = request.charge.loss
+    question, loss = plan.question, plan.charge.loss
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
     counted = add_noise(exact, [ROWS], [noise])
     noisy = counted.vectors[0].coordinates[0]
-    least = -math.inf if request.rule is None else request.rule.least(noise, 1, 1)
+    least = -math.inf if plan.rule is None else plan.rule.least(noise, 1, 1)
     shown = np.flatnonzero(noisy >= least)
     kept = counted.keys.take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
     means = _means(source, question, kept, rows, loss.value * (1 - GROUP_COUNT_SHARE))
-    return _table(kept, means, question, names, request.level)
+    return _table(kept, means, question, plan.names, plan.level)
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:

@@ -1,16 +1,17 @@
-"""Hold answers by group before they become numbers or frames. Public: noise is in them already."""
+"""Answers by group before they become a table. Public: noise is in them already."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import Clock, typed_moments
 from dfprivacy.measurement.linear import CountWeights
@@ -260,3 +261,51 @@ class Counted:
         for piece in self.pieces:
             column[piece.groups] = CountEstimator(piece.weights).value(piece.vector)
         return column
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answers of a part, the keys of their groups, and the count that selects them. Public."""
+
+    keys: pa.Table
+    answers: Mapping[str, tuple[Answer, ...]]
+    counted: Counted | None = None
+
+
+class Measured(Protocol):
+    """The measurement of a part of a plan: exact and secret, one entry a group."""
+
+    @property
+    def keys(self) -> pa.Table:
+        """The keys of the groups, sorted, or as listed."""
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the same of exactly the groups with these keys: one that is not there is empty."""
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Draw the noise that pays for the loss of one row, and answer.
+
+        `rule` says which groups of secret keys are shown: a part may forget the others.
+        """
+
+
+@runtime_checkable
+class Joint(Measured, Protocol):
+    """What is answered together with what other parts have measured that is alike."""
+
+    @property
+    def alike(self) -> Hashable:
+        """What is the same of those."""
+
+    def answer_together(self, several: Sequence[Self], loss: Epsilon | Rho) -> Sequence[Answered]:
+        """Draw the noise that pays for the loss of one row of each, and answer."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of all parts, in the order of their questions, and the groups shown. Public."""
+
+    keys: pa.Table
+    answers: Mapping[str, tuple[Answer, ...]]
+    counted: Counted
+    kept: Column

@@ -1,16 +1,16 @@
-"""Make a release: check, measure, prove the way back, pay, draw, wrap, remember. The one way.
+"""Run a release. This module is the only caller of `Account.pay`.
 
-The engine runs before the account pays, so that a release that can't be made costs nothing; nothing
+The engine runs before the account pays, so that a release that can't be made costs nothing. Nothing
 is drawn before the charge is durable, so that no failure gives noise away for free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, Self, TypeVar, runtime_checkable
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -18,73 +18,78 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
-from dfprivacy.release.answers import Answer, Column, Counted, Estimated, everyone
-from dfprivacy.release.request import Request
+from dfprivacy.release.answers import (
+    Answered,
+    Answers,
+    Counted,
+    Estimated,
+    Joint,
+    Measured,
+    everyone,
+)
+from dfprivacy.release.plan import Plan, ReleaseInfo, index_of_counting_part
 
 LARGE_EPSILON = 20
 LARGE_DELTA = Fraction(1, 1000)
-"""Beyond these a release warns its caller."""
+"""Above these a release warns its caller."""
 
 
-@contextmanager
-def permit(paid_by: str) -> Iterator[None]:
-    """Let noise be drawn in this block, or in the function that this decorates.
+@dataclass(frozen=True)
+class Release:
+    """A published release: keys, then value, low, high and note of each answer, and its info.
 
-    The pipeline enters it once a charge is paid. What draws without an account says what pays
-    instead: the epsilon that stands in a statement on a raw connection, or the owner of a report,
-    who gives nothing else away. It holds for this thread, may be nested, and ends with the block:
-    a context that was copied inside draws nothing afterwards. A child that is forked inside fails
-    at the end of the block, so that no answer that its parent has drawn leaves it a second time.
+    `answers` hold the laws of the noise, for intervals at other levels. A release that a ledger
+    remembers has none.
     """
-    made = Permit(paid_by)
-    token = PERMIT.set(made)
-    try:
-        yield
-        if not made.is_open:
-            raise EntropyError(
-                "a release was drawn in a child of the process that has paid for it",
-                hint="fork before the release, and ask for it in one of the processes",
-            )
-    finally:
-        made.closed = True
-        PERMIT.reset(token)
+
+    table: pa.Table
+    info: ReleaseInfo
+    answers: Answers | None = field(default=None, repr=False)
 
 
-Exact = TypeVar("Exact")
-Drawn = TypeVar("Drawn")
-Released = TypeVar("Released")
+class Source(Protocol):
+    """Rows that a plan can be measured over."""
+
+    def measure(self, plan: Plan) -> Any:
+        """Return the exact, secret statistics that a plan needs.
+
+        Raises an error for every plan that can't be answered, or handed back.
+        """
+
+    def answer(self, plan: Plan, exact: Any) -> Release:
+        """Draw noise, and return the release."""
+
+    def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:
+        """Return the table that a ledger keeps; None if it would come back as another one."""
 
 
-def paid(
-    request: Request,
-    measure: Callable[[], Exact],
-    draw: Callable[[Exact], Drawn],
-    prove: Callable[[Exact], object] | None = None,
-) -> tuple[Exact, Drawn]:
-    """Return what is measured, and what is drawn over it once it has been paid for.
-
-    A budget that can't cover the charge refuses before anything is measured. `prove` raises where
-    what is drawn could not be handed over: nothing is charged then. Noise can be drawn in `draw`
-    and nowhere else.
+def release(source: Source, plan: Plan) -> Release:
+    """Release the answers to a plan, or recall them if the ledger remembers them.
 
     Raises
     ------
     DPError
-        When the account refuses, or measuring fails; whatever `draw` raises comes after the charge.
+        When the account refuses or measuring fails; nothing is charged then.
     """
-    request.account.check(request.charge)
-    _warn_about_loss(request)
-    exact = measure()
-    if prove is not None:
-        prove(exact)
-    request.account.pay(request.charge)
-    with permit(request.charge.question):
-        return exact, draw(exact)
+    remembered = plan.account.remembered(plan.mark)
+    if remembered is not None:
+        return Release(remembered, plan.info)
+    check_charge(plan)
+    exact = source.measure(plan)
+    with charged(plan):
+        released = source.answer(plan, exact)
+    if plan.mark is not None:
+        with suppress(Exception):  # it is charged already; its keys may fail as they like
+            table = source.to_memory(plan, released)
+            if table is not None:
+                plan.account.remember(plan.mark, table)
+    return released
 
 
-def _warn_about_loss(request: Request) -> None:
-    """Warn once of an epsilon or a delta that promises next to nothing."""
-    loss, delta = request.charge.loss, request.charge.delta
+def check_charge(plan: Plan) -> None:
+    """Refuse a charge that the account can't cover; warn once of a weak promise."""
+    plan.account.check(plan.charge)
+    loss, delta = plan.charge.loss, plan.charge.delta
     if isinstance(loss, Epsilon) and loss.value > LARGE_EPSILON:
         warn_once(
             "epsilon",
@@ -99,130 +104,81 @@ def _warn_about_loss(request: Request) -> None:
         )
 
 
-def released(
-    request: Request,
-    measure: Callable[[], Exact],
-    draw: Callable[[Exact], Drawn],
-    wrap: Callable[[Exact, Drawn], Released],
-    *,
-    recall: Callable[[pa.Table], Released],
-    keep: Callable[[Released], pa.Table | None],
-    prove: Callable[[Exact], object] | None = None,
-) -> Released:
-    """Return a release as the caller gets it: the one that the ledger remembers, or a new one.
+@contextmanager
+def charged(plan: Plan) -> Iterator[None]:
+    """Charge a plan, durably, and let noise be drawn in this block."""
+    plan.account.pay(plan.charge)
+    with permit(plan.charge.question):
+        yield
 
-    `wrap` makes it of what was drawn. `keep` returns the table that a ledger keeps of it, or None,
-    and `recall` makes the release of such a table.
+
+@contextmanager
+def permit(paid_by: str) -> Iterator[None]:
+    """Let noise be drawn in this block, or in the function that this decorates.
+
+    Code that draws without an account names its payment: the epsilon in a statement on a raw
+    connection, or the owner of a report, who gives nothing else away. It holds for this thread, may
+    be nested, and ends with the block: a context that was copied inside draws nothing afterwards. A
+    child that is forked inside fails at the end of the block, so that no answer of its parent
+    leaves it a second time.
     """
-    remembered = request.account.remembered(request.mark)
-    if remembered is not None:
-        return recall(remembered)
-    made = wrap(*paid(request, measure, draw, prove))
-    if request.mark is not None:
-        table = None
-        with suppress(Exception):  # it is charged already; its keys may fail as they like
-            table = keep(made)
-        if table is not None:
-            request.account.remember(request.mark, table)
-    return made
+    opened = Permit(paid_by)
+    token = PERMIT.set(opened)
+    try:
+        yield
+        if not opened.is_open:
+            raise EntropyError(
+                "a release was drawn in a child of the process that has paid for it",
+                hint="fork before the release, and ask for it in one of the processes",
+            )
+    finally:
+        opened.closed = True
+        PERMIT.reset(token)
 
 
-@dataclass(frozen=True)
-class Answered:
-    """What a part has answered about which groups, and the count that can select them. Public."""
-
-    keys: pa.Table
-    answers: Mapping[str, tuple[Answer, ...]]
-    counted: Counted | None = None
-
-
-class Measured(Protocol):
-    """What a part of a request has measured: exact and secret, one entry a group."""
-
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted, or as listed."""
-
-    def of_groups(self, keys: pa.Table) -> Self:
-        """Return the same of exactly the groups with these keys: one that is not there is empty."""
-
-    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
-        """Draw the noise that pays for the loss of one row, and answer.
-
-        `rule` says which groups of secret keys are shown: a part may forget the others.
-        """
-
-
-@runtime_checkable
-class Joint(Measured, Protocol):
-    """What is answered together with what other parts have measured that is alike."""
-
-    @property
-    def alike(self) -> Hashable:
-        """What is the same of those."""
-
-    def answer_together(self, several: Sequence[Self], loss: Epsilon | Rho) -> Sequence[Answered]:
-        """Draw the noise that pays for the loss of one row of each, and answer."""
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The answers of all parts, in the order of their questions, and the groups shown. Public."""
-
-    keys: pa.Table
-    answers: Mapping[str, tuple[Answer, ...]]
-    counted: Counted
-    kept: Column
-
-
-def answered(request: Request, measured: Sequence[Measured]) -> Answers:
-    """Let every part answer for its loss; the first that counts selects the groups to show."""
-    rule = request.rule
-    counting = counting_place(request.parts)
-    own = _drawn(measured, request.row_losses, rule, counting)
-    found = {name: answers for part in own for name, answers in part.answers.items()}
-    counted = own[counting].counted or Counted(1, ())
-    keys, answers = own[counting].keys, {name: found[name] for name in request.questions}
-    groups = keys.num_rows if request.by else 1
-    kept = everyone(groups) if rule is None else counted.kept(rule)
+def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
+    """Run every mechanism and select the groups to publish."""
+    rule, counting = plan.rule, index_of_counting_part(plan.parts)
+    answered = _answer_parts(measured, plan.row_losses, rule, counting)
+    by_name = {name: answers for part in answered for name, answers in part.answers.items()}
+    counted = answered[counting].counted or Counted(1, ())
+    keys = answered[counting].keys
+    answers = {name: by_name[name] for name in plan.questions}
+    groups = keys.num_rows if plan.by else 1
+    shown = everyone(groups) if rule is None else counted.kept(rule)
     if rule is not None:  # intervals hold for the groups that it shows
         answers = {
             name: tuple(
-                each.shown_by(counted, rule, kept) if isinstance(each, Estimated) else each
-                for each in several
+                answer.shown_by(counted, rule, shown) if isinstance(answer, Estimated) else answer
+                for answer in parts
             )
-            for name, several in answers.items()
+            for name, parts in answers.items()
         }
-    return Answers(keys, answers, counted, kept)
+    return Answers(keys, answers, counted, shown)
 
 
-def counting_place(parts: Sequence[Any]) -> int:
-    """Return the place of the part whose counts select the groups: the first that can, if any."""
-    return next((place for place, part in enumerate(parts) if part.counts), 0)
-
-
-def _drawn(
+def _answer_parts(
     measured: Sequence[Measured],
     losses: Sequence[Epsilon | Rho],
     rule: KeyRule | None,
     counting: int,
 ) -> list[Answered]:
-    """Return what each part answers for its loss, those together that are alike.
+    """Return the answers of each part; parts of one batch answer at once.
 
     Where a rule selects groups the part that counts them answers first, the others about these.
     """
-    made: dict[int, Answered] = {}
-    together: dict[Hashable, list[int]] = {}
-    for place, (exact, loss) in enumerate(zip(measured, losses, strict=True)):
-        alike = (exact.alike, loss) if isinstance(exact, Joint) else place
-        together.setdefault(alike, []).append(place)
-    for places in sorted(together.values(), key=lambda own: bool(rule) and counting not in own):
-        several: list[Any] = [measured[place] for place in places]
-        if rule and counting in made:
-            several = [own.of_groups(made[counting].keys) for own in several]
-        first, loss = several[0], losses[places[0]]
+    answered: dict[int, Answered] = {}
+    batches: dict[Hashable, list[int]] = {}
+    for index, (exact, loss) in enumerate(zip(measured, losses, strict=True)):
+        key = (exact.alike, loss) if isinstance(exact, Joint) else index
+        batches.setdefault(key, []).append(index)
+    for batch in sorted(batches.values(), key=lambda batch: bool(rule) and counting not in batch):
+        parts: list[Any] = [measured[index] for index in batch]
+        if rule and counting in answered:
+            parts = [part.of_groups(answered[counting].keys) for part in parts]
+        first, loss = parts[0], losses[batch[0]]
         if isinstance(first, Joint):
-            made |= zip(places, first.answer_together(several, loss), strict=True)
+            answered |= zip(batch, first.answer_together(parts, loss), strict=True)
         else:
-            made[places[0]] = first.answer(loss, rule)
-    return [made[place] for place in range(len(measured))]
+            answered[batch[0]] = first.answer(loss, rule)
+    return [answered[index] for index in range(len(measured))]

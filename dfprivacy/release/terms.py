@@ -74,7 +74,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Sought(Unit):
+class UnlimitedUnit(Unit):
     """A unit whose limits a release finds itself; the numbers that it has are the smallest ones.
 
     `max_groups` is sought where it is None and the groups have to be limited.
@@ -118,10 +118,10 @@ def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
                 hint='name the column: unit="user_id"',
             )
         return None
-    known = unit if isinstance(unit, Unit) else Sought(label_of(unit))
+    known = unit if isinstance(unit, Unit) else UnlimitedUnit(label_of(unit))
     groups: Any = known.max_groups if max_groups is None else max_groups
-    if isinstance(known, Sought) and max_rows is None:
-        return Sought(known.column, max_groups=groups)
+    if isinstance(known, UnlimitedUnit) and max_rows is None:
+        return UnlimitedUnit(known.column, max_groups=groups)
     return Unit(known.column, known.max_rows if max_rows is None else max_rows, groups)  # type: ignore[arg-type]
 
 

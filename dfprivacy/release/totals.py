@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.additive import NoisyVector, added_up
 from dfprivacy.noise.laws import Summed
-from dfprivacy.release.answers import NO_COUNT, Counted, Estimated, Piece, everyone
-from dfprivacy.release.pipeline import Answers
+from dfprivacy.release.answers import NO_COUNT, Answers, Counted, Estimated, Piece, everyone
 
 Set = tuple[int, ...]
 """The keys by which the rows of a grouping set are grouped, by their places."""

@@ -23,9 +23,11 @@ from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
-from dfprivacy.frames.releasing import gathered, release_answers, release_several
+from dfprivacy.frames.measuring import measure_plan
+from dfprivacy.frames.releasing import release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
-from dfprivacy.release.request import Request, together
+from dfprivacy.release.plan import JointPlan
+from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, place_of
@@ -60,10 +62,10 @@ class Job:
     """The keys that are public, as the caller gave them."""
 
     @property
-    def request(self) -> Request:
-        """What is charged for the whole text."""
-        requests = [plan.request for plan in self.plans]
-        return requests[0] if len(requests) == 1 else together(requests, str(self.script.rest))
+    def request(self) -> ReleasePlan:
+        """The plan of the whole text, with one charge."""
+        plans = [plan.request for plan in self.plans]
+        return plans[0] if len(plans) == 1 else JointPlan.of(plans, str(self.script.rest))
 
     @property
     def key_types(self) -> Mapping[str, pa.DataType]:
@@ -108,7 +110,7 @@ class Job:
         for plan in self.plans:
             if _waits(plan):  # it is measured without rows: what refuses its types does so
                 twin = _twin(plan, self.engine)
-                gathered(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
+                measure_plan(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
             else:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
@@ -124,10 +126,10 @@ class Job:
                         for plan, own in zip(self.plans, read, strict=True)
                     ]
                 )  # fmt: skip
-                if len(found) == 1:
-                    return [release_answers(found[0], self.plans[0].request)]
-                requests = [plan.request for plan in self.plans]
-                return release_several(found, requests, str(self.script.rest))
+                request = self.request
+                if isinstance(request, JointPlan):
+                    return release_several(request, found)
+                return [release_answers(request, found[0])]
         finally:
             self.place.take_back()
 

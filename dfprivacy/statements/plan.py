@@ -22,10 +22,10 @@ from dfprivacy.errors import (
     MissingColumnError,
     MissingDeltaError,
 )
-from dfprivacy.frames.releasing import request_of
-from dfprivacy.frames.tables import GROUPING, NOTE
+from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.measurement.grid import kind_of
-from dfprivacy.release.request import SELECTION, Request
+from dfprivacy.release.plan import GROUPING, NOTE, SELECTION
+from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
@@ -112,14 +112,15 @@ class Plan:
         return tuple(own.name for own in self.statement.released.outputs if own.sql in drawn)
 
     @cached_property
-    def request(self) -> Request:
+    def request(self) -> ReleasePlan:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
         rows = [self.row_query, *map(describe_input, self.statement.givens)]
         zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
         form, sets = f"answers of {'; '.join(rows)}{zone}", self.statement.sets
-        made = request_of(
-            self.questions, self.terms, self.by, self.keys, own=self.own, form=form, sets=sets
-        )
+        made = plan_statistics(
+            self.questions, self.terms, self.by, self.keys,
+            own_losses=self.own, form=form, sets=sets,
+        )  # fmt: skip
         plain = {name for own in made.parts if isinstance(own, LinearPart) for name in own.names}
         for name, question in made.questions.items() if sets else ():  # totals of their cells
             if name not in plain or isinstance(question, NUnique):

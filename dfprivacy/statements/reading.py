@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.frames.tables import GROUPING
+from dfprivacy.release.plan import GROUPING
 from dfprivacy.statements.calls import (
     KEEP,
     Call,

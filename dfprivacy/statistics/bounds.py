@@ -17,8 +17,7 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.noise.exceedances import count_of
 from dfprivacy.noise.laws import name_of, spread_of
-from dfprivacy.release.answers import Chosen, Column, Counted
-from dfprivacy.release.pipeline import Answered
+from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, find_bounds
 from dfprivacy.statistics.estimators.quantile import outer_rows

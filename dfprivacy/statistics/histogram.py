@@ -23,9 +23,8 @@ from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
-from dfprivacy.release.answers import Column, Counted, Threshold
-from dfprivacy.release.pipeline import Answered, Answers
-from dfprivacy.release.request import Request
+from dfprivacy.release.answers import Answered, Answers, Column, Counted, Threshold
+from dfprivacy.release.plan import Plan
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss
@@ -318,16 +317,22 @@ def histogram_names(by: Sequence[Hashable]) -> list[str]:
     return names
 
 
-def bins_table(answers: Answers, request: Request, names: Sequence[str]) -> pa.Table:
-    """Return one row for each bin of each group that is released."""
-    ((bins,),) = answers.answers.values()
-    assert isinstance(bins, NoisyBins)  # noqa: S101 the part answers so
-    edges, groups = bins.edges, pa.array(np.repeat(answers.kept, len(bins.edges) - 1))
-    columns = list(answers.keys.take(groups).columns) if answers.keys.num_columns else []
-    columns += [pa.array(np.tile(ends, len(answers.kept))) for ends in (edges[:-1], edges[1:])]
-    counts, low, high = (column.reshape(-1) for column in bins.columns(request.level))
-    largest = 2**63 - 1
-    if counts.dtype == object:
-        counts = np.array([min(max(int(count), -largest), largest) for count in counts], np.int64)
-    columns += [pa.array(counts), pa.array(low), pa.array(high)]
-    return pa.table(columns, names=list(names))
+@dataclass(frozen=True)
+class HistogramPlan(Plan):
+    """The plan of a histogram, whose table has one row for each bin of each group."""
+
+    def tabulate(self, answers: Answers) -> pa.Table:
+        """Return one row for each bin of each group that is shown."""
+        ((bins,),) = answers.answers.values()
+        assert isinstance(bins, NoisyBins)  # noqa: S101 the part answers so
+        edges, shown = bins.edges, answers.kept
+        groups = pa.array(np.repeat(shown, len(edges) - 1))
+        columns = list(answers.keys.take(groups).columns) if answers.keys.num_columns else []
+        columns += [pa.array(np.tile(ends, len(shown))) for ends in (edges[:-1], edges[1:])]
+        counts, low, high = (column.reshape(-1) for column in bins.columns(self.level))
+        largest = 2**63 - 1
+        if counts.dtype == object:
+            limited = [min(max(int(count), -largest), largest) for count in counts]
+            counts = np.array(limited, np.int64)
+        columns += [pa.array(counts), pa.array(low), pa.array(high)]
+        return pa.table(columns, names=list(self.names))

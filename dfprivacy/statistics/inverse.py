@@ -19,8 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, rebinned
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.release.answers import Chosen, Column
-from dfprivacy.release.pipeline import Answered
+from dfprivacy.release.answers import Answered, Chosen, Column
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,

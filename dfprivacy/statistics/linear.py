@@ -34,7 +34,7 @@ from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Tol
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
-from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
+from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import (
     CountEstimator,
     Counting,
@@ -42,7 +42,6 @@ from dfprivacy.release.estimator import (
     Foreseen,
     ProportionEstimator,
 )
-from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import (
     Circumstances,

@@ -26,9 +26,8 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
-from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece, everyone
+from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
-from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, forecast_of

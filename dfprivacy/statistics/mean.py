@@ -27,9 +27,8 @@ from dfprivacy.measurement.linear import CountWeights, Linear, OnGrid, Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import Counted, CountPiece, Estimated, Piece
+from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
-from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.monotone import CentreLength

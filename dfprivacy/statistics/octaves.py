@@ -40,13 +40,13 @@ from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import (
     NO_COUNT,
     UNKNOWN,
+    Answered,
     Counted,
     CountPiece,
     Estimated,
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
-from dfprivacy.release.pipeline import Answered
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.octave_bounds import CORE, SHARE, Mask, Tails

@@ -20,8 +20,7 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Column, Counted, CountPiece, everyone
-from dfprivacy.release.pipeline import Answered, Measured
+from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, everyone
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 

@@ -44,8 +44,7 @@ from dfprivacy.measurement.grid import (
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.answers import Answer, Chosen, Dated, Estimated, Piece
-from dfprivacy.release.pipeline import Answered
+from dfprivacy.release.answers import Answer, Answered, Chosen, Dated, Estimated, Piece
 from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import (

@@ -12,7 +12,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.engine import histograms, run, units
 from dfprivacy.engine.histograms import HistogramQuery, count_bins, count_values
-from dfprivacy.frames.releasing import named_columns, read
+from dfprivacy.frames.measuring import named_columns, read
 from dfprivacy.measurement.bin_table import FINE
 from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 from dfprivacy.release.terms import keys_of

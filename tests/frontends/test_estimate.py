@@ -110,7 +110,7 @@ def test_series_ask_the_same():
     for kind, value in exact.items():
         args = () if kind == "count" else (BOUNDS,)
         assert getattr(series.dp(epsilon=1e9), kind)(*args) == pytest.approx(value, abs=1e-5)
-    assert series.rename("y").dp.mean(BOUNDS, interval=0.5)._release.level == 0.5
+    assert series.rename("y").dp.mean(BOUNDS, interval=0.5).info.level == 0.5
 
 
 ASKED = {

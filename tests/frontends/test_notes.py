@@ -6,8 +6,6 @@ import pickle
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import dfprivacy as dfp
@@ -109,37 +107,3 @@ def test_an_absent_note_is_null_in_a_remembered_frame(tails, tmp_path, kind, key
     assert pl.DataFrame(first).equals(pl.DataFrame(again))
     assert pl.DataFrame(again)["note"].to_list()[-1] is None
     assert str(pl.DataFrame(first)["note"].dtype) == "String"
-
-
-def test_empty_notes_of_older_releases_are_read_as_null(tails, tmp_path, monkeypatch):
-    """Only a column behind the ends of an interval is a note: an empty key stays."""
-    frame = tails.rename({"g": "y_note"}).with_columns(y_note=pl.lit(""))
-    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=100, remember=True)
-    terms = {"ledger": ledger, "dataset": "d", "version": "1"}
-
-    def release():
-        private = frame.dp(**terms)
-        yield private.group_by("y_note", keys=[""]).mean("x", (0, 1e9), epsilon=1)
-        yield private.mean("x", (0, 1e9), epsilon=1).note
-        query = "SELECT dp_mean_interval(x, 0, 1e9) AS a FROM t"
-        yield dfp.sql(query, t=frame, epsilon=1, **terms)["a"][0]
-
-    first = list(release())
-    recall = dfp.Ledger.recall
-
-    def recall_old(*asked):
-        table = recall(*asked)
-        if table is None:
-            return None
-        texts = [name for name in table.column_names if name.endswith("note")]
-        columns = {name: pc.fill_null(table[name], "") for name in texts}
-        return pa.table(dict(zip(table.column_names, table.columns, strict=True)) | columns)
-
-    monkeypatch.setattr(dfp.Ledger, "recall", recall_old)
-    grouped, note, struct = release()
-    assert len(ledger.history()) == 3
-    assert grouped.equals(first[0])
-    assert grouped["y_note"][0] == ""
-    assert note is None
-    assert struct == first[2]
-    assert struct["note"] is None

@@ -93,7 +93,7 @@ def panic(*_, **__):
     raise PanicError
 
 
-STAGES = ["dfprivacy.frames.releasing.answered", "dfprivacy.statements.jobs.finished"]
+STAGES = ["dfprivacy.frames.releasing.run_mechanisms", "dfprivacy.statements.jobs.finished"]
 LARGE = "dfprivacy.accounting.memory.release_bytes"
 
 
@@ -148,7 +148,7 @@ def test_an_error_before_the_draw_leaves_a_claim(monkeypatch):
         patched.setattr(STAGES[0], lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert attempt().exit_code == 130
     with monkeypatch.context() as patched:
-        patched.setattr("dfprivacy.frames.releasing.measured_for", fail)
+        patched.setattr("dfprivacy.frames.releasing.measure_plan", fail)
         assert attempt().exit_code == 1
     assert paid_before()
     assert charges() == 1

@@ -54,7 +54,7 @@ def test_ranks(delays, ask, truth):
     answer = ask(delays.dp)
     assert answer == truth
     parts = answer if isinstance(answer, list) else [answer]
-    assert all(isinstance(part, dfp.Choice) and part.epsilon == EXACT for part in parts)
+    assert all(isinstance(part, dfp.Estimate) and part.epsilon == EXACT for part in parts)
 
 
 def test_bounds(delays):

@@ -18,7 +18,7 @@ from hypothesis import assume, example, given
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.frames.releasing import measure
+from dfprivacy.frames.measuring import measure
 from dfprivacy.measurement import grid as grid_room
 from dfprivacy.measurement.bin_table import (
     BIN_ROW_LIMIT,

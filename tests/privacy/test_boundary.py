@@ -133,7 +133,6 @@ HELD = {
     "LocalMethods": lambda _: FRAME.dp.local,
     "ShuffleMethods": lambda _: FRAME.dp.shuffle,
     "Estimate": lambda _: FRAME.dp.count(),
-    "Choice": lambda _: FRAME.dp.median("x"),
     "Ledger": lambda folder: dfp.Ledger(folder / "b.db", epsilon=1),
     "mean": lambda _: dfp.mean("x"),
     "Connection": lambda _: dfp.connect(t=FRAME, epsilon=1),

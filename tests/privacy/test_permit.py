@@ -21,8 +21,8 @@ from dfprivacy.accounting.spending import account
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import fresh_id, system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.release.pipeline import paid, permit
-from dfprivacy.release.request import Request
+from dfprivacy.release.pipeline import charged, check_charge, permit
+from dfprivacy.release.plan import Plan
 
 LAPLACE = DiscreteLaplace(Fraction(10))
 
@@ -158,19 +158,21 @@ def test_whatever_is_released_draws(tmp_path):
 
 
 def test_a_protocol_without_rows_pays_before_it_draws(tmp_path):
-    """What a caller measures and draws itself goes the same way: asked, measured, paid, drawn."""
+    """Noise that a caller draws itself is drawn after a charge, and not without one."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=3)
     charge = Charge(Epsilon(Fraction(2)), question="a protocol")
-    request = Request(charge, account(ledger, "d"))
-
-    def measured():
-        assert refused()
-        return ledger.spent("d").epsilon
-
-    exact, drawn = paid(request, measured, lambda _: (LAPLACE.sample(2), ledger.spent("d").epsilon))
-    assert (exact, drawn[1]) == (0, 2)
+    plan = Plan(charge, account(ledger, "d"))
+    check_charge(plan)
+    assert refused()
+    assert ledger.spent("d").epsilon == 0
+    with charged(plan):
+        assert ledger.spent("d").epsilon == 2
+        assert len(LAPLACE.sample(2)) == 2
+    assert refused()
     with pytest.raises(dfp.BudgetExceededError):
-        paid(request, lambda: pytest.fail("measured"), lambda _: pytest.fail("drawn"))
+        check_charge(plan)
+    with pytest.raises(dfp.BudgetExceededError), charged(plan):
+        pytest.fail("drawn")
 
 
 def test_names_are_no_noise():

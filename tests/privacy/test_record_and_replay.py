@@ -36,7 +36,7 @@ import dfprivacy as dfp
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.frames import vector_release
 from dfprivacy.frames.limits import limit_losses, limits_charge
-from dfprivacy.frames.releasing import histogram_request, request_of
+from dfprivacy.frames.planning import plan_histogram, plan_statistics
 from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
@@ -45,8 +45,8 @@ from dfprivacy.noise.laws import DiscreteLaplace, KeyRule
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.request import SEARCH
-from dfprivacy.release.terms import PublicKeys, Sought, Terms
+from dfprivacy.release.plan import SEARCH
+from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
 from dfprivacy.statistics import Quantile, linear, octaves
 from dfprivacy.statistics.estimators import (
     octave_bounds,
@@ -192,13 +192,13 @@ def test_what_the_limits_spend_is_the_charge(by):
 @pytest.mark.parametrize("limits", [(1, 1), (3, 2), (50, 7)])
 def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by, limits):
     """Search and rest are exactly the whole; within limits each row pays what a unit leaves it."""
-    terms = Terms(unit=Sought("u"), delta=1e-6).updated(**loss)
+    terms = Terms(unit=UnlimitedUnit("u"), delta=1e-6).updated(**loss)
     questions = {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
-    for request in (
-        request_of(questions, terms, *by),
-        histogram_request(Histogram("x", (0, 1, 2)), terms, *by),
+    for plan in (
+        plan_statistics(questions, terms, *by),
+        plan_histogram(Histogram("x", (0, 1, 2)), None, terms, *by),
     ):
-        search, whole = request.search, request.charge.loss
+        search, whole = plan.search, plan.charge.loss
         assert (search.loss.value, search.rest.value) == (
             whole.value * SEARCH, whole.value * (1 - SEARCH),
         )  # fmt: skip

@@ -194,11 +194,11 @@ REVIEWED = {
     "errors.py _wrong_call": "type hints may name modules that are not there",
     "frames/__init__.py loaded": "raised below, where it has no context",
     "frames/crosstabs.py _order": "released keys that can't be compared stay in order",
-    "frames/numbers.py Moments.value": "a released time may lie beyond what Python knows",
+    "frames/estimates.py _moment": "a released time may lie beyond what Python knows",
     "frames/tables.py _is_arrow": "a released column that Arrow refuses stays as it is",
     "frames/tables.py find_origin": "a released frame that can't be compared has no origin",
     "frames/tables.py with_origin": "a released frame that can't be compared has no origin",
-    "release/pipeline.py released": "the release is paid for, and must come out",
+    "release/pipeline.py release": "the release is paid for, and must come out",
     "statements/interface.py Result._repr_html_": "the notebook shows the plain repr",
     "statistics/vector_source.py _vector": "a cell that is no vector is missing",
 }

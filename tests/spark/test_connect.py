@@ -19,7 +19,7 @@ import io, json, logging, math
 import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
-from dfprivacy.frames.releasing import measure
+from dfprivacy.frames.measuring import measure
 from dfprivacy.statistics.linear import LinearPart
 
 spark = (

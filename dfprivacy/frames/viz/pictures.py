@@ -21,9 +21,7 @@ from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.frames.numbers import Release
 from dfprivacy.frames.tables import (
-    NOTE,
     Grid,
     Origin,
     Wide,
@@ -76,6 +74,7 @@ from dfprivacy.frames.viz.text import (
     writers_of,
 )
 from dfprivacy.measurement.grid import kind_of
+from dfprivacy.release.plan import NOTE, cost_text
 from dfprivacy.release.terms import interval_level
 
 __all__ = ["plot", "save_plot", "show"]
@@ -248,8 +247,8 @@ def _with_stated_cost(origin: Origin, cost: tuple[Any, Any, Any], interval: Any)
     """Return an origin with the cost and the level of intervals that the caller states, if any."""
     epsilon, rho, delta = cost
     if epsilon is not None or rho is not None:
-        loss = Release(loss_of(epsilon, rho), float(delta_of(delta) or 0), 0)
-        origin = replace(origin, cost=loss.cost)
+        stated = cost_text(loss_of(epsilon, rho), float(delta_of(delta) or 0))
+        origin = replace(origin, cost=stated)
     return origin if interval is None else replace(origin, level=interval_level(interval))
 
 

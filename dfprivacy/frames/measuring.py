@@ -1,0 +1,110 @@
+"""Measure the parts of a plan over a frame: exact and secret statistics, one pass a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, singledispatch
+from typing import TypeVar
+
+import pyarrow as pa
+
+from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
+from dfprivacy.engine.keys import with_others
+from dfprivacy.engine.run import guarded
+from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.release.answers import Measured
+from dfprivacy.release.plan import Plan, index_of_counting_part
+from dfprivacy.release.terms import PublicKeys, Unit
+from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.octaves import (
+    MeasuredOctaves,
+    OctavePart,
+    in_fine_bins,
+    measured_together,
+)
+from dfprivacy.statistics.part import Grouping, Part
+
+T = TypeVar("T")
+
+
+@singledispatch
+def measure_plan(frame: object, plan: Plan) -> tuple[Adopted, list[Measured]]:
+    """Run the exact passes of a plan; frames of statistics register their own way."""
+    return measure(frame, plan.by, plan.keys, plan.parts, unit=plan.unit)
+
+
+def measure(
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    parts: Sequence[Part],
+    *,
+    unit: Unit | None = None,
+) -> tuple[Adopted, list[Measured]]:
+    """Run the exact passes, one a part."""
+    values: dict[Hashable, bool] = {}
+    linear = [part for part in parts if isinstance(part, LinearPart)]
+    categorical = dict.fromkeys(column for part in linear for column in part.told)
+    for part in parts:
+        for column, numbers in part.columns.items():
+            values[column] = values.get(column, False) or numbers
+    grouping = Grouping(by, public=keys is not None)
+    if len(parts) > 1:
+        frame = guarded(lambda: rereadable(frame))
+    if isinstance(frame, pa.RecordBatchReader):
+        parts = in_fine_bins(parts)
+    adopted, measured = read(
+        frame,
+        replace(named_columns(by, keys, values, unit), told=tuple(categorical)),
+        lambda a: _measured(parts, a, grouping),
+    )
+    if by and len(parts) > 1:  # a frame can have other rows in each pass
+        groups = measured[index_of_counting_part(parts)].keys
+        measured = [part.of_groups(groups) for part in measured]
+
+    def finer(part: OctavePart) -> BinTable:
+        """Count the groups again, in finer bins."""
+        _, (fine,) = measure(frame, by, keys, [replace(part, fine=True)], unit=unit)
+        assert isinstance(fine, MeasuredOctaves)  # noqa: S101 what the part measures
+        return fine.table
+
+    return adopted, [
+        replace(octaves, finer=partial(finer, octaves.part))
+        if isinstance(octaves, MeasuredOctaves) and octaves.part.grouped and not octaves.part.fine
+        else octaves
+        for octaves in measured
+    ]
+
+
+def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:
+    octaves = [part for part in parts if isinstance(part, OctavePart)]
+    tables = measured_together(octaves, adopted, grouping)
+    return [
+        next(tables) if isinstance(part, OctavePart) else part.measure(adopted, grouping)
+        for part in parts
+    ]
+
+
+def named_columns(
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    values: Mapping[Hashable, bool],
+    unit: Unit | None,
+) -> Columns:
+    """Return the columns of a release, with its public keys column by column."""
+    rows = () if keys is None else keys.rows
+    public_keys = [[row[index] for row in rows] for index in range(len(by))]
+    return Columns(by, values, public_keys, unit, others=keys is not None and keys.others)
+
+
+def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:
+    """Adopt a frame, measure it, and give up what the call opened."""
+    adopted = guarded(lambda: adopt(frame, columns))
+    try:
+        if columns.others:
+            opened = adopted
+            adopted = guarded(lambda: with_others(opened, columns.keys[-1]))
+        return adopted, measure_(adopted)
+    finally:
+        adopted.close()

@@ -1,0 +1,260 @@
+"""Plan the release of statistics of a frame, whole or by group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.errors import InvalidQuestionError
+from dfprivacy.release.answers import Answers, Estimated, arrow
+from dfprivacy.release.plan import (
+    ENDS,
+    SELECTION,
+    Plan,
+    limits_of,
+    name_columns,
+    plan_release,
+    plan_within_limits,
+    shows_count,
+)
+from dfprivacy.release.terms import PublicKeys, Terms, Unit, interval_of
+from dfprivacy.statistics import NUnique, Statistic, question_text
+from dfprivacy.statistics.histogram import (
+    Histogram,
+    HistogramPart,
+    HistogramPlan,
+    histogram_names,
+)
+from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.regression import Regression
+from dfprivacy.statistics.split import shares, split
+
+By = Sequence[Hashable]
+
+
+@singledispatch
+def plan_question(
+    question: Any, frame: object, terms: Terms, by: By, keys: PublicKeys | None
+) -> Plan:
+    """Return the plan of a question that is no statistic; the file of each registers its own."""
+    raise NotImplementedError
+
+
+def plan_answers(
+    questions: Mapping[str, Statistic],
+    terms: Terms,
+    by: By = (),
+    keys: PublicKeys | None = None,
+    form: str = "frame",
+) -> Plan:
+    """Return the plan of statistics: estimates of a whole frame, or a frame by group."""
+    if not by:
+        return EstimatesPlan.of_plan(plan_statistics(questions, terms, form="estimates"))
+    plan = plan_statistics(questions, terms, by, keys, form=form)
+    names = name_columns(plan.parts, questions, list(map(str, by)))
+    return replace(plan, names=names, shows_count=shows_count(plan.parts))
+
+
+def plan_statistics(
+    questions: Mapping[str, Statistic],
+    terms: Terms,
+    by: By = (),
+    keys: PublicKeys | None = None,
+    *,
+    own_losses: Mapping[str, Epsilon] | None = None,
+    form: str = "frame",
+    sets: tuple[tuple[int, ...], ...] = (),
+) -> Plan:
+    """Return the plan of statistics, without the names of its columns.
+
+    `own_losses` are those of questions that don't share the loss of the terms. `form` tells the
+    release from others of the same answers that a ledger remembers. `sets` are grouping sets, whose
+    answers are totals of the groups by some of the keys.
+    """
+    unit = terms.unit
+    if unit is not None and all(
+        isinstance(question, NUnique) and question.counts_units(unit)
+        for question in questions.values()
+    ):  # counting distinct units: one row per unit is enough
+        unit = Unit(unit.column, 1, unit.max_groups)
+    own_losses = own_losses or {}
+    known_by: dict[str, object] = {"form": form, "names": list(questions)}
+    known_by |= {"sets": sets} if sets else {}
+
+    def settle(unit: Unit | None, fraction: Fraction) -> Plan:
+        """Return the plan within limits of the unit, for a fraction of the loss."""
+        limited = replace(terms_of_fraction(terms, fraction), unit=unit)
+        named_losses = {name: loss.share(fraction) for name, loss in own_losses.items()}
+        parts, losses = _split_loss(questions, limited, named_losses, by, keys)
+        plan = plan_release(
+            question_text(questions, by),
+            limited,
+            by,
+            keys,
+            losses,
+            parts=parts,
+            questions=questions,
+            known_by={**known_by, "own": named_losses},
+            sampled=True,
+        )
+        return replace(plan, sets=sets) if sets else plan
+
+    return plan_within_limits(settle, unit, by, keys)
+
+
+def terms_of_fraction(terms: Terms, fraction: Fraction) -> Terms:
+    """Return terms with a fraction of their loss."""
+    if fraction == 1:
+        return terms
+    loss = loss_of(terms.epsilon, terms.rho).share(fraction)
+    return terms.updated(**{loss.measure: loss.value})
+
+
+def _split_loss(
+    questions: Mapping[str, Statistic],
+    terms: Terms,
+    own_losses: Mapping[str, Epsilon],
+    by: By,
+    keys: PublicKeys | None,
+) -> tuple[tuple[Part, ...], list[Epsilon | Rho]]:
+    """Return the parts of a release and the loss of each."""
+    loss = loss_of(terms.epsilon, terms.rho)
+    sharing = {name: question for name, question in questions.items() if name not in own_losses}
+    rows = 1 if terms.unit is None else terms.unit.max_rows
+    split_questions = partial(
+        split,
+        grouped=bool(by),
+        cluster=rows if interval_of(terms.interval)[1] else 0,
+        units=terms.unit is not None,
+        groups=limits_of(terms.unit, by, keys)[1].groups,
+    )
+    parts = split_questions(sharing) if sharing or not own_losses else ()
+    losses = [loss.share(share) for share in shares(parts)]
+    for name, own_loss in own_losses.items():
+        (part,) = split_questions({name: questions[name]})
+        if name.endswith(SELECTION):
+            parts, losses = (part, *parts), [own_loss, *losses]
+        else:
+            parts, losses = (*parts, part), [*losses, own_loss]
+    return parts, losses
+
+
+@dataclass(frozen=True)
+class EstimatesPlan(Plan):
+    """The plan of estimates of a whole frame: one row, which holds standard errors too."""
+
+    def tabulate(self, answers: Answers) -> pa.Table:
+        """Return one row with value, low, high, note and standard error of each answer."""
+        columns: dict[str, pa.Array] = {}
+        every_answer = [answer for parts in answers.answers.values() for answer in parts]
+        for index, answer in enumerate(every_answer):  # names of answers may have no UTF-8 form
+            values = answer.columns(self.level)
+            for end, value in zip(ENDS, values, strict=False):
+                columns[f"answer_{index}{end}"] = arrow(value, answer.declared)
+            if len(values) > 1:
+                columns[f"answer_{index}_std_error"] = pa.array([_standard_error(answer)])
+        return pa.table(columns)
+
+
+def _standard_error(answer: object) -> float:
+    if not isinstance(answer, Estimated):
+        return float("nan")
+    piece = answer.pieces[0]
+    return float(piece.estimator.standard_error(piece.vector)[0])
+
+
+@plan_question.register
+def plan_histogram(
+    question: Histogram, _: object, terms: Terms, by: By = (), keys: PublicKeys | None = None
+) -> Plan:
+    """Return the plan of a histogram: each of its bins can show a group."""
+    text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
+
+    def settle(unit: Unit | None, fraction: Fraction) -> Plan:
+        """Return the plan within limits of the unit, for a fraction of the loss."""
+        limited = replace(terms_of_fraction(terms, fraction), unit=unit)
+        loss = loss_of(limited.epsilon, limited.rho)
+        part = HistogramPart.of(question, loss, limits_of(unit, by, keys)[1])
+        plan = plan_release(
+            text,
+            limited,
+            by,
+            keys,
+            [loss],
+            parts=[part],
+            questions={part.name: question},
+            selections=question.count,
+            known_by={},
+        )
+        return HistogramPlan.of_plan(
+            plan,
+            names=tuple(histogram_names(by)),
+            about=str(question.column),
+            remark="a group is shown by its fullest bin",
+        )
+
+    return plan_within_limits(settle, terms.unit, by, keys)
+
+
+@plan_question.register
+def _(
+    question: Regression, _: object, terms: Terms, by: By = (), keys: PublicKeys | None = None
+) -> Plan:
+    return plan_answers(question.questions, terms, by, keys) if by else plan_line(question, terms)
+
+
+def plan_line(question: Regression, terms: Terms) -> Plan:
+    """Return the plan of a regression about all rows."""
+    plan = plan_statistics(question.questions, terms, form="regression")
+    rest = plan.charge.question.removeprefix(question_text(question.questions))
+    charge = replace(plan.charge, question=question.text + rest)
+    return RegressionPlan.of_plan(plan, charge=charge, names=("term", "coefficient", "low", "high"))
+
+
+@dataclass(frozen=True)
+class RegressionPlan(Plan):
+    """The plan of a regression, whose table has one row a coefficient."""
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        """The names of the coefficients."""
+        return ("term",)
+
+    def tabulate(self, answers: Answers) -> pa.Table:
+        """Return one row a coefficient, with the ends of its interval."""
+        columns = [answer.columns(self.level) for (answer,) in answers.answers.values()]
+        values = [arrow(np.concatenate(ends)) for ends in zip(*columns, strict=True)]
+        terms = pa.array(list(answers.answers), pa.string())
+        return pa.table([terms, *values], names=list(self.names))
+
+
+def questions_by_name(
+    questions: Sequence[Statistic], named: Mapping[str, Statistic], terms: Terms
+) -> dict[str, Statistic]:
+    """Return questions by name, with bounds that the terms know where they have none.
+
+    A question is called as its column, with the kind where it is asked twice.
+    """
+    everything = [*questions, *named.values()]
+    if any(not isinstance(question, Statistic) for question in everything):
+        raise InvalidQuestionError(
+            "agg takes questions", hint='ask e.g. agg(dfp.mean("x", bounds=(0, 100)), dfp.count())'
+        )
+    plain = [question.name for question in questions]
+    names = [
+        question.full_name if plain.count(question.name) > 1 else question.name
+        for question in questions
+    ]
+    if len({*names, *named}) < len(names) + len(named):
+        raise InvalidQuestionError(
+            "two answers would have the same name", hint="name one: agg(first=dfp.mean(...))"
+        )
+    completed = (question.completed(terms.bounds) for question in everything)
+    return dict(zip([*names, *named], completed, strict=True))

@@ -1,0 +1,406 @@
+"""Plan a release before it is made: its questions, its price, and the account that pays.
+
+Nothing here looks at data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, Self
+
+import pyarrow as pa
+
+from dfprivacy.accounting.charge import Charge
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of
+from dfprivacy.accounting.spending import Account, NoAccount, account_of
+from dfprivacy.errors import (
+    InvalidLossError,
+    InvalidQuestionError,
+    InvalidUnitError,
+    MissingDeltaError,
+)
+from dfprivacy.noise.laws import KeyRule
+from dfprivacy.release.answers import Answers, arrow
+from dfprivacy.release.terms import (
+    INTERVAL,
+    POPULATION,
+    PublicKeys,
+    Terms,
+    Unit,
+    UnlimitedUnit,
+    interval_of,
+    no_limit,
+)
+from dfprivacy.release.totals import totals
+
+SEARCH = Fraction(1, 8)
+"""Fraction of the loss that finds the limits of a unit, where none are given."""
+
+SELECTION = "answer_selection"
+"""Last part of the name of a count that selects the groups with a loss of its own."""
+
+NOTE = "note"
+"""Last part of the name of a column that says where an interval can't be relied on."""
+
+ENDS = ("", "_low", "_high", f"_{NOTE}")
+"""Last parts of the names of an answer's columns."""
+
+GROUPING = "grouping"
+"""The last column of totals: bit i says that key i is NULL because it is added up."""
+
+
+@dataclass(frozen=True)
+class ReleaseInfo:
+    """Facts that all answers of a release share: question, cost, level, unit, selection.
+
+    `unit` has the limits within which rows counted. `shown_from` is the noisy count from which a
+    group of secret keys is shown. All `answers` together cost the loss and the delta. `mark` tells
+    the release from all others, in copies of its estimates too.
+    """
+
+    question: str
+    loss: Epsilon | Rho
+    delta: float
+    level: float
+    unit: Unit | None = None
+    shown_from: int | None = None
+    answers: int = field(default=1, compare=False)
+    found_limits: bool = field(default=False, compare=False)
+    mark: str = field(default="", compare=False, repr=False)
+
+    @property
+    def cost(self) -> str:
+        """The loss and delta in words."""
+        return cost_text(self.loss, self.delta, self.answers)
+
+
+def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
+    """Return a loss and a delta in words.
+
+    >>> cost_text(Epsilon(Fraction(1)), 1e-6), cost_text(Rho(Fraction(1, 2)), 0.0, 3)
+    ('epsilon=1, delta=1e-06', 'rho=0.5 for all 3')
+    """
+    shared = {1: "", 2: " for both"}.get(answers, f" for all {answers}")
+    spent = f"{loss.measure}={float(loss.value):.6g}"
+    return f"{spent}{f', delta={delta:.6g}' if delta else ''}{shared}"
+
+
+@dataclass(frozen=True)
+class LimitSearch:
+    """A search for the limits of a unit, for a part of the loss; `settle` plans the rest."""
+
+    unit: UnlimitedUnit
+    loss: Epsilon | Rho
+    rest: Epsilon | Rho
+    settle: Callable[[Unit], Plan]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A release that is checked and priced. No data has been read.
+
+    `mark` is the fingerprint under which a ledger remembers the release, None where it does not.
+    Each of the `parts` answers some questions from one pass, for the loss of one row in
+    `row_losses`. `rule` selects groups by their noisy counts; None for public keys or no groups.
+    `unit` has the limits for these groups: the smallest ones where a `search` finds them. Without a
+    unit each row counts as `copies` rows at most. `sets` are grouping sets, as places in `by`,
+    whose answers are totals of the groups.
+
+    `names` are the columns of the table; without them an answer's columns begin with its name.
+    `about` names the column that a frame is about, and `remark` says how its groups are selected.
+    """
+
+    charge: Charge
+    account: Account | NoAccount
+    mark: bytes | None = None
+    level: float = float(INTERVAL)
+    by: Sequence[Hashable] = ()
+    keys: PublicKeys | None = None
+    unit: Unit | None = None
+    rule: KeyRule | None = None
+    questions: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[Any, ...] = ()
+    row_losses: tuple[Epsilon | Rho, ...] = ()
+    search: LimitSearch | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
+    copies: int = 1
+    names: tuple[str, ...] = ()
+    shows_count: bool = False
+    about: str = ""
+    remark: str = ""
+    finds_limits: bool = False
+
+    @classmethod
+    def of_plan(cls, plan: Plan, **changes: Any) -> Self:
+        """Return a plan of this class with the fields of another one."""
+        return cls(**{**vars(plan), **changes})
+
+    @property
+    def row_keys(self) -> tuple[str, ...]:
+        """The columns that tell the rows of the table apart."""
+        return tuple(map(str, self.by))
+
+    @property
+    def info(self) -> ReleaseInfo:
+        """The facts that all answers share."""
+        shown_from = None
+        if self.rule is not None and self.parts:
+            counting = index_of_counting_part(self.parts)
+            law = self.parts[counting].count_noise(self.row_losses[counting])
+            shown_from = -(-self.rule.least(*law) // law[1])
+        delta = float(self.charge.delta) if self.by else 0.0
+        return ReleaseInfo(
+            self.charge.question,
+            self.charge.loss,
+            delta,
+            self.level,
+            self.unit,
+            shown_from,
+            found_limits=self.finds_limits,
+        )
+
+    def tabulate(self, answers: Answers) -> pa.Table:
+        """Return one row for each group that is shown: its keys, then the columns of answers."""
+        if not self.sets:
+            return self.list_groups(answers)
+        tables = []
+        for by in self.sets:
+            table = self.list_groups(totals(answers, by))
+            bits = sum(1 << index for index in range(len(self.by)) if index not in by)
+            column = pa.array([bits] * table.num_rows, pa.int64())
+            tables.append(table.append_column(GROUPING, column))
+        return pa.concat_tables(tables)
+
+    def list_groups(self, answers: Answers) -> pa.Table:
+        """Return one row for each group of all keys."""
+        names, columns = list(map(str, self.by)), []
+        if self.by:
+            columns += answers.keys.take(pa.array(answers.kept)).columns
+        for name, parts in answers.answers.items():
+            suffixes = self.questions[name].suffixes if not self.names else ("",) * len(parts)
+            for suffix, answer in zip(suffixes, parts, strict=True):
+                values = answer.columns(self.level)
+                columns += [arrow(value[answers.kept], answer.declared) for value in values]
+                names += [f"{name}{suffix}{end}" for end in ENDS[: len(values)]]
+        if self.shows_count:
+            columns.append(pa.array(answers.counted.column()[answers.kept]))
+        return pa.table(columns, names=list(self.names or names))
+
+
+def name_columns(
+    parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the columns of a release by group; ones called low, high or count stay so."""
+    answers = [
+        (name, has_interval, questions[question].has_note)
+        for question, name, has_interval in list_answers(parts, questions)
+    ]
+    used = {*keys, *(name for name, _, _ in answers)}
+    alone = len(answers) == 1 and not used & {"low", "high", NOTE}
+    names = list(keys)
+    for name, has_interval, noted in answers:
+        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if noted else [])]
+        names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
+    if shows_count(parts):
+        names.append("count" if "count" not in used else "rows")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidQuestionError(
+            f"two columns of the result would be called {twice!r}",
+            hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
+        )
+    return tuple(names)
+
+
+def list_answers(parts: Sequence[Any], questions: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
+    """Return the question, the name and the kind of each answer: whether it has an interval."""
+    answers: dict[str, list[tuple[str, str, bool]]] = {question: [] for question in questions}
+    for part in parts:
+        for question, names in part.names.items():
+            answers.setdefault(question, []).extend((question, *pair) for pair in names.items())
+    return [answer for question in questions for answer in answers[question]]
+
+
+def shows_count(parts: Sequence[Any]) -> bool:
+    """Check whether a frame needs a count column beside the answers themselves."""
+    return not parts[index_of_counting_part(parts)].answers_count
+
+
+def index_of_counting_part(parts: Sequence[Any]) -> int:
+    """Return the index of the part whose counts select the groups: the first that can, if any."""
+    return next((index for index, part in enumerate(parts) if part.counts), 0)
+
+
+def plan_release(
+    question: str,
+    terms: Terms,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    losses: Sequence[Epsilon | Rho],
+    *,
+    parts: Sequence[Any] = (),
+    questions: Mapping[str, Any] | None = None,
+    selections: int = 1,
+    known_by: Mapping[str, object] | None = None,
+    sampled: bool = False,
+) -> Plan:
+    """Return the plan of a release; `losses` is the loss of each of its `parts`, for all together.
+
+    `selections` noisy counts of a group select it together. `known_by` tells this release from
+    others that a ledger remembers, beside question, level, keys and costs; None leaves it
+    forgotten. `sampled` says that the parts know intervals of the population.
+    """
+    (level, population), delta = interval_of(terms.interval), delta_of(terms.delta)
+    delta = required_delta(delta, keys) if by else None
+    unit, contribution = limits_of(terms.unit, by, keys)
+    text = question if unit is None else f"{question}; {unit.text}"
+    marks: dict[str, object] = dict(known_by or {})
+    if population and (not sampled or terms.files is not None):
+        raise InvalidQuestionError(
+            "this release has no intervals of the population",
+            hint="ask a frame for counts, shares, sums, means, variances or deviations, or leave "
+            "interval out",
+        )
+    if population:
+        marks["of"], text = POPULATION, f"{text}; interval of the population"
+    if terms.files is not None:
+        contribution = replace(contribution, parts=terms.files.parts)
+        many = f"from {len(terms.files.ids)} files, parts_per_unit={terms.files.parts}"
+        text, marks["files"] = f"{text}; {many}", terms.files
+    if unit is None and terms.copies > 1:
+        contribution = replace(contribution, parts=contribution.parts * terms.copies)
+        text, marks["copies"] = f"{text}; each row as {terms.copies} rows", terms.copies
+    charge = Charge(add_losses(losses), delta or Fraction(0), text)
+    account = account_of(
+        terms.ledger,
+        terms.dataset,
+        terms.note,
+        terms.version,
+        period=terms.period,
+        analyst=terms.analyst,
+        snapshot=terms.snapshot,
+    )
+    mark = None
+    if known_by is not None:
+        marks |= {"keys": None if keys is None else keys.rows, "interval": level}
+        marks |= {"measure": type(charge.loss).__name__, "loss": charge.loss.value}
+        mark = account.fingerprint(text, {**marks, "delta": charge.delta})
+    return Plan(
+        charge,
+        account,
+        mark,
+        level,
+        by,
+        keys,
+        unit,
+        None if delta is None else contribution.key_rule(delta / selections),
+        questions or {},
+        tuple(parts),
+        tuple(contribution.row_loss(loss) for loss in losses),
+        copies=terms.copies,
+    )
+
+
+@dataclass(frozen=True)
+class JointPlan(Plan):
+    """Several plans of the same terms, which are charged, remembered and paid once."""
+
+    plans: tuple[Plan, ...] = ()
+
+    @classmethod
+    def of(cls, plans: Sequence[Plan], form: str) -> JointPlan:
+        """Return one plan of several; `form` tells its release from others of the same plans."""
+        first = plans[0]
+        charge = Charge(
+            add_losses([plan.charge.loss for plan in plans]),
+            sum((plan.charge.delta for plan in plans), start=Fraction(0)),
+            "; ".join(plan.charge.question for plan in plans),
+        )
+        marks = [plan.mark.hex() for plan in plans if plan.mark is not None]
+        known_by = {"form": form, "releases": marks}
+        mark = first.account.fingerprint(charge.question, known_by) if marks else None
+        return cls(charge, first.account, mark, first.level, plans=tuple(plans))
+
+
+def add_losses(losses: Sequence[Epsilon | Rho]) -> Epsilon | Rho:
+    """Return the sum of losses of one kind."""
+    kinds = {type(loss) for loss in losses}
+    if len(kinds) > 1:
+        raise InvalidLossError(
+            "some questions spend epsilon and the others share a rho",
+            hint="name epsilon everywhere, or rho alone",
+        )
+    return kinds.pop()(sum((loss.value for loss in losses), start=Fraction(0)))
+
+
+def needs_limits(unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None) -> bool:
+    """Check whether a release has to find limits of its unit first."""
+    if isinstance(unit, UnlimitedUnit):
+        return True
+    return unit is not None and unit.max_groups is None and bool(by) and keys is None
+
+
+def plan_within_limits(
+    settle: Callable[[Unit | None, Fraction], Plan],
+    unit: Unit | None,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+) -> Plan:
+    """Return the plan that `settle` makes of a unit's limits, for a fraction of the loss.
+
+    Where limits are left out, it has a search for them, and the smallest limits.
+    """
+    if unit is None or not needs_limits(unit, by, keys):
+        return settle(unit, Fraction(1))
+    rows = isinstance(unit, UnlimitedUnit) and unit.rows
+    unlimited = UnlimitedUnit(unit.column, unit.max_rows, unit.max_groups, rows)
+    groups = unit.max_groups or (1 if by and keys is None else None)
+    smallest = settle(Unit(unit.column, unit.max_rows, groups), 1 - SEARCH)
+    rest = smallest.charge.loss
+    kind, total = type(rest), rest.value / (1 - SEARCH)
+    text = smallest.charge.question
+    text = f"{text[: text.rindex('; unit=')]}; {unlimited.text}"
+    account, mark = smallest.account, None
+    if smallest.mark is not None:
+        mark = account.fingerprint(text, {"rest": smallest.mark.hex()})
+    search = LimitSearch(
+        unlimited, kind(total - rest.value), rest, lambda unit: settle(unit, 1 - SEARCH)
+    )
+    charge = replace(smallest.charge, loss=kind(total), question=text)
+    return replace(smallest, charge=charge, mark=mark, search=search)
+
+
+def limits_of(
+    unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
+) -> tuple[Unit | None, Contribution]:
+    """Return the unit with the limits for these groups, and its largest contribution."""
+    if unit is None:
+        return None, Contribution()
+    if isinstance(unit, UnlimitedUnit):
+        raise no_limit()
+    if not by:
+        return Unit(unit.column, unit.max_rows), Contribution(unit.max_rows)
+    groups, listed_groups = unit.max_groups, None if keys is None else len(keys.rows)
+    if groups is None and listed_groups is None:
+        raise InvalidUnitError(
+            "a unit may be in any number of groups, and nothing says in how many it counts",
+            hint="pass max_groups=3, or list keys that are public: group_by(..., keys=[...])",
+        )
+    if groups is None or (listed_groups is not None and listed_groups <= groups):
+        assert listed_groups is not None  # noqa: S101 one of both is there
+        return Unit(unit.column, unit.max_rows), Contribution(unit.max_rows, listed_groups)
+    return unit, Contribution(unit.max_rows, groups)
+
+
+def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction | None:
+    """Return the delta that key selection spends; None where keys are public."""
+    if keys is not None:
+        return None
+    if delta is None:
+        raise MissingDeltaError(
+            "group keys are secret, and showing them needs a delta",
+            hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
+        )
+    return delta
