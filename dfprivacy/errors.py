@@ -85,15 +85,15 @@ class DPError(Exception):
 
 
 class InterfaceError(DPError):
-    """What is wrong with the use of a connection itself."""
+    """A connection is used wrongly."""
 
 
 class DatabaseError(DPError):
-    """What is wrong with a statement, its data or what runs it."""
+    """A statement, its data or its engine fails."""
 
 
 class DataError(DatabaseError):
-    """What is wrong with the data that were asked about."""
+    """The data do not fit the request."""
 
 
 class IntegrityError(DatabaseError):
@@ -105,11 +105,11 @@ class InternalError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """What machines, files, engines and budgets do."""
+    """A machine, a file, an engine or a budget fails."""
 
 
 class ProgrammingError(DatabaseError):
-    """What is wrong with what was asked."""
+    """A request is wrong."""
 
 
 class InvalidLossError(ProgrammingError, ValueError):
@@ -241,7 +241,7 @@ class EntropyError(OperationalError, OSError):
 
 
 class NotSupportedError(DatabaseError, ValueError):
-    """What a connection of PEP 249 may do, and this one does not."""
+    """A connection does not support this part of PEP 249."""
 
 
 class PublicDataWarning(UserWarning):
@@ -290,7 +290,7 @@ def engine_failed() -> EngineError:
 
 
 def published(error: BaseException) -> BaseException:
-    """Return what may be known of an error: one without a cause, whose text is fixed or ours.
+    """Return the public form of an error: without a cause, with a fixed or checked text.
 
     Its traceback goes too: the frames within, which hold what was measured, would live with it.
     """
@@ -313,12 +313,12 @@ def published(error: BaseException) -> BaseException:
 
 
 def _is_interrupted_query(error: BaseException) -> bool:
-    """Tell what DuckDB's Python client makes of Ctrl-C."""
+    """Check for the error that DuckDB's Python client raises on Ctrl-C."""
     return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 _INSIDE: ContextVar[bool] = ContextVar("dfprivacy_inside", default=False)
-"""Whether this thread, or the one that it works for, is inside of a public call."""
+"""True if this thread, or the one that it works for, is inside of a public call."""
 
 _UNDER_WAY: set[object] = set()
 """The public calls that are under way in any thread."""
@@ -336,9 +336,9 @@ def boundary(door: Door) -> Door:
         return guarded
     for kind in door.__mro__:
         if kind.__module__.partition(".")[0] in {"dfprivacy", "sql_udfs"}:
-            for name, own in list(vars(kind).items()):
+            for name, member in list(vars(kind).items()):
                 if name in _CALLED or not name.startswith("_"):
-                    _guard_member(kind, name, own)
+                    _guard_member(kind, name, member)
     return door
 
 
@@ -349,23 +349,25 @@ def close(names: dict[str, Any]) -> None:
 
 
 def closed(door: Any) -> Any:
-    """Return what is exported as a boundary, unless it is an error or no function or class."""
+    """Return an exported object as a boundary, unless it is an error or not callable."""
     if callable(door) and not (isinstance(door, type) and issubclass(door, BaseException)):
         return boundary(door)
     return door
 
 
 _CALLED = {"__init__", "__call__", "__enter__", "__exit__"}
-"""What of Python's own methods does work; the others answer to protocols with errors of theirs."""
+"""Special methods that do work; the others answer to protocols with errors of theirs."""
 
 
-def _guard_member(kind: type, name: str, own: Any) -> None:
-    if isinstance(own, classmethod | staticmethod):
-        setattr(kind, name, type(own)(_guarded(own.__func__)))
-    elif isinstance(own, property) and own.fget is not None:
-        setattr(kind, name, property(_guarded(own.fget), own.fset, own.fdel, own.__doc__))
-    elif isinstance(own, FunctionType):
-        setattr(kind, name, _guarded(own))
+def _guard_member(kind: type, name: str, member: Any) -> None:
+    if isinstance(member, classmethod | staticmethod):
+        setattr(kind, name, type(member)(_guarded(member.__func__)))
+    elif isinstance(member, property) and member.fget is not None:
+        setattr(
+            kind, name, property(_guarded(member.fget), member.fset, member.fdel, member.__doc__)
+        )
+    elif isinstance(member, FunctionType):
+        setattr(kind, name, _guarded(member))
 
 
 def _guarded(function: Any) -> Any:
@@ -411,23 +413,29 @@ def _wrong_call(
     signature = inspect.signature(function)
     called = _name_of(function, args)
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        arguments = signature.bind(*args, **kwargs).arguments
     except TypeError:
         hints = getattr(function, "argument_hints", {})
         return _wrong_arguments(signature, called, args, kwargs, hints)
     with suppress(Exception):  # what only type checkers see
         for name, hint in get_type_hints(function).items():
-            kinds = [get_origin(own) or own for own in _alternatives(hint)]
-            several = name in given and signature.parameters[name].kind.name.startswith("VAR")
-            if name not in given or several or not all(isinstance(own, type) for own in kinds):
+            kinds = [get_origin(alternative) or alternative for alternative in _alternatives(hint)]
+            is_variadic = name in arguments and signature.parameters[name].kind.name.startswith(
+                "VAR"
+            )
+            if (
+                name not in arguments
+                or is_variadic
+                or not all(isinstance(kind, type) for kind in kinds)
+            ):
                 continue
             if {int, float, object, Any}.isdisjoint(kinds) and not isinstance(
-                given[name], tuple(kinds)
+                arguments[name], tuple(kinds)
             ):
-                wanted = " or ".join(f"{own.__module__}.{own.__name__}" for own in kinds)
+                expected = " or ".join(f"{kind.__module__}.{kind.__name__}" for kind in kinds)
                 return UnknownArgumentError(
-                    f"{called} takes no {type(given[name]).__name__} as {name}",
-                    hint=f"pass a {wanted.replace('builtins.', '')}",
+                    f"{called} takes no {type(arguments[name]).__name__} as {name}",
+                    hint=f"pass a {expected.replace('builtins.', '')}",
                 )
     return None
 
@@ -474,7 +482,7 @@ def _wrong_arguments(
 
 
 def _name_of(function: Any, args: tuple[Any, ...]) -> str:
-    """Return what a caller knows a function by: a question is dfp.mean, not its class.
+    """Return the caller's name of a function: a question is dfp.mean, not its class.
 
     Its `kind` is looked up on the class: what a caller's own object does when it is asked is not
     to be found out here.
@@ -518,6 +526,6 @@ def _silence() -> None:
     if filters and filters[0] is _SILENT:
         return
     filters.insert(0, _SILENT)
-    for place in range(len(filters) - 1, 0, -1):
-        if filters[place] is _SILENT:
-            del filters[place]
+    for index in range(len(filters) - 1, 0, -1):
+        if filters[index] is _SILENT:
+            del filters[index]

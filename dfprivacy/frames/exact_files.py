@@ -61,7 +61,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of itself: public facts, but for how many rows each of its tables has.
+    """Public facts of a file, and the number of rows of each of its tables.
 
     `id` is a random number that no other file has; `keys` is "none" without groups, "public" or
     "secret"; `bins` says how each part counts by bin, and `kinds` what its column is declared to
@@ -85,13 +85,13 @@ class Header:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """What the queries add up."""
+        """The sums of the queries."""
         return sources_of(self.parts)
 
     @property
     def moments(self) -> tuple[Kind | None, ...]:
-        """What each part ranks, whether numbers are whole or not."""
-        return tuple(None if own == WHOLE else own for own in self.kinds)
+        """The ranked type of each part, whether numbers are integers or not."""
+        return tuple(None if kind == WHOLE else kind for kind in self.kinds)
 
     def json(self) -> JSON:
         """Return the header as it is written; labels must be text or whole numbers."""
@@ -100,7 +100,7 @@ class Header:
             unit = {**asdict(self.unit), "column": _label(self.unit.column)}
         return {
             "id": self.id,
-            "questions": [_question(name, own) for name, own in self.questions.items()],
+            "questions": [_question(name, question) for name, question in self.questions.items()],
             "by": list(map(_label, self.by)),
             "keys": self.keys,
             "unit": unit,
@@ -118,7 +118,7 @@ class Header:
         bins = [(name, pa.int64()) for name in ("group", "bin", "rows")]
         moments = ([(f"moment_{k + 1}", pa.float64()) for k in range(n)] for _, n in self.bins)
         groups = pa.schema([("group", pa.int64()), *keys, *sums])
-        return [groups, *(pa.schema([*bins, *own]) for own in moments)]
+        return [groups, *(pa.schema([*bins, *names]) for names in moments)]
 
     def schema(self) -> pa.Schema:
         """Return the columns of the file."""
@@ -141,33 +141,43 @@ def _question(name: str, question: Statistic) -> JSON:
             "be in many",
             hint=f"ask it of all rows at once: dfp.frame(path).{question.kind}(...)",
         )
-    given = {own.name: getattr(question, own.name) for own in question.arguments()}
+    arguments = {
+        argument.name: getattr(question, argument.name) for argument in question.arguments()
+    }
     if any(
-        own.form == "value" and not isinstance(given[own.name], str | int | float)
-        for own in question.arguments()
+        argument.form == "value" and not isinstance(arguments[argument.name], str | int | float)
+        for argument in question.arguments()
     ):
         raise StatisticsFileError(
             "a constant that is no text, number or boolean can't be named in a file of statistics",
             hint="compare with text: a column of it, made beforehand",
         )
-    for place in question.places():
-        given[place] = None if given[place] is None else _label(given[place])
-    own = {argument: _plain(value) for argument, value in given.items()}
-    return {"name": name, "ask": question.kind, **own}
+    for column_argument in question.places():
+        arguments[column_argument] = (
+            None if arguments[column_argument] is None else _label(arguments[column_argument])
+        )
+    json_arguments = {argument: _plain(value) for argument, value in arguments.items()}
+    return {"name": name, "ask": question.kind, **json_arguments}
 
 
 def _plain(value: Any) -> Any:
     """Return an argument as JSON has it; of dates, times and durations it is said that they are."""
-    several = value if isinstance(value, tuple) else (value,)
-    if not all(isinstance(own, Moment) for own in several):
+    values = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(entry, Moment) for entry in values):
         return plain(value)
-    texts = [own // _TICK if isinstance(own, timedelta) else own.isoformat() for own in several]
+    texts = [
+        entry // _TICK if isinstance(entry, timedelta) else entry.isoformat() for entry in values
+    ]
     return {"moments": texts if isinstance(value, tuple) else texts[0]}
 
 
 def _asked(written: JSON) -> tuple[str, Statistic]:
-    given = {name: _argument(own) for name, own in written.items() if name not in {"name", "ask"}}
-    return written["name"], STATISTICS[written["ask"]](**given)
+    arguments = {
+        name: _argument(argument)
+        for name, argument in written.items()
+        if name not in {"name", "ask"}
+    }
+    return written["name"], STATISTICS[written["ask"]](**arguments)
 
 
 def _argument(written: Any) -> Any:
@@ -175,9 +185,11 @@ def _argument(written: Any) -> Any:
     if not isinstance(written, dict):
         return written
     texts = written["moments"]
-    several = texts if isinstance(texts, list) else [texts]
-    made = tuple(own * _TICK if isinstance(own, int) else end_of(own) for own in several)
-    return made if isinstance(texts, list) else made[0]
+    texts_or_numbers = texts if isinstance(texts, list) else [texts]
+    moments = tuple(
+        entry * _TICK if isinstance(entry, int) else end_of(entry) for entry in texts_or_numbers
+    )
+    return moments if isinstance(texts, list) else moments[0]
 
 
 def check_target(path: Path) -> None:
@@ -198,16 +210,16 @@ def _taken(path: Path) -> StatisticsFileError:
 
 def write_file(path: Path, header: Header, tables: ExactTables) -> None:
     """Write a file that only its owner can read, wholly or not at all, and never over another."""
-    whole = replace(
+    complete_header = replace(
         header,
         questions=dict(map(_asked, header.json()["questions"])),
         key_types=tuple(tables.keys.schema.types),
-        bins=tuple((own.binning, len(own.moments)) for own in tables.bins),  # type: ignore[misc]
+        bins=tuple((table.binning, len(table.moments)) for table in tables.bins),  # type: ignore[misc]
         kinds=tables.kinds,
-        rows=(tables.groups, *(len(own.rows) for own in tables.bins)),
+        rows=(tables.groups, *(len(table.rows) for table in tables.bins)),
     )
     try:
-        put_new(path, lambda file: _fill(file, whole, tables))
+        put_new(path, lambda file: _fill(file, complete_header, tables))
     except FileExistsError:
         raise _taken(path) from None
     except OSError as error:
@@ -221,7 +233,7 @@ def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
     groups = [np.arange(tables.groups), *tables.keys.columns, *tables.sums.values()]
-    bins = ([own.group, own.bins, own.rows, *own.moments] for own in tables.bins)
+    bins = ([table.group, table.bins, table.rows, *table.moments] for table in tables.bins)
     written = [
         pa.table(columns, schema=names)
         for names, columns in zip(header.tables(), [groups, *bins], strict=True)
@@ -270,10 +282,10 @@ class StatisticsFile:
     def tables(self) -> ExactTables:
         """Return the exact tables, unless some number is there that no rows can have given."""
         tables = None
-        digest, held = self._read(self.header.tables())
+        digest, read_tables = self._read(self.header.tables())
         with suppress(*_UNREADABLE):
-            if digest_tables(held) == digest:
-                tables = _exact(self.header, *held)
+            if digest_tables(read_tables) == digest:
+                tables = _exact(self.header, *read_tables)
         if tables is None or not is_possible(tables, self.header.sources):
             raise _unusable(self.path, _damaged())
         return tables
@@ -290,21 +302,21 @@ class StatisticsFile:
         The digest is that of all tables, as it was written.
         """
         digest = b""
-        held: list[pa.Table] = []
+        read_tables: list[pa.Table] = []
         first = 0
         with _opened(self.path) as (file, header):
             if header != self.header:
                 raise _unusable(self.path, _damaged("it was replaced while it was read"))
             with suppress(*_UNREADABLE):
                 digest = file.schema_arrow.metadata[_TABLES]
-                for own, rows in zip(tables, header.rows, strict=False):
+                for table_schema, rows in zip(tables, header.rows, strict=False):
                     groups = list(range(first, first + _row_groups(rows)))
-                    table = file.read_row_groups(groups, columns=own.names)
-                    held.append(table.select(own.names).replace_schema_metadata())
+                    table = file.read_row_groups(groups, columns=table_schema.names)
+                    read_tables.append(table.select(table_schema.names).replace_schema_metadata())
                     first += len(groups)
-        if len(held) < len(tables):
+        if len(read_tables) < len(tables):
             raise _unusable(self.path, _damaged())
-        return digest, held
+        return digest, read_tables
 
 
 def open_file(path: Path) -> StatisticsFile:
@@ -340,22 +352,22 @@ def _header(file: Any) -> Header:
     if file is not None:
         with suppress(*_UNREADABLE):
             schema, size = file.schema_arrow, (file.metadata.num_rows, file.num_row_groups)
-    known = schema.metadata or {}
-    if known.get(_FORMAT) != FORMAT.encode():
+    metadata = schema.metadata or {}
+    if metadata.get(_FORMAT) != FORMAT.encode():
         raise StatisticsFileError(
             "it holds no statistics of ours", hint="make it with dfp.statistics(frame, path, ...)"
         )
-    if known.get(_VERSION) != str(VERSION).encode():
+    if metadata.get(_VERSION) != str(VERSION).encode():
         raise StatisticsFileError(
             f"its version of the format is not {VERSION}, which this version of dfprivacy reads",
             hint="update dfprivacy, here if the file is newer: pip install -U dfprivacy",
         )
-    text = known.get(_HEADER, b"")
-    if hashlib.sha256(text).hexdigest().encode() != known.get(_DIGEST):
+    text = metadata.get(_HEADER, b"")
+    if hashlib.sha256(text).hexdigest().encode() != metadata.get(_DIGEST):
         raise _damaged("its metadata was changed")
     header = None
     with suppress(DPError, AttributeError, RecursionError, *_UNREADABLE):
-        header = _parsed(json.loads(text), {own.name: own.type for own in schema})
+        header = _parsed(json.loads(text), {field_.name: field_.type for field_ in schema})
     if header is None:
         raise _damaged("its metadata does not fit together")
     expected = sum(header.rows), sum(map(_row_groups, header.rows))
@@ -372,18 +384,25 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
     """Return a header; None where this version would not have written it so."""
     unit, by, rows = written["unit"], tuple(written["by"]), tuple(written["rows"])
     header = Header(
-        written["id"], dict(map(_asked, written["questions"])), by, written["keys"],
+        written["id"],
+        dict(map(_asked, written["questions"])),
+        by,
+        written["keys"],
         None if unit is None else Unit(**unit),
-        tuple(kinds[key_name(index)] for index in range(len(by))), rows=rows,
-    )  # fmt: skip
-    known = told(header.parts, [own and tuple(own) for own in written["kinds"]])
-    apart: list[Any] = [part for part in known if not isinstance(part, LinearPart)]
-    ways = [{repr(way): way for way in part.tables} for part in apart]
-    bins = tuple(able[own] for able, own in zip(ways, written["bins"], strict=True))
-    header = replace(header, bins=bins, kinds=tuple(map(kind_of_part, apart)))
+        tuple(kinds[key_name(index)] for index in range(len(by))),
+        rows=rows,
+    )
+    known_parts = told(header.parts, [kind and tuple(kind) for kind in written["kinds"]])
+    table_parts: list[Any] = [part for part in known_parts if not isinstance(part, LinearPart)]
+    ways = [{repr(way): way for way in part.tables} for part in table_parts]
+    bins = tuple(
+        ways_of_part[way_written]
+        for ways_of_part, way_written in zip(ways, written["bins"], strict=True)
+    )
+    header = replace(header, bins=bins, kinds=tuple(map(kind_of_part, table_parts)))
     same = [
         header.json() == written,
-        len(rows) == 1 + len(bins) and all(type(own) is int and own >= 0 for own in rows),
+        len(rows) == 1 + len(bins) and all(type(count) is int and count >= 0 for count in rows),
         header.keys in (("public", "secret") if by else ("none",)),
         len(set(by)) == len(by) and (by != () or rows[0] == 1),
         isinstance(header.id, str) and len(header.id) == 32,
@@ -398,12 +417,12 @@ def _exact(header: Header, groups: pa.Table, *bins: pa.Table) -> ExactTables:
     keys = groups.select([key_name(index) for index in range(len(header.by))])
     keys = keys if header.by else pa.table({})
     sums = {name: _numbers(groups, name) for name in sum_names(header.sources)}
-    held = []
-    for (binning, _), own in zip(header.bins, bins, strict=True):
-        group, number, rows = (_numbers(own, name) for name in ("group", "bin", "rows"))
-        moments = tuple(column.to_numpy() for column in own.columns[3:])
-        held.append(BinTable(keys, groups.num_rows, binning, group, number, rows, moments))
-    return ExactTables(keys, sums, tuple(held), header.kinds)
+    bin_tables = []
+    for (binning, _), bin_columns in zip(header.bins, bins, strict=True):
+        group, number, rows = (_numbers(bin_columns, name) for name in ("group", "bin", "rows"))
+        moments = tuple(column.to_numpy() for column in bin_columns.columns[3:])
+        bin_tables.append(BinTable(keys, groups.num_rows, binning, group, number, rows, moments))
+    return ExactTables(keys, sums, tuple(bin_tables), header.kinds)
 
 
 def _numbers(table: pa.Table, name: str) -> Integers:

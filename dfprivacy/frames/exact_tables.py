@@ -33,24 +33,24 @@ from dfprivacy.statistics.quantile import Kind, QuantilePart
 
 
 def sources_of(parts: Sequence[Part]) -> tuple[Source, ...]:
-    """Return what the queries of a release add up, in order."""
+    """Return the sources of the queries of a release, in order."""
     vectors = [part.vectors for part in parts if isinstance(part, LinearPart)]
-    return tuple(dict.fromkeys(linear.source for own in vectors for linear in own.linears))
+    return tuple(dict.fromkeys(linear.source for vector in vectors for linear in vector.linears))
 
 
 def told(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
-    """Return parts that know of what kind their columns are: `kinds` of those with bins."""
-    binned = [place for place, part in enumerate(parts) if not isinstance(part, LinearPart)]
-    known = list(parts)
-    for place, kind in zip(binned, kinds, strict=True):
-        part = known[place]
+    """Return parts for the types of their columns: `kinds` of those with bins."""
+    binned = [index for index, part in enumerate(parts) if not isinstance(part, LinearPart)]
+    parts_of_kinds = list(parts)
+    for index, kind in zip(binned, kinds, strict=True):
+        part = parts_of_kinds[index]
         if isinstance(part, QuantilePart):
-            known[place] = part.told_kind(kind)
-    return known
+            parts_of_kinds[index] = part.told_kind(kind)
+    return parts_of_kinds
 
 
 def kind_of_part(part: Part) -> Kind | None:
-    """Return what the column of a part is declared to hold, where that matters."""
+    """Return the declared type of a part's column, if it matters."""
     return part.kind if isinstance(part, QuantilePart) else None
 
 
@@ -70,16 +70,18 @@ class ExactTables:
 
     @classmethod
     def of(cls, measured: Sequence[Measured], keys: pa.Table) -> ExactTables:
-        """Return what the parts of a release have measured, with their keys in another form."""
+        """Return the exact tables of measured parts, with their keys in another form."""
         sums = {}
-        for own in measured:
-            if isinstance(own, MeasuredSums):
-                table = own.statistics.table
-                for name in sum_names(own.statistics.sources):
+        for measurement in measured:
+            if isinstance(measurement, MeasuredSums):
+                table = measurement.statistics.table
+                for name in sum_names(measurement.statistics.sources):
                     sums[name] = np.asarray(table.column(name).fill_null(0).to_numpy(), np.int64)
-        tables = [own for own in measured if isinstance(own, MeasuredTable)]
-        bins = tuple(own.table for own in tables)
-        return cls(keys, sums, bins, tuple(kind_of_part(own.part) for own in tables))
+        tables = [measurement for measurement in measured if isinstance(measurement, MeasuredTable)]
+        bins = tuple(measured_table.table for measured_table in tables)
+        return cls(
+            keys, sums, bins, tuple(kind_of_part(measured_table.part) for measured_table in tables)
+        )
 
     @property
     def groups(self) -> int:
@@ -87,11 +89,11 @@ class ExactTables:
         return self.keys.num_rows if self.keys.num_columns else 1
 
     def measured(self, parts: Sequence[Part]) -> list[Measured]:
-        """Return what the parts of a release would have measured."""
+        """Return the measurements of the parts of a release, from these tables."""
         measured: list[Measured] = []
         bins = iter(self.bins)
-        known: list[Any] = told(parts, self.kinds)
-        for part in known:
+        parts_of_kinds: list[Any] = told(parts, self.kinds)
+        for part in parts_of_kinds:
             if isinstance(part, LinearPart):
                 keys = zip(self.keys.column_names, self.keys.columns, strict=True)
                 table = pa.table({**dict(keys), **self.sums})
@@ -102,7 +104,7 @@ class ExactTables:
         return measured
 
 
-def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
+def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
     """Add up tables of disjoint data, group by group: bit for bit those of one pass over all.
 
     Numbers that are whole in some tables alone are numbers in all.
@@ -112,9 +114,9 @@ def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
     Rows of one group are below 2**33 in each table, so that their sum can't wrap; sums of grid
     integers can't either unless that of the rows reaches the limit, which `measured` looks at.
     """
-    first, sizes = several[0], [own.groups for own in several]
+    first, sizes = tables[0], [exact.groups for exact in tables]
     names = first.keys.column_names
-    entries = pa.concat_tables([own.keys for own in several])
+    entries = pa.concat_tables([exact.keys for exact in tables])
     if names:
         entries = entries.append_column("place", pa.array(np.arange(sum(sizes))))
     numbered = number_groups(entries, names, first.keys if public else None)
@@ -123,49 +125,58 @@ def added(several: Sequence[ExactTables], *, public: bool) -> ExactTables:
         group[numbered.entries.column("place").to_numpy()] = numbered.group
     places = np.split(group, np.cumsum(sizes)[:-1])
     sums = {name: np.zeros(numbered.groups, dtype=np.int64) for name in first.sums}
-    for own, place in zip(several, places, strict=True):
-        for name, values in own.sums.items():
-            np.add.at(sums[name], place, values)
+    for exact, groups_of_table in zip(tables, places, strict=True):
+        for name, values in exact.sums.items():
+            np.add.at(sums[name], groups_of_table, values)
 
-    def moved(table: BinTable, place: Integers) -> BinTable:
+    def moved(table: BinTable, groups_of_table: Integers) -> BinTable:
         keys, groups = numbered.keys, numbered.groups
-        return replace(table, keys=keys, groups=groups, group=place[table.group])
+        return replace(table, keys=keys, groups=groups, group=groups_of_table[table.group])
 
-    bins = zip(*(own.bins for own in several), strict=True)
+    bins = zip(*(exact.bins for exact in tables), strict=True)
     kinds = tuple(
-        own[0] if own.count(own[0]) == len(own) else None
-        for own in zip(*(each.kinds for each in several), strict=True)
+        kinds_of_part[0] if kinds_of_part.count(kinds_of_part[0]) == len(kinds_of_part) else None
+        for kinds_of_part in zip(*(exact.kinds for exact in tables), strict=True)
     )
-    together = (merge_tables(list(map(moved, own, places))) for own in bins)
-    return ExactTables(numbered.keys, sums, tuple(together), kinds)
+    merged = (merge_tables(list(map(moved, tables_of_part, places))) for tables_of_part in bins)
+    return ExactTables(numbered.keys, sums, tuple(merged), kinds)
 
 
 def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:
-    """Tell whether some rows could have given these tables: no pass writes any others."""
-    sums = all(_sums_possible(tables.sums, index, own) for index, own in enumerate(sources))
+    """Check whether some rows could have given these tables: no pass writes any others."""
+    sums = all(_sums_possible(tables.sums, index, source) for index, source in enumerate(sources))
     return sums and all(map(_bins_possible, tables.bins))
 
 
 def _sums_possible(sums: dict[str, Integers], index: int, source: Source) -> bool:
     rows = sums[sum_name(index)]
-    own = {term: sums[sum_name(index, at)] for at, term in enumerate(source.terms, start=1)}
+    sums_of_terms = {
+        term: sums[sum_name(index, at)] for at, term in enumerate(source.terms, start=1)
+    }
     return (
         _between(rows, 0, ROW_LIMIT - 1)
-        and all(_between(own[term], rows * term.least, rows * term.most) for term in own)
-        and all(_product_possible(term, rows, own) for term in own if isinstance(term, Product))
+        and all(
+            _between(sums_of_terms[term], rows * term.least, rows * term.most)
+            for term in sums_of_terms
+        )
+        and all(
+            _product_possible(term, rows, sums_of_terms)
+            for term in sums_of_terms
+            if isinstance(term, Product)
+        )
     )
 
 
 def _product_possible(term: Product, rows: Integers, sums: dict[Term, Integers]) -> bool:
-    """Tell whether no coordinate of a partition of unity is negative."""
+    """Check whether no coordinate of a partition of unity is negative."""
     if not term.tied or not {term.left, term.right} <= sums.keys():
         return True
-    least, mosts = term.ends(rows, sums[term.left], sums[term.right])
-    return all(_between(sums[term], least, most) for most in mosts)
+    lower, mosts = term.ends(rows, sums[term.left], sums[term.right])
+    return all(_between(sums[term], lower, upper) for upper in mosts)
 
 
 def _bins_possible(table: BinTable) -> bool:
-    """Tell whether entries are in order, in a group and a bin, and hold what the bin can hold."""
+    """Check whether entries are in order, in a group and a bin, and fit the bin."""
     group, bins, last = table.group, table.bins, table.binning.last
     after = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (bins[1:] > bins[:-1]))
     return (
@@ -188,33 +199,33 @@ def _moments_possible(table: BinTable) -> bool:
     upper = np.abs(outer)
     sizes = [np.where(negative, -1, 1) * table.moments[0], *table.moments[1:]]
     return all(
-        _between(own, rows * lower**k, rows * upper**k) for k, own in enumerate(sizes, start=1)
+        _between(sums, rows * lower**k, rows * upper**k) for k, sums in enumerate(sizes, start=1)
     )
 
 
 def _between(
-    values: Integers | Floats, least: Integers | Floats | int, most: Integers | Floats | int
+    values: Integers | Floats, lower: Integers | Floats | int, upper: Integers | Floats | int
 ) -> bool:
-    return bool(((values >= least) & (values <= most)).all())
+    return bool(((values >= lower) & (values <= upper)).all())
 
 
 def keepable(frame: object, labels: Sequence[Hashable]) -> object:
     """Return a frame whose group keys a file can keep; text without a UTF-8 form becomes NULL."""
     if not isinstance(frame, pd.DataFrame):
         return frame
-    known: list[Hashable] = list(frame.columns)
-    columns = [label for label in labels if known.count(label) == 1]
+    labels_of_frame: list[Hashable] = list(frame.columns)
+    columns = [label for label in labels if labels_of_frame.count(label) == 1]
     for label in columns:
         if not _declares_a_type(frame[label].dtype):
             raise UnsupportedDtypeError(
                 f"group column {label!r} holds Python objects, whose type is not declared",
                 hint=f'convert it first, e.g. frame.astype({{{label!r}: "string"}})',
             )
-    own = frame.copy(deep=False)
+    copy = frame.copy(deep=False)
     for label in columns:
-        if _may_lack_utf8(own[label].dtype):
-            own[label] = own[label].where(_is_kept(own[label]))
-    return own
+        if _may_lack_utf8(copy[label].dtype):
+            copy[label] = copy[label].where(_is_kept(copy[label]))
+    return copy
 
 
 def _declares_a_type(dtype: Any) -> bool:
@@ -226,19 +237,21 @@ def _declares_a_type(dtype: Any) -> bool:
 
 def _may_lack_utf8(dtype: Any) -> bool:
     if isinstance(dtype, pd.CategoricalDtype):
-        return not all(has_utf8(own) for own in dtype.categories if isinstance(own, str))
+        return not all(
+            has_utf8(category) for category in dtype.categories if isinstance(category, str)
+        )
     return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
 
 
 def _is_kept(keys: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     if isinstance(keys.dtype, pd.CategoricalDtype):
-        kept = [has_utf8(own) for own in keys.dtype.categories]
-        return np.array([*kept, True])[keys.cat.codes.to_numpy()]
-    return np.array([has_utf8(own) for own in keys.fillna("")], dtype=bool)
+        is_kept = [has_utf8(category) for category in keys.dtype.categories]
+        return np.array([*is_kept, True])[keys.cat.codes.to_numpy()]
+    return np.array([has_utf8(key) for key in keys.fillna("")], dtype=bool)
 
 
 def _is_instant(kind: pa.DataType) -> bool:
-    """Tell datetimes from others; Parquet has none of seconds, which may not fit into others."""
+    """Check for timestamps; Parquet has none in seconds, which may not fit into others."""
     return bool(types.is_timestamp(kind)) and kind.unit != "s"
 
 
@@ -273,7 +286,7 @@ def common_form(kind: pa.DataType) -> pa.DataType | None:
 
 def declared_keys(keys: pa.Table, labels: Sequence[Hashable]) -> pa.Table:
     """Return group keys in types that a file keeps: those declared, text for categories."""
-    plain = [own.value_type if types.is_dictionary(own) else own for own in keys.schema.types]
+    plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in keys.schema.types]
     kinds = [_kept(kind, label) for kind, label in zip(plain, labels, strict=True)]
     return in_types(in_types(keys, plain), kinds)
 

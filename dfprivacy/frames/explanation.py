@@ -39,7 +39,7 @@ _TABLE = pa.schema(
 
 @dataclass(frozen=True, repr=False)
 class Draw:
-    """One noisy vector or selection: what it costs, and the questions that it answers.
+    """One noisy vector or selection: its cost, and the questions that it answers.
 
     >>> Draw(0.5, ("count()",))
     Draw(epsilon=0.5, questions=('count()',))
@@ -55,14 +55,14 @@ class Draw:
 
     @property
     def text(self) -> str:
-        """What it costs, and for what."""
+        """The cost, and the questions."""
         name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
         return f"{name} {value:.6g} on {', '.join(self.questions)}"
 
 
 @dataclass(frozen=True)
 class Account:
-    """What a ledger has left for a dataset before a release, and after it: None if too little."""
+    """A dataset's remaining budget before a release, and after it: None if too little."""
 
     dataset: str
     before: Budget
@@ -132,7 +132,7 @@ class Explanation:
         ]
 
     def details(self) -> list[tuple[str, str]]:
-        """Return what is known of ledger, draws and groups."""
+        """Return the lines on ledger, draws and groups, each with its title."""
         lines = [] if self.account is None else [("ledger", _account_text(self.account))]
         if self.remembered:
             lines.append(("ledger", "remembers this release: it is returned again, at no cost"))
@@ -151,7 +151,9 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        answers = [(own, _facts(own, self.level), list(_widths(own))) for own in self.answers]
+        answers = [
+            (answer, _facts(answer, self.level), list(_widths(answer))) for answer in self.answers
+        ]
         return rendered("explanation.html", head=self.head(), answers=answers)
 
 
@@ -165,13 +167,16 @@ def _account_text(account: Account) -> str:
 def _titled(title: str, text: str) -> list[str]:
     """Return a text behind its title, wrapped."""
     return textwrap.wrap(
-        text, _WIDTH, initial_indent=f"{title:<{_TITLE - 1}} ", subsequent_indent=" " * _TITLE,
+        text,
+        _WIDTH,
+        initial_indent=f"{title:<{_TITLE - 1}} ",
+        subsequent_indent=" " * _TITLE,
         break_on_hyphens=False,
-    )  # fmt: skip
+    )
 
 
 def _answer_lines(answer: Forecast, level: float) -> list[str]:
-    """Return what is known of one answer."""
+    """Return the lines of one answer."""
     if len(answer.name) < _TITLE:
         lines = _titled(answer.name, answer.question)
     else:
@@ -186,21 +191,21 @@ def _answer_lines(answer: Forecast, level: float) -> list[str]:
 
 
 def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
-    """Return what is known besides half-widths, each with its title."""
+    """Return the facts besides half-widths, each with its title."""
     noise = answer.mechanism
     if answer.scale is not None:
         noise = f"{noise}, scale {_number(answer.scale)} ({answer.scale_unit})"
-    found = [("Noise", noise)]
+    facts = [("Noise", noise)]
     if answer.answered is not None:
-        found.append(("There is an answer", str(answer.answered)))
+        facts.append(("There is an answer", str(answer.answered)))
     if answer.halve:
         *first, last = answer.halve
         either = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
-        found.append(("To halve the error", either))
-    found += [("Note", remark) for remark in answer.remarks]
+        facts.append(("To halve the error", either))
+    facts += [("Note", remark) for remark in answer.remarks]
     if answer.told:
-        found.append((f"Half-width at {100 * level:.6g}%", f"in {answer.unit}"))
-    return found
+        facts.append((f"Half-width at {100 * level:.6g}%", f"in {answer.unit}"))
+    return facts
 
 
 def _widths(answer: Forecast) -> Iterator[tuple[str, ...]]:
@@ -247,7 +252,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Target:
-    """What half-widths should be in groups of `size` rows: of each answer by name, "" for all.
+    """Targets of half-widths in groups of `size` rows: of each answer by name, "" for all.
 
     >>> target_of("2%", 500)
     Target(within={'': Within(amount=Fraction(1, 50), relative=True)}, size=500)
@@ -269,25 +274,29 @@ def no_loss_beside(epsilon: object, rho: object = None) -> None:
 def target_of(within: object, size: object = SIZE) -> Target:
     """Return the target that a caller named."""
     rows = whole_number(
-        size, 1, 10**12, InvalidQuestionError, "size must be a number of rows, from 1 on",
+        size,
+        1,
+        10**12,
+        InvalidQuestionError,
+        "size must be a number of rows, from 1 on",
         hint="name the rows of the group that matters, e.g. size=1000",
-    )  # fmt: skip
-    named = within if isinstance(within, Mapping) else {"": within}
-    if not named:
+    )
+    named_targets = within if isinstance(within, Mapping) else {"": within}
+    if not named_targets:
         raise InvalidQuestionError("within names no answer", hint="pass e.g. within=2.0")
-    return Target({str(name): _within(own) for name, own in named.items()}, rows)
+    return Target({str(name): _within(entry) for name, entry in named_targets.items()}, rows)
 
 
-def _within(given: object) -> Within:
-    amount, relative = decimal_number(given), False
-    if isinstance(given, str) and (found := _PERCENT.match(given)):
+def _within(target: object) -> Within:
+    amount, relative = decimal_number(target), False
+    if isinstance(target, str) and (match := _PERCENT.match(target)):
         try:
-            amount, relative = Fraction(found[1]), bool(found[2])
+            amount, relative = Fraction(match[1]), bool(match[2])
         except ValueError:
             amount = None
     if amount is None or amount <= 0:
         raise InvalidQuestionError(
-            f"within must be a half-width, not {describe(given)}",
+            f"within must be a half-width, not {describe(target)}",
             hint="pass a positive number in units of the answer, within=2.0, or a part of what it "
             'can be, within="2%"',
         )
@@ -304,20 +313,22 @@ def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, 
     sizes, top = (target.size,), _DECADES * _STEPS - 1
     chosen = _chosen(target, explain(_with_loss(terms, top), sizes))
 
-    def reached(place: int) -> bool:
-        answers = {own.name: own for own in explain(_with_loss(terms, place), sizes).answers}
+    def reached(step: int) -> bool:
+        answers = {
+            answer.name: answer for answer in explain(_with_loss(terms, step), sizes).answers
+        }
         return all(
             _reaches(answers[name], target, certain=certain) for name, certain in chosen.items()
         )
 
-    place = bisect_left(range(top), True, key=reached)  # noqa: FBT003 what is looked for
+    step = bisect_left(range(top), True, key=reached)  # noqa: FBT003 what is looked for
     words = {name: "at most" if certain else "ordinary" for name, certain in chosen.items()}
-    return _with_loss(terms, place), words
+    return _with_loss(terms, step), words
 
 
-def _with_loss(terms: Terms, place: int) -> Terms:
+def _with_loss(terms: Terms, step_number: int) -> Terms:
     """Return terms with one of the losses of three digits."""
-    decade, step = divmod(place, _STEPS)
+    decade, step = divmod(step_number, _STEPS)
     amount = float(Fraction(100 + step) * Fraction(10) ** (decade + _LEAST - 2))
     if terms.rho is not None:
         return replace(terms, rho=amount)
@@ -326,64 +337,66 @@ def _with_loss(terms: Terms, place: int) -> Terms:
 
 def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
     """Return the answers that have a target, and whether by the half-width for all data."""
-    known = [own.name for own in best.answers]
+    names = [answer.name for answer in best.answers]
     for name in target.within:
-        if name and name not in known:
+        if name and name not in names:
             raise InvalidQuestionError(
                 f"within names {name!r}, and there is no such answer",
-                hint=f"the answers are {', '.join(map(repr, known))}",
+                hint=f"the answers are {', '.join(map(repr, names))}",
             )
     chosen = {}
-    for own in best.answers:
-        if _within_of(own, target) is None:
+    for answer in best.answers:
+        if _within_of(answer, target) is None:
             continue
-        if not own.told:
+        if not answer.told:
             raise InvalidQuestionError(
-                f"{own.name!r} has no half-width before there is data: none can be a target",
+                f"{answer.name!r} has no half-width before there is data: none can be a target",
                 hint='name the answers that matter: within={"rows": 20}',
             )
-        certain = _reaches(own, target, certain=True)
-        if not certain and not _reaches(own, target, certain=False):
-            least = min(half for half in own.certain + own.ordinary if half is not None)
+        certain = _reaches(answer, target, certain=True)
+        if not certain and not _reaches(answer, target, certain=False):
+            smallest = min(half for half in answer.certain + answer.ordinary if half is not None)
             raise InvalidLossError(
-                f"no loss up to 999 brings {own.name!r} within {_within_of(own, target)} in "
-                f"{target.size:,} rows: the least is {least:.3g} ({own.unit})",
+                f"no loss up to 999 brings {answer.name!r} within {_within_of(answer, target)} in "
+                f"{target.size:,} rows: the least is {smallest:.3g} ({answer.unit})",
                 hint="name a wider half-width or a larger size",
             )
-        chosen[own.name] = certain
+        chosen[answer.name] = certain
     return chosen
 
 
-def _within_of(own: Forecast, target: Target) -> Within | None:
-    return target.within.get(own.name, target.within.get(""))
+def _within_of(answer: Forecast, target: Target) -> Within | None:
+    return target.within.get(answer.name, target.within.get(""))
 
 
-def _reaches(own: Forecast, target: Target, *, certain: bool) -> bool:
-    """Tell whether an answer is within its target, for all data or for ordinary data."""
-    within = _within_of(own, target)
+def _reaches(answer: Forecast, target: Target, *, certain: bool) -> bool:
+    """Check whether an answer is within its target, for all data or for ordinary data."""
+    within = _within_of(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
-    (half,), (whole,) = own.certain if certain else own.ordinary, own.whole
+    (half,), (percent_base,) = answer.certain if certain else answer.ordinary, answer.whole
     if not within.relative:
         return half is not None and half <= float(within.amount)
-    if whole is None:
+    if percent_base is None:
         raise InvalidQuestionError(
-            f"{own.name!r} has nothing that a half-width could be a percentage of",
-            hint=f"name it in {own.unit}: within=0.1",
+            f"{answer.name!r} has nothing that a half-width could be a percentage of",
+            hint=f"name it in {answer.unit}: within=0.1",
         )
-    return half is not None and half <= float(within.amount * Fraction(whole))
+    return half is not None and half <= float(within.amount * Fraction(percent_base))
 
 
 def reached(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
     """Return the explanation of a release, at the loss and size of its target if it has one."""
     if target is None:
         return explain(terms, SIZES)
-    found, words = solved(target, terms, explain)
+    solved_terms, words = solved(target, terms, explain)
     nearest = min(SIZES, key=lambda size: max(size / target.size, target.size / size))
-    made = explain(found, tuple(target.size if size == nearest else size for size in SIZES))
-    named = [
+    explanation = explain(
+        solved_terms, tuple(target.size if size == nearest else size for size in SIZES)
+    )
+    targets = [
         f"{name} within {target.within.get(name) or target.within['']} ({which})"
         for name, which in words.items()
     ]
-    measure = "epsilon" if found.rho is None else "rho"
+    measure = "epsilon" if solved_terms.rho is None else "rho"
     text = f"the least {measure} of three digits for half-widths in {target.size:,} rows: "
-    return replace(made, reaches=text + ", ".join(named))
+    return replace(explanation, reaches=text + ", ".join(targets))
