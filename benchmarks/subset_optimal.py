@@ -37,7 +37,7 @@ from dfprivacy.noise.additive import add_noise
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import Mean, octaves
 from dfprivacy.statistics.estimators.threshold import dick_bounds
-from dfprivacy.statistics.linear import vectors_of
+from dfprivacy.statistics.linear import plan_vectors
 from dfprivacy.statistics.mean import GAMMA, RADIUS, SubsetPart
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 
@@ -107,7 +107,7 @@ def bounded_means(
     distinct: np.ndarray, rows: np.ndarray, bounds: Bounds, method: str, loss: Epsilon, copies: int
 ) -> np.ndarray:
     """Return independent means with bounds, as a pass over so many equal groups would have them."""
-    plan = vectors_of({"x": Mean("x", bounds, method)}, grouped=True)
+    plan = plan_vectors({"x": Mean("x", bounds, method)}, grouped=True)
     source = plan.linears[0].source
     (q,) = source.terms
     total = int((q.of({"x": distinct}) * rows).sum())

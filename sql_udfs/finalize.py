@@ -105,7 +105,7 @@ def loss_of(epsilon: float) -> Epsilon:
     return Epsilon(positive_number("epsilon", epsilon))
 
 
-def answers_of(
+def compute_answers(
     form: Form,
     measured: Sequence[Column],
     values: tuple[Any, ...],
@@ -179,10 +179,10 @@ def _functions(form: Form) -> list[Function]:
             for argument, is_list in zip(arguments, lists, strict=True)
         )
         loss = loss_of(constant(columns[sums + len(lists)]))
-        return answers_of(form, columns[:sums], values, loss, suffix)
+        return compute_answers(form, columns[:sums], values, loss, suffix)
 
     def value(*columns: Column) -> Any:
-        return _gathered(sample, answered(columns, ""))
+        return _join_answers(sample, answered(columns, ""))
 
     def interval(*columns: Column) -> Any:
         level = interval_level(constant(columns[-1]))
@@ -227,7 +227,7 @@ def _returns(question: Statistic) -> str:
     return f"STRUCT({', '.join(f'{end[1:]} DOUBLE' for end in question.suffixes)})"
 
 
-def _gathered(question: Statistic, answers: Sequence[Answer]) -> Any:
+def _join_answers(question: Statistic, answers: Sequence[Answer]) -> Any:
     columns = [_values(answer) for answer in answers]
     if question.suffixes == ("",):
         return pa.array(columns[0])

@@ -213,7 +213,7 @@ def tight_total(composition: Composition, delta: object) -> Budget:
     reach = composition.approximate(composition.delta + _RARE)
     if plain == 0 or spare == 0 or reach > _REACH:
         return upper_budget(plain, exact)
-    searched = _searched(library, composition, float(spare), float(plain))
+    searched = _search_epsilon(library, composition, float(spare), float(plain))
     return upper_budget(min(plain, Fraction(searched)), exact)
 
 
@@ -227,11 +227,11 @@ def _library() -> Any:
         ) from None
 
 
-def _searched(library: Any, composition: Composition, delta: float, upper: float) -> float:
+def _search_epsilon(library: Any, composition: Composition, delta: float, upper: float) -> float:
     """Return an epsilon up to `upper` whose composed delta, rounding included, is below `delta`."""
     reach = float(composition.approximate(composition.delta + _RARE))
     cell = 2.0 ** math.ceil(math.log2(reach / _CELLS))  # a power: its multiples are exact floats
-    pld, lost = _composed(library, _laws(composition, cell), cell)
+    pld, lost = _compose(library, _laws(composition, cell), cell)
     low, high = 0.0, upper
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -250,17 +250,17 @@ def _laws(composition: Composition, cell: float) -> list[LossLaw]:
             times[math.ceil(loss.value / width)] += count
         else:
             rho += count * loss.as_rho().value
-    laws = [responses_law(cells, count, cell) for cells, count in levelled(times).items()]
+    laws = [responses_law(cells, count, cell) for cells, count in merge_levels(times).items()]
     if rho:
         reach = approximate_epsilon(rho, _RARE)
         laws.append(concentrated_law(float(rho) * _INFLATION, cell, float(reach)))
     return laws
 
 
-def levelled(times: Counter[int]) -> Counter[int]:
+def merge_levels(times: Counter[int]) -> Counter[int]:
     """Return the counts of few different epsilons, each rounded up to the next of them.
 
-    >>> levelled(Counter(range(1, 65)))[2], len(levelled(Counter(range(1, 65))))
+    >>> merge_levels(Counter(range(1, 65)))[2], len(merge_levels(Counter(range(1, 65))))
     (2, 32)
     """
     step = math.ceil(len(times) / _LEVELS)
@@ -297,7 +297,7 @@ def _binomial(times: int, epsilon: float) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _composed(library: Any, laws: list[LossLaw], cell: float) -> tuple[Any, float]:
+def _compose(library: Any, laws: list[LossLaw], cell: float) -> tuple[Any, float]:
     """Return the composition, and a bound on the delta that rounding could have hidden in it.
 
     A convolution of n numbers by fast Fourier transforms is wrong by at most 32 log2(n) units in

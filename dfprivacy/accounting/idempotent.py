@@ -73,7 +73,7 @@ class IdempotentLedger(Ledger):
     def settled(self) -> bool:
         """Check whether the release has been paid for."""
         with self._reading() as reading:
-            return self._is_settled(reading.log)
+            return self._is_paid(reading.log)
 
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise what `charge` would raise now, and charge nothing."""
@@ -95,7 +95,7 @@ class IdempotentLedger(Ledger):
             raise InvalidLedgerError("a ledger for one release was asked to charge another")
         self._asked = True
         with self._writing() as writing:  # which confirms a charge of a process that was killed
-            if not self._is_settled(writing.log):
+            if not self._is_paid(writing.log):
                 entry = self._own_charge(writing.log, charge, analyst)
                 writing.append([entry, release_entry(self._dataset, self._pending, b"")])
                 self.has_charged = True
@@ -130,7 +130,7 @@ class IdempotentLedger(Ledger):
         with self._writing() as writing:
             if self._pending.hex() in writing.log.kept:
                 writing.append([self._no_longer_pending])
-            elif not self._is_settled(writing.log):
+            elif not self._is_paid(writing.log):
                 writing.append([self._own_charge(writing.log, *self._drawn_under)])
                 self.has_charged = True
         return self.kept()
@@ -139,7 +139,7 @@ class IdempotentLedger(Ledger):
         """Keep the release that was charged; what can't be kept is for nobody's eyes."""
         content = content_of(table)
         with self._writing() as writing:
-            if not self._is_settled(writing.log):
+            if not self._is_paid(writing.log):
                 raise InvalidLedgerError(
                     "the release was forgotten, or another run of it failed, while it was made",
                     hint="run again; it is charged again",
@@ -217,7 +217,7 @@ class IdempotentLedger(Ledger):
     def _no_longer_pending(self) -> Entry:
         return "drop", {"fingerprints": [self._pending.hex()]}
 
-    def _is_settled(self, log: Log) -> bool:
+    def _is_paid(self, log: Log) -> bool:
         return not {self._mark.hex(), self._pending.hex()}.isdisjoint(log.kept)
 
     def _require_this(self, dataset: str) -> None:

@@ -329,7 +329,7 @@ class Ledger:
             )
         with self._writing() as writing:
             if self.strict and name not in writing.log.announced:
-                raise self._unannounced(writing.log, name)
+                raise self._unannounced_error(writing.log, name)
             units = replace(
                 allowance, delta=self._total.delta if delta is None else allowance.delta
             )
@@ -354,7 +354,7 @@ class Ledger:
                 f'before the first charge: ledger.announce({dataset!r}, periods="month")',
             )
         if self.strict and kind is None:
-            raise self._unannounced(log, dataset)
+            raise self._unannounced_error(log, dataset)
 
     def _require_analyst(self, log: Log, name: str, analyst: str | None) -> None:
         """Refuse who has no part in a budget that is shared out."""
@@ -367,7 +367,7 @@ class Ledger:
                 hint='name who asks, analyst="ann"; ledger.allow("ann", dataset, ...) gives a part',
             )
 
-    def _unannounced(self, log: Log, dataset: str) -> UnknownAccountError:
+    def _unannounced_error(self, log: Log, dataset: str) -> UnknownAccountError:
         matches = get_close_matches(dataset, log.announced, 1)
         suggestion = f"did you mean {matches[0]!r}? Otherwise open" if matches else "open"
         return UnknownAccountError(

@@ -373,7 +373,7 @@ class Writing(Reading):
         if os.fstat(self.descriptor).st_nlink > 1:
             return
         entries = {entry.number: entry for entry in self.log.kept.values() if entry.size}
-        with _in_place_of(self.path, self.path) as descriptor:
+        with _open_replacement(self.path, self.path) as descriptor:
             offset = _write(descriptor, self.log.first, 0)
             for number, (digest, body) in enumerate(self.lines(), 1):
                 content = self.content(entries[number]) if number in entries else b""
@@ -391,8 +391,8 @@ class _Second:
     def open(self, like: Path, head: Head) -> None:
         """Open the file for writing; make it if it is not there, whole from its first moment."""
         if not self.path.exists():
-            with _in_place_of(self.path, like) as descriptor:
-                _write(descriptor, self._slot_of(head).ljust(2 * _SLOT, b"."), 0)
+            with _open_replacement(self.path, like) as descriptor:
+                _write(descriptor, self._find_slot(head).ljust(2 * _SLOT, b"."), 0)
         self.descriptor = os.open(self.path, os.O_RDWR | _BINARY)
 
     def close(self) -> None:
@@ -424,12 +424,12 @@ class _Second:
     def write(self, head: Head) -> None:
         """Write the newest hash, over the older one of the two that are there."""
         slot = 1 - self.slot
-        _write(self.descriptor, self._slot_of(head), slot * _SLOT)
+        _write(self.descriptor, self._find_slot(head), slot * _SLOT)
         flush(self.descriptor)
         self.slot = slot
         _SEEN[str(self.path)] = head
 
-    def _slot_of(self, head: Head) -> bytes:
+    def _find_slot(self, head: Head) -> bytes:
         text = f"{head.ledger} {head.number} {head.digest}".encode()
         return (b"%s %s\n" % (text, _running("", text))).ljust(_SLOT, b".")
 
@@ -465,7 +465,7 @@ class LedgerFile:
     def writing(self) -> Iterator[Writing]:
         """Lock out other processes, drop a torn transaction, and confirm the last one."""
         with _GATE.passed(self.path, self.timeout), _readable(self.path):
-            descriptor, second = self._locked(), _Second(self.path)
+            descriptor, second = self._open_locked(), _Second(self.path)
             try:
                 reading = self._read(second)
                 if not self._is_tidy:
@@ -484,7 +484,7 @@ class LedgerFile:
                 second.close()
                 os.close(descriptor)
 
-    def _locked(self) -> int:
+    def _open_locked(self) -> int:
         """Return the log, open and locked."""
         end = time.monotonic() + self.timeout
         while True:
@@ -669,12 +669,12 @@ def create(path: Path, founding: Founding) -> None:
             "remember": int(founding.remember),
             **({"strict": 1} if founding.strict else {}),
         }
-        with suppress(FileExistsError), _in_place_of(path) as descriptor:
+        with suppress(FileExistsError), _open_replacement(path) as descriptor:
             _write(descriptor, _FIRST + log.line([("founding", fields)], 0), 0)
 
 
 @contextmanager
-def _in_place_of(path: Path, like: Path | None = None) -> Iterator[int]:
+def _open_replacement(path: Path, like: Path | None = None) -> Iterator[int]:
     """Open a new file; when all is written, put it under the path.
 
     It takes the place of a file that is there, and is open to whom another is open, if that is

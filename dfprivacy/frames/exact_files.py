@@ -24,7 +24,7 @@ import pyarrow as pa
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, sources_of, told
+from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, list_sources, told
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -86,7 +86,7 @@ class Header:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sums of the queries."""
-        return sources_of(self.parts)
+        return list_sources(self.parts)
 
     @property
     def moments(self) -> tuple[Kind | None, ...]:
@@ -287,7 +287,7 @@ class StatisticsFile:
             if digest_tables(read_tables) == digest:
                 tables = _exact(self.header, *read_tables)
         if tables is None or not is_possible(tables, self.header.sources):
-            raise _unusable(self.path, _damaged())
+            raise _unusable(self.path, _damage_error())
         return tables
 
     def keys(self) -> pa.Table:
@@ -306,7 +306,7 @@ class StatisticsFile:
         first = 0
         with _opened(self.path) as (file, header):
             if header != self.header:
-                raise _unusable(self.path, _damaged("it was replaced while it was read"))
+                raise _unusable(self.path, _damage_error("it was replaced while it was read"))
             with suppress(*_UNREADABLE):
                 digest = file.schema_arrow.metadata[_TABLES]
                 for table_schema, rows in zip(tables, header.rows, strict=False):
@@ -315,7 +315,7 @@ class StatisticsFile:
                     read_tables.append(table.select(table_schema.names).replace_schema_metadata())
                     first += len(groups)
         if len(read_tables) < len(tables):
-            raise _unusable(self.path, _damaged())
+            raise _unusable(self.path, _damage_error())
         return digest, read_tables
 
 
@@ -364,15 +364,15 @@ def _header(file: Any) -> Header:
         )
     text = metadata.get(_HEADER, b"")
     if hashlib.sha256(text).hexdigest().encode() != metadata.get(_DIGEST):
-        raise _damaged("its metadata was changed")
+        raise _damage_error("its metadata was changed")
     header = None
     with suppress(DPError, AttributeError, RecursionError, *_UNREADABLE):
         header = _parsed(json.loads(text), {field_.name: field_.type for field_ in schema})
     if header is None:
-        raise _damaged("its metadata does not fit together")
+        raise _damage_error("its metadata does not fit together")
     expected = sum(header.rows), sum(map(_row_groups, header.rows))
     if not schema.equals(header.schema()) or size != expected:
-        raise _damaged("its tables are not those that its metadata names")
+        raise _damage_error("its tables are not those that its metadata names")
     return header
 
 
@@ -433,7 +433,7 @@ def _numbers(table: pa.Table, name: str) -> Integers:
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 
-def _damaged(what: str = "it is damaged, or was changed") -> StatisticsFileError:
+def _damage_error(what: str = "it is damaged, or was changed") -> StatisticsFileError:
     return StatisticsFileError(what, hint="make it anew: dfp.statistics(frame, path, ...)")
 
 

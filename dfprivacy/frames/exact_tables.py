@@ -32,7 +32,7 @@ from dfprivacy.statistics.part import MeasuredTable, Part
 from dfprivacy.statistics.quantile import Kind, QuantilePart
 
 
-def sources_of(parts: Sequence[Part]) -> tuple[Source, ...]:
+def list_sources(parts: Sequence[Part]) -> tuple[Source, ...]:
     """Return the sources of the queries of a release, in order."""
     vectors = [part.vectors for part in parts if isinstance(part, LinearPart)]
     return tuple(dict.fromkeys(linear.source for vector in vectors for linear in vector.linears))
@@ -97,7 +97,7 @@ class ExactTables:
             if isinstance(part, LinearPart):
                 keys = zip(self.keys.column_names, self.keys.columns, strict=True)
                 table = pa.table({**dict(keys), **self.sums})
-                sums = Statistics(table, self.keys.num_columns, sources_of(parts))
+                sums = Statistics(table, self.keys.num_columns, list_sources(parts))
                 measured.append(MeasuredSums(part, sums.checked()))
             else:  # all other parts have tables
                 measured.append(part.measured(next(bins)))
@@ -224,7 +224,7 @@ def keepable(frame: object, labels: Sequence[Hashable]) -> object:
     copy = frame.copy(deep=False)
     for label in columns:
         if _may_lack_utf8(copy[label].dtype):
-            copy[label] = copy[label].where(_is_kept(copy[label]))
+            copy[label] = copy[label].where(_has_utf8_keys(copy[label]))
     return copy
 
 
@@ -243,7 +243,7 @@ def _may_lack_utf8(dtype: Any) -> bool:
     return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
 
 
-def _is_kept(keys: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+def _has_utf8_keys(keys: pd.Series[Any]) -> npt.NDArray[np.bool_]:
     if isinstance(keys.dtype, pd.CategoricalDtype):
         is_kept = [has_utf8(category) for category in keys.dtype.categories]
         return np.array([*is_kept, True])[keys.cat.codes.to_numpy()]

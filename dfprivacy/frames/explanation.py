@@ -142,7 +142,7 @@ class Explanation:
 
     def lines(self) -> list[str]:
         """Return the head as lines of at most 100 characters."""
-        return [line for title, text in self.head() for line in _titled(title, text)]
+        return [line for title, text in self.head() for line in _wrap_titled(title, text)]
 
     def __repr__(self) -> str:
         lines = self.lines()
@@ -164,7 +164,7 @@ def _account_text(account: Account) -> str:
     return f"{account.dataset!r} has {before} left, and {account.after.arguments()} afterwards"
 
 
-def _titled(title: str, text: str) -> list[str]:
+def _wrap_titled(title: str, text: str) -> list[str]:
     """Return a text behind its title, wrapped."""
     return textwrap.wrap(
         text,
@@ -178,11 +178,11 @@ def _titled(title: str, text: str) -> list[str]:
 def _answer_lines(answer: Forecast, level: float) -> list[str]:
     """Return the lines of one answer."""
     if len(answer.name) < _TITLE:
-        lines = _titled(answer.name, answer.question)
+        lines = _wrap_titled(answer.name, answer.question)
     else:
-        lines = [*textwrap.wrap(f"{answer.name}:", _WIDTH), *_titled("", answer.question)]
+        lines = [*textwrap.wrap(f"{answer.name}:", _WIDTH), *_wrap_titled("", answer.question)]
     for title, text in _facts(answer, level):
-        lines += _titled("", f"{title}: {text}")
+        lines += _wrap_titled("", f"{title}: {text}")
     columns = zip(*_widths(answer), strict=True)
     return lines + [
         "".join([f"{'':<{_TITLE}}{name:<9}", *(f"{text:>12}" for text in texts)])
@@ -346,7 +346,7 @@ def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
             )
     chosen = {}
     for answer in best.answers:
-        if _within_of(answer, target) is None:
+        if _find_target(answer, target) is None:
             continue
         if not answer.told:
             raise InvalidQuestionError(
@@ -357,21 +357,22 @@ def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
         if not certain and not _reaches(answer, target, certain=False):
             smallest = min(half for half in answer.certain + answer.ordinary if half is not None)
             raise InvalidLossError(
-                f"no loss up to 999 brings {answer.name!r} within {_within_of(answer, target)} in "
-                f"{target.size:,} rows: the least is {smallest:.3g} ({answer.unit})",
+                f"no loss up to 999 brings {answer.name!r} within "
+                f"{_find_target(answer, target)} in {target.size:,} rows: "
+                f"the least is {smallest:.3g} ({answer.unit})",
                 hint="name a wider half-width or a larger size",
             )
         chosen[answer.name] = certain
     return chosen
 
 
-def _within_of(answer: Forecast, target: Target) -> Within | None:
+def _find_target(answer: Forecast, target: Target) -> Within | None:
     return target.within.get(answer.name, target.within.get(""))
 
 
 def _reaches(answer: Forecast, target: Target, *, certain: bool) -> bool:
     """Check whether an answer is within its target, for all data or for ordinary data."""
-    within = _within_of(answer, target)
+    within = _find_target(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
     (half,), (percent_base,) = answer.certain if certain else answer.ordinary, answer.whole
     if not within.relative:

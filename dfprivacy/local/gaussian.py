@@ -138,7 +138,7 @@ class GaussianPlan(Plan):
         self, protocol: Protocol, counts: tuple[Counts, ...], sigma: float | None
     ) -> Gaussian:
         law = RandomisedResponse(4, protocol.loss.pure())
-        return located(digits_of(counts[0], self.low, law, self.beta), sigma, self.limit)
+        return located(read_digits(counts[0], self.low, law, self.beta), sigma, self.limit)
 
     def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:
         """Return the standard deviation that the digits show."""
@@ -394,7 +394,7 @@ def deviation(law: RandomisedResponse, users: float, levels: int, beta: float) -
     return math.sqrt(math.log(8 * levels / beta) / 2 / max(users, 1.0)) / law.gap
 
 
-def digits_of(counts: Counts, low: int, law: RandomisedResponse, beta: float) -> Digits:
+def read_digits(counts: Counts, low: int, law: RandomisedResponse, beta: float) -> Digits:
     """Return the digits that the reports of the levels from `low` on show."""
     levels = len(counts.reports)
     shares = law.unbiased(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
@@ -406,15 +406,15 @@ def digits_of(counts: Counts, low: int, law: RandomisedResponse, beta: float) ->
 
 def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
     """Return the Gaussian near the located mean and spread that fits the digits best."""
-    present = of_present(digits)
-    spread = located_spread(present) if sigma is None else sigma
+    present = condition_on_response(digits)
+    spread = locate_spread(present) if sigma is None else sigma
     factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
     spreads = np.maximum(spread * factors, math.ldexp(1.0, digits.low - 1))
-    best = fitted(digits, Gaussian(located_mean(present), spread), spreads=spreads)
+    best = fitted(digits, Gaussian(locate_mean(present), spread), spreads=spreads)
     return replace(best, mean=min(max(best.mean, -limit), limit))
 
 
-def of_present(digits: Digits) -> Digits:
+def condition_on_response(digits: Digits) -> Digits:
     """Return the digits of owners who have a value: nobody else shows a 2 at the highest level."""
     share, error = float(digits.shares[-1, 2]), float(digits.deviation[-1])
     if share <= error / 2:
@@ -425,7 +425,7 @@ def of_present(digits: Digits) -> Digits:
     return replace(digits, shares=shares, deviation=deviation)
 
 
-def located_mean(digits: Digits) -> float:
+def locate_mean(digits: Digits) -> float:
     """Return a number within two standard deviations of a Gaussian mean, if groups are large.
 
     Walks from the highest level down, to the half that the digits name, until no digit is the
@@ -461,7 +461,7 @@ def _neighbours(shares: Floats) -> Floats:
     return shares + np.roll(shares, -1, axis=-1)
 
 
-def located_spread(digits: Digits) -> float:
+def locate_spread(digits: Digits) -> float:
     """Return a power of two near the standard deviation.
 
     A level is concentrated when two neighbouring digits hold next to nobody; the answer is the

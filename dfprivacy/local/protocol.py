@@ -32,7 +32,7 @@ from dfprivacy.local.reports import (
     settled,
     value_column,
 )
-from dfprivacy.local.rounds import Assignment, Query, parts_of
+from dfprivacy.local.rounds import Assignment, Query, list_parts
 from dfprivacy.measurement.exact import describe
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.pipeline import permit
@@ -139,7 +139,7 @@ class Protocol(Published):
     @cached_property
     def assignment(self) -> Assignment:
         """Who is asked what: all that the owner's and the analyst's side both go by."""
-        parts = parts_of(self.queries, self.shares, self.loss)
+        parts = list_parts(self.queries, self.shares, self.loss)
         limit = self.plan.limit
         return Assignment(self.campaign, self.fingerprint, self.users, self.named, limit, parts)
 

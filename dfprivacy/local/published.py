@@ -31,12 +31,12 @@ class Record:
         return {"kind": self.kind, **json_values}
 
 
-def _is_of(value: object, hint: Any) -> bool:
+def _has_type(value: object, hint: Any) -> bool:
     """Check whether a field is of its declared type: a plain one, None, or a tuple of one."""
     if get_origin(hint) is tuple:
-        return type(value) is tuple and all(_is_of(entry, get_args(hint)[0]) for entry in value)
+        return type(value) is tuple and all(_has_type(entry, get_args(hint)[0]) for entry in value)
     return type(value) in (get_args(hint) or (hint,)) or (
-        type(value) is tuple and any(_is_of(value, member) for member in get_args(hint))
+        type(value) is tuple and any(_has_type(value, member) for member in get_args(hint))
     )
 
 
@@ -58,7 +58,7 @@ class Plan(Record, abc.ABC):
         plan: Self = cls.kinds[fields_["kind"]](**values)
         hints = get_type_hints(type(plan))
         names = [field_.name for field_ in fields(plan)]  # type: ignore[arg-type]  # a dataclass
-        if not all(_is_of(getattr(plan, name), hints[name]) for name in names):
+        if not all(_has_type(getattr(plan, name), hints[name]) for name in names):
             raise no_plan()
         return plan
 

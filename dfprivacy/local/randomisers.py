@@ -328,7 +328,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def salt_of(campaign: str) -> np.uint64:
+def campaign_salt(campaign: str) -> np.uint64:
     """Return the number that makes the groups of one campaign unlike those of another."""
     digest = hashlib.blake2b(campaign.encode(), digest_size=8, person=b"dfp.local").digest()
     return np.uint64(int.from_bytes(digest, "big"))
@@ -349,7 +349,7 @@ def hashed(users: Integers, salt: np.uint64) -> Words:
 
 def _signs(campaign: str, dimensions: int) -> Floats:
     """Return public random signs, the same for everybody in a campaign."""
-    words = hashed(np.arange(dimensions), salt_of("signs of " + campaign))
+    words = hashed(np.arange(dimensions), campaign_salt("signs of " + campaign))
     return 1.0 - 2.0 * (words >> np.uint64(63)).astype(np.float64)
 
 
@@ -439,7 +439,7 @@ class HaarTree:
         return self.height / law.gap / math.sqrt(12 * max(owners, 1.0))
 
 
-def quantile_of(shares: Floats, q: float) -> float:
+def find_quantile(shares: Floats, q: float) -> float:
     """Return where a share q of the owners lies below, by the nearest non-decreasing shares."""
     below = np.clip(increasing(np.cumsum(shares)), 0.0, 1.0)
     leaf = min(int(np.searchsorted(below, q)), len(below) - 1)

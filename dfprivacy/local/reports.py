@@ -281,7 +281,7 @@ def collected(assignment: Assignment, sources: Sequence[Any]) -> tuple[Distinct,
     """Return the reports that count, and how many do not, by the first reason against each."""
     rejected = dict.fromkeys(REASONS, 0)
     batches = (batch for source in sources for batch in _batches(source))
-    pieces = [_screened(assignment, batch, rejected) for batch in batches]
+    pieces = [_screen(assignment, batch, rejected) for batch in batches]
     return settled(pieces, assignment), rejected
 
 
@@ -344,7 +344,7 @@ def _check(name: str, kind: pa.DataType, width: int) -> None:
         )
 
 
-def _screened(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
+def _screen(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
     """Return the reports of a batch that are reports of this round; count the others."""
     columns = _columns(batch, assignment.reported_width, rejected)
     good = np.empty(len(columns["user"]), bool)

@@ -33,10 +33,10 @@ from dfprivacy.local.randomisers import (
     Mask,
     RandomisedResponse,
     Words,
+    campaign_salt,
     checked_epsilon,
     hashed,
     rotated,
-    salt_of,
 )
 from dfprivacy.measurement.vectors import padded_size
 
@@ -293,7 +293,7 @@ class Assignment:
 
     @cached_property
     def _salt(self) -> np.uint64:
-        return salt_of(self.campaign)
+        return campaign_salt(self.campaign)
 
     @cached_property
     def everyone(self) -> bool:
@@ -340,7 +340,7 @@ def _group_numbers(words: Words, groups: int) -> Integers:
     return (((words & _LOW) * np.uint64(groups)) >> _HALF).view(np.int64)
 
 
-def parts_of(
+def list_parts(
     queries: Sequence[Query], shares: Sequence[Fraction], loss: Epsilon | Rho
 ) -> tuple[Part, ...]:
     """Return the parts that a round asks; shares of all parts lie side by side up to 2**32."""

@@ -31,7 +31,7 @@ from dfprivacy.local.randomisers import (
     HaarTree,
     RandomisedResponse,
     checked_epsilon,
-    quantile_of,
+    find_quantile,
     unrotated,
 )
 from dfprivacy.local.rounds import RADIUS, Coordinate, Length, Query, Whole
@@ -119,13 +119,13 @@ class VectorPlan(Plan):
         by_tree = sums.reshape(sums.size // (2 * tree.groups), tree.groups, 2)
         shares = [tree.shares(reports, law) for reports in by_tree]
         if protocol.round == 1:
-            parts = np.array([quantile_of(share, 0.5) for share in shares])
+            parts = np.array([find_quantile(share, 0.5) for share in shares])
             return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))
         askers, reports = (self.users * float(share) for share in protocol.shares[1:])
         noise = padded_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
         fraction_outside = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
         fraction_outside += tree.error(askers, law)
-        part = quantile_of(shares[0], 1 - min(fraction_outside, 0.9))
+        part = find_quantile(shares[0], 1 - min(fraction_outside, 0.9))
         leaf = 2.0**-self.height
         return replace(self, clip=self.longest * max(part, leaf))
 

@@ -254,8 +254,10 @@ def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | No
     lower, upper = (_ticks(end, kind) for end in bounds or _WHOLE_RANGES[kind])
     if lower > upper:
         raise InvalidBoundsError("bounds must be ordered", hint="pass (earlier, later)")
-    size = _step_within(kind, upper - lower) if bounds is not None else _step_of(kind, None)
-    size = size if step is None else _step_of(kind, step)
+    size = (
+        _step_within(kind, upper - lower) if bounds is not None else _count_step_ticks(kind, None)
+    )
+    size = size if step is None else _count_step_ticks(kind, step)
     largest = (upper - lower) // size
     if largest > _MOST_MULTIPLES:
         raise InvalidQuestionError(
@@ -271,7 +273,7 @@ def _step_within(kind: str, width: int) -> int:
     return next((step for step in _EVEN_STEPS if width // step <= _FINE), _DAY)
 
 
-def _step_of(kind: str, step: dt.timedelta | None) -> int:
+def _count_step_ticks(kind: str, step: dt.timedelta | None) -> int:
     """Return a step in ticks."""
     size_given = _WHOLE_STEPS[kind] if step is None else step
     size, rest = divmod(size_given // _TICK, _DAY if kind == DATE else 1)

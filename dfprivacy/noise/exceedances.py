@@ -62,13 +62,13 @@ class Exceedances:
     @functools.cached_property
     def heights(self) -> Floats:
         """How tall the noisy counts are."""
-        return heights_of(self.counts, self.noise)
+        return compute_heights(self.counts, self.noise)
 
     def at_least(self, height: float) -> Exceedances:
         """Return those bins that are so tall."""
         tall = self.heights >= height
         columns = self.group[tall], self.bins[tall], self.counts[tall]
-        return Exceedances(*columns, count_of(height, self.noise), self.noise, self.last)
+        return Exceedances(*columns, count_at_height(height, self.noise), self.noise, self.last)
 
     def of_groups(self, groups_slice: slice) -> Exceedances:
         """Return the bins of some groups of one column, numbered from the first of these on."""
@@ -83,7 +83,7 @@ class Exceedances:
         """The place of each among all bins of all groups, ascending."""
         return codes_of(self.group, self.bins, self.last)
 
-    def least_of(self, group: Integers, bins: Integers) -> Integers:
+    def thresholds_at(self, group: Integers, bins: Integers) -> Integers:
         """Return the thresholds of the noisy counts of some bins."""
         if isinstance(self.least, int):
             return np.full(len(bins), self.least)
@@ -92,7 +92,7 @@ class Exceedances:
         return np.asarray(self.least[group // self.each, bins + self.last])
 
 
-def heights_of(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
+def compute_heights(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
     """Return how tall sums of so many noisy counts are, in units of the scale of Laplace noise."""
     spread = spread_of(noise)
     if is_laplace(noise):
@@ -103,13 +103,13 @@ def heights_of(totals: Floats, noise: Noise, bins: int = 1) -> Floats:
 
 
 @functools.lru_cache(maxsize=256)  # public arguments only
-def count_of(height: float, noise: Noise) -> int:
+def count_at_height(height: float, noise: Noise) -> int:
     """Return the smallest count that is so tall, and 1 at least."""
     if isinstance(noise, DiscreteLaplace):
         return max(1, math.ceil(Fraction(height) * noise.scale))
     low, high = 0.0, math.sqrt(2 * height) + 1
     while low < (middle := (low + high) / 2) < high:
-        short = heights_of(np.array([middle]), _UNIT)[0] < height
+        short = compute_heights(np.array([middle]), _UNIT)[0] < height
         low, high = (middle, high) if short else (low, middle)
     return max(1, math.ceil((high - 0.5) * spread_of(noise) + 0.5))
 
@@ -130,12 +130,12 @@ def exceedances(
     """
     last = table.binning.last
     rare: npt.NDArray[np.bool_] = np.zeros((1, 2 * last + 1), bool) if among is None else among[0]
-    thresholds = np.full(rare.shape, count_of(height, noise))
+    thresholds = np.full(rare.shape, count_at_height(height, noise))
     if among is not None:
-        thresholds[rare] = count_of(among[1], noise)
+        thresholds[rare] = count_at_height(among[1], noise)
     none, many = np.zeros(0, np.int64), max(table.groups // len(rare), 1)
     empty = Exceedances(none, none, np.zeros(0), thresholds, noise, last, many)
-    chunks, threshold_of_bin = [], empty.least_of(table.group, table.bins)
+    chunks, threshold_of_bin = [], empty.thresholds_at(table.group, table.bins)
     for threshold in np.unique(thresholds).tolist():
         counted = np.flatnonzero(threshold_of_bin == threshold)
         places, noisy = _counted_exceedances(table.rows[counted], threshold, noise, entropy)
@@ -190,7 +190,7 @@ def counts_at(
     ascending = np.sort(codes)
     if (ascending[1:] == ascending[:-1]).any():
         raise ValueError("a bin of a noisy histogram can be drawn once")
-    thresholds = noisy.least_of(group, bins)
+    thresholds = noisy.thresholds_at(group, bins)
     counts: Floats = _looked_up(codes, noisy.codes, noisy.counts, np.nan)
     exact = _looked_up(codes, table.codes, table.rows, 0)
     open_ = np.flatnonzero(np.isnan(counts))
@@ -224,7 +224,7 @@ def _counted_exceedances(
     Counts so small that only rare noise lifts them get noise where it is rare: elsewhere they stay
     below, whatever it is.
     """
-    rare = count_of(_RARE_NOISE, noise)
+    rare = count_at_height(_RARE_NOISE, noise)
     large, small = np.flatnonzero(rows > threshold - rare), np.flatnonzero(rows <= threshold - rare)
     noisy = add_to(rows[large], noise, entropy)
     places, rare_values = rare_noise(len(small), rare, noise, entropy)
@@ -282,9 +282,9 @@ def _empty_exceedances(
 
 @functools.lru_cache(maxsize=256)  # public arguments only
 def skip_scale(threshold: int, noise: Noise) -> Fraction:
-    """Return s with P(proposal) <= 1 - exp(-1/s), and nearly equal: see `_proposed`."""
+    """Return s with P(proposal) <= 1 - exp(-1/s), and nearly equal: see `_proposal_probability`."""
     with decimal.localcontext(arithmetic(_fall(threshold, noise))):
-        tail = float(_proposed(threshold, noise))
+        tail = float(_proposal_probability(threshold, noise))
     if tail < _RARE / 2:  # the float is near the tail, not above it
         return Fraction(1 / _RARE)
     return Fraction(-1 / math.log1p(-tail * _SURPLUS))
@@ -327,11 +327,11 @@ def accepted(
     sure, never = math.floor(low * 2**64), math.ceil(high * 2**64)
     keep = words < np.uint64(min(sure, 2**64 - 1))
     for index in np.flatnonzero(~keep & (words < np.uint64(min(never, 2**64 - 1)))).tolist():
-        keep[index] = _decided(int(words[index]), threshold, noise, skip, entropy)
+        keep[index] = _decide(int(words[index]), threshold, noise, skip, entropy)
     return np.asarray(keep)
 
 
-def _decided(
+def _decide(
     word: int, threshold: int, noise: Noise, skip: Fraction, entropy: EntropySource
 ) -> bool:
     uniform = LazyUniform(word, 64, entropy)
@@ -349,12 +349,12 @@ def _ratio(threshold: int, noise: Noise, skip: Fraction, bits: int) -> tuple[Fra
     context = arithmetic(skip, _fall(threshold, noise))
     context.prec += bits // 3
     with decimal.localcontext(context):
-        ratio = Fraction(_proposed(threshold, noise) / (1 - exponential(-1 / skip)))
+        ratio = Fraction(_proposal_probability(threshold, noise) / (1 - exponential(-1 / skip)))
     slack = Fraction(1, 10 ** (40 + bits // 3))
     return ratio * (1 - slack), ratio * (1 + slack)
 
 
-def _proposed(threshold: int, noise: Noise) -> decimal.Decimal:
+def _proposal_probability(threshold: int, noise: Noise) -> decimal.Decimal:
     """Return the probability of a proposal, to nearly all digits of the current context.
 
     For Laplace noise that is P(Z >= t), for Gaussian noise a little more: the sum over k >= 0 of

@@ -114,10 +114,10 @@ def laplace_shares(
     return law.sample(size, entropy) - law.sample(size, entropy)
 
 
-def messages_needed(users: int, bits: int, security: int) -> int:
+def count_messages(users: int, bits: int, security: int) -> int:
     """Return into how many words each number is split.
 
-    >>> messages_needed(10_000, bits=32, security=40)
+    >>> count_messages(10_000, bits=32, security=40)
     12
     """
     if users < LEAST_USERS:
@@ -226,7 +226,7 @@ class Sums:
     @property
     def messages(self) -> int:
         """Into how many words every integer is split."""
-        return messages_needed(self.users, self.bits, self.share.security)
+        return count_messages(self.users, self.bits, self.share.security)
 
     def half_width(self, outside: float) -> float:
         """Return how far a noisy total may lie off, noise and rounding together (Hoeffding)."""

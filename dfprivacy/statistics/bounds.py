@@ -15,7 +15,7 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.noise.exceedances import count_of
+from dfprivacy.noise.exceedances import count_at_height
 from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
@@ -28,7 +28,7 @@ from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
     MeasuredTable,
-    blanked,
+    blank_small_groups,
     noisy_rows,
     rows_reach,
 )
@@ -146,14 +146,14 @@ class BoundsPart(RankPart):
         outer = outer_rows(half.selection(1), 2 * grid.last + 1)
         chosen = [select_thresholds(table, max(int(rank), outer), half, side) for side in SIDES]
         ends = grid.values(np.sort(np.stack(chosen), axis=0))
-        return blanked(ends, counted, 2 * outer)
+        return blank_small_groups(ends, counted, 2 * outer)
 
 
 def _octave_bounds(
     part: BoundsPart, rest: Epsilon | Rho, text: str, halve: tuple[str, ...]
 ) -> Forecast:
     noise = rest.noise(1, 1)
-    plain, doubling = count_of(LEAST, noise), count_of(LEAST + GROWTH, noise)
+    plain, doubling = count_at_height(LEAST, noise), count_at_height(LEAST + GROWTH, noise)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
         part.name,

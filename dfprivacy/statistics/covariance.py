@@ -93,7 +93,7 @@ class PairStatistic(LinearStatistic):
         """Return the estimator that reads the answer from this basis."""
         return self.reader(self.grids, self.degrees)
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 the degrees say all
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 the degrees say all
         """Return another answer about the same columns that a basis of no higher degree has."""
         if not isinstance(other, PairStatistic):
             return None

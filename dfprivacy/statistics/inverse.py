@@ -38,7 +38,7 @@ from dfprivacy.statistics.part import (
     NO_INTERVAL,
     ColumnPart,
     MeasuredTable,
-    blanked,
+    blank_small_groups,
     noisy_rows,
     rows_reach,
 )
@@ -79,7 +79,7 @@ class MonotonePart(ColumnPart):
         )
         values = self._chosen(measured.table, rest)
         if isinstance(self.law, QuantileLength):
-            values = blanked(values, counted, self._rows_for(self.law, rest))
+            values = blank_small_groups(values, counted, self._rows_for(self.law, rest))
         return Answered(measured.keys, {self.name: (Chosen(self.name, values),)}, counted)
 
     def _rows_for(self, law: QuantileLength, loss: Epsilon | Rho) -> int:

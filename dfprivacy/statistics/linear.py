@@ -71,7 +71,7 @@ _ALONE = 0.02  # outside probability: noise alone is larger at one of two ends i
 _LEVEL = 0.95
 
 
-def watched(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, Linear]:
+def with_clip_counts(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, Linear]:
     """Return a vector of a column within bounds over one source with the counts, and the counts.
 
     These are of the values below, within and above the bounds: a row moves them by `WHOLE` in all.
@@ -91,7 +91,7 @@ def watched(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, L
     )
 
 
-def notes_of(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str | None]]:
+def clip_notes(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str | None]]:
     """Return for each group what its bounds clip, None where noise alone may have counted it.
 
     Counts with the same noise are read together, whichever columns they are of, as many as have
@@ -167,7 +167,7 @@ class LinearStatistic(Statistic):
     def estimator(self, linear: Linear) -> Foreseen:
         """Return the estimator that reads the answer from the noisy sums."""
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 none by default
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 none by default
         """Return the estimator of another statistic on the sums of this one, or None."""
         return None
 
@@ -201,7 +201,7 @@ class LinearStatistic(Statistic):
         return getattr(self, "bounds", self) is None
 
     @property
-    def watched(self) -> Bounds | None:
+    def clipping_bounds(self) -> Bounds | None:
         """Bounds whose clipping is counted; None if it isn't."""
         is_counted = getattr(self, "clipping", False)
         return bounds_of(getattr(self, "bounds", None)) if is_counted else None
@@ -209,7 +209,7 @@ class LinearStatistic(Statistic):
     @property
     def has_note(self) -> bool:
         """True if the bounds are found first or their clipping is counted."""
-        return self.finds_bounds or self.watched is not None
+        return self.finds_bounds or self.clipping_bounds is not None
 
     def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
         """Return remarks on the half-widths."""
@@ -277,7 +277,7 @@ class Vectors:
         return self.noises(loss)[vector], weights.divisor, len(weights.indices)
 
 
-def vectors_of(
+def plan_vectors(
     questions: Mapping[str, LinearStatistic], *, grouped: bool, units: bool = False
 ) -> Vectors:
     """Return the vectors that answer the questions, in their order.
@@ -302,7 +302,7 @@ def vectors_of(
         carrier = _carrier(name, candidates, linears)
         linear, estimator = linears[carrier], None
         if carrier != name:
-            estimator = questions[carrier].carried(question, linear)
+            estimator = questions[carrier].estimator_for(question, linear)
         index = places.setdefault(linear, len(places))
         answers.append(Read(name, index, estimator or question.estimator(linear)))
     return Vectors(tuple(places), tuple(answers))
@@ -314,11 +314,11 @@ def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) ->
     clipped_indexes: dict[tuple[Hashable, Bounds], int] = {}
     for answer in vectors.answers:
         question = questions[answer.name]
-        if question.watched is None or answer.vector in counts:
+        if question.clipping_bounds is None or answer.vector in counts:
             continue
-        about = (question.column, question.watched)
+        about = (question.column, question.clipping_bounds)
         if about not in clipped_indexes:
-            counted_linear, clipped = watched(linears[answer.vector], *about)
+            counted_linear, clipped = with_clip_counts(linears[answer.vector], *about)
             clipped_indexes[about], linears[answer.vector] = len(linears), counted_linear
             linears.append(clipped)
         counts[answer.vector] = clipped_indexes[about]
@@ -331,7 +331,7 @@ def _carrier(
     """Return the one of some questions about the same column that brings this answer with it."""
     for other, carrying in questions.items():
         differs = other != name and linears[other] != linears[name]
-        if differs and carrying.carried(questions[name], linears[other]) is not None:
+        if differs and carrying.estimator_for(questions[name], linears[other]) is not None:
             return _carrier(other, questions, linears)
     return name
 
@@ -343,7 +343,7 @@ class LinearPart:
     questions: Mapping[str, LinearStatistic]
     grouped: bool
     read: Callable[..., Vectors] | None = None
-    """Function that returns the queries, if it isn't `vectors_of`."""
+    """Function that returns the queries, if it isn't `plan_vectors`."""
     units: bool = False
     """True if units of several rows are protected."""
 
@@ -352,7 +352,7 @@ class LinearPart:
         """The vectors that the questions share."""
         if self.read is not None:
             return with_clipping(self.read(self.questions, grouped=self.grouped), self.questions)
-        vectors = vectors_of(self.questions, grouped=self.grouped, units=self.units)
+        vectors = plan_vectors(self.questions, grouped=self.grouped, units=self.units)
         if self.units:
             vectors = replace(vectors, linears=tuple(self._with_totals(vectors)))
         return with_clipping(vectors, self.questions)
@@ -433,20 +433,20 @@ class LinearPart:
         forecasts = []
         for answer in vectors.answers:
             question, linear = self.questions[answer.name], vectors.linears[answer.vector]
-            forecast = forecast_of(
+            forecast = build_forecast(
                 answer,
                 (linear, noises[answer.vector]),
                 questions[answer.name],
                 circumstances,
                 unit=question.unit(),
             )
-            remarks = [REMARK] if question.watched is not None else []
+            remarks = [REMARK] if question.clipping_bounds is not None else []
             remarks += [TOTALS] if linear.source.totals else []
             forecasts.append(forecast.noted(*remarks))
         return forecasts
 
 
-def forecast_of(
+def build_forecast(
     answer: Read,
     query: tuple[Linear, Noise],
     question: Statistic,
@@ -505,16 +505,16 @@ class MeasuredSums:
         counted = {
             vectors.counts_clipped[answer.vector]: bounds
             for answer in vectors.answers
-            if (bounds := self.part.questions[answer.name].watched) is not None
+            if (bounds := self.part.questions[answer.name].clipping_bounds) is not None
         }
-        notes = notes_of(
+        notes = clip_notes(
             {vector: (noisy.vectors[vector], bounds) for vector, bounds in counted.items()}
         )
         answers = {}
         for answer in vectors.answers:
             question = self.part.questions[answer.name]
             estimator, texts = answer.estimator, None
-            if question.watched is not None:
+            if question.clipping_bounds is not None:
                 counts = vectors.counts_clipped[answer.vector]
                 texts = notes[counts]
                 if isinstance(estimator, Counting):

@@ -30,7 +30,7 @@ from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, 
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
-from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, forecast_of
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
 from dfprivacy.statistics.part import Grouping
 
 PARTS = 20
@@ -234,12 +234,12 @@ class MarginsPart(LinearPart):
         """Return the forecasts of cells and totals; `loss` is that of one row in one cell."""
         (read,), (linear,) = self.vectors.answers, self.vectors.linears
         question, laws = self.questions[read.name], self.laws(self.noises(loss))
-        remark = told_shares(self.shares)
+        remark = describe_shares(self.shares)
         forecasts = []
         for title, law in zip(self.titles.values(), laws, strict=True):
             if law is not None:
-                answer = Read(read.name, 0, estimator_of(read.estimator, law))
-                forecast = forecast_of(
+                answer = Read(read.name, 0, choose_estimator(read.estimator, law))
+                forecast = build_forecast(
                     answer, (linear, law), questions[read.name], circumstances, unit=question.unit()
                 )
                 forecasts.append(Forecast(**{**vars(forecast), "name": title}).noted(remark))
@@ -251,10 +251,10 @@ def _variance(noise: Noise | None) -> float:
     return math.inf if noise is None else max(noise.variance, 1e-12)
 
 
-def told_shares(shares: Four) -> str:
+def describe_shares(shares: Four) -> str:
     """Describe how totals are measured.
 
-    >>> told_shares(Four(Fraction(1), 0, 0, 0))
+    >>> describe_shares(Four(Fraction(1), 0, 0, 0))
     'totals are sums of cells: that is quieter than to measure them'
     """
     parts = [
@@ -292,7 +292,7 @@ class PlainCount(CountEstimator):
         return factor * math.sqrt(terms * noise.variance) / self.weights.divisor
 
 
-def estimator_of(estimator: Foreseen, law: Noise) -> Foreseen:
+def choose_estimator(estimator: Foreseen, law: Noise) -> Foreseen:
     """Return the estimator for sums with noise of this distribution."""
     if isinstance(estimator, CountEstimator) and isinstance(law, Summed) and not law.many:
         return PlainCount(estimator.weights)
@@ -322,7 +322,7 @@ class MeasuredMargins(MeasuredSums):
         ]
         groups = noisy.coordinates.shape[1]
         pieces = [
-            Piece(everyone(groups), estimator_of(read.estimator, vector.noise), vector)
+            Piece(everyone(groups), choose_estimator(read.estimator, vector.noise), vector)
             for vector in self._read(noisy, totals)
         ]
         titles = self.part.titles.values()
@@ -344,7 +344,7 @@ class MeasuredMargins(MeasuredSums):
                 if vector
             ]
         if all(total is None for total in totals):
-            return [cells, *(_summed(cells, number) for number in self.numbers)]
+            return [cells, *(_sum_cells(cells, number) for number in self.numbers)]
         assert self.part.size is not None  # noqa: S101 only whole tables measure totals
         rows, columns = self.part.size
         laws = self.part.laws(Four(cells.noise, *(total and total.noise for total in totals)))
@@ -381,7 +381,7 @@ def _codes(column: pa.ChunkedArray) -> Integers:
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
-def _summed(cells: NoisyVector, numbers: Integers) -> NoisyVector:
+def _sum_cells(cells: NoisyVector, numbers: Integers) -> NoisyVector:
     """Return the sums of noisy cells as a vector, with the law of the most cells."""
     total = added_up(cells.coordinates, numbers, _size(numbers))
     largest = int(np.bincount(numbers).max(initial=1))

@@ -39,8 +39,8 @@ from dfprivacy.statistics.linear import (
     CLIPPING_DOC,
     LinearStatistic,
     Vectors,
-    forecast_of,
-    vectors_of,
+    build_forecast,
+    plan_vectors,
 )
 from dfprivacy.statistics.part import ColumnPart, MeasuredTable
 from dfprivacy.statistics.sum import Sum, SumEstimator
@@ -95,9 +95,9 @@ class Mean(LinearStatistic):
         return self.bounds is None and self.method == "transformed"
 
     @property
-    def watched(self) -> Bounds | None:
+    def clipping_bounds(self) -> Bounds | None:
         """Bounds whose clipping is reported; None for the methods as printed in the papers."""
-        return super().watched if self.method == "transformed" else None
+        return super().clipping_bounds if self.method == "transformed" else None
 
     @property
     def has_note(self) -> bool:
@@ -155,7 +155,7 @@ class Mean(LinearStatistic):
         ends, unit, offset = (-m / c, (k - m) / c), c * grid.step, m * grid.step
         return about_middle, RatioEstimator((1, 0), (0, 1), *ends, unit, grid, offset, each=c)
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the count or the sum of the column, which come with the transformed noise."""
         if self.method != "transformed":
             return None
@@ -211,7 +211,7 @@ class SubsetPart(ColumnPart):
         dick = self.question.method == "dick"
         left = Epsilon(loss.pure() * Fraction(3, 10)) if dick else loss.share(Fraction(1, 2))
         mean = Mean(self.question.column, Bounds(0, 1), "shifted" if dick else "transformed")
-        return vectors_of({self.name: mean}, grouped=True), left
+        return plan_vectors({self.name: mean}, grouped=True), left
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
@@ -225,7 +225,7 @@ class SubsetPart(ColumnPart):
         vectors, left = self.vectors(loss)
         (answer,), (linear,), (noise,) = vectors.answers, vectors.linears, vectors.noises(left)
         unit = "widths of the bounds found"
-        forecast = forecast_of(
+        forecast = build_forecast(
             answer, (linear, noise), questions[self.name], circumstances, unit=unit
         )
         forecast = replace(
@@ -259,7 +259,7 @@ class SubsetPart(ColumnPart):
     ) -> tuple[Piece, CountPiece]:
         bounds, loss, method = group_bounds
         groups, question = np.array([group]), Mean(self.question.column, bounds, method)
-        vectors = vectors_of({self.name: question}, grouped=True)
+        vectors = plan_vectors({self.name: question}, grouped=True)
         exact = _sums(*values_and_counts, vectors.linears[0].source)
         noisy = add_noise(exact, vectors.linears, vectors.noises(loss)).vectors[0]
         _, weights = vectors.counting()

@@ -35,7 +35,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.runs import run_slices
 from dfprivacy.noise.additive import NoisyVector, add_noise
-from dfprivacy.noise.exceedances import count_of
+from dfprivacy.noise.exceedances import count_at_height
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import (
     NO_COUNT,
@@ -63,7 +63,7 @@ from dfprivacy.statistics.estimators.zoom import (
     zoomed_bounds,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
-from dfprivacy.statistics.linear import LinearStatistic, Vectors, forecast_of, vectors_of
+from dfprivacy.statistics.linear import LinearStatistic, Vectors, build_forecast, plan_vectors
 from dfprivacy.statistics.part import ROOM, Bins, Grouping, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
@@ -88,7 +88,7 @@ class OctavePart:
     def vectors(self, bounds: Bounds) -> Vectors:
         """Return the queries that answer the questions within bounds."""
         bounded = {name: question.within(bounds) for name, question in self.questions.items()}
-        vectors = (self.read or vectors_of)(bounded, grouped=self.grouped)
+        vectors = (self.read or plan_vectors)(bounded, grouped=self.grouped)
         if not all(fits_octaves(linear) or not linear.source.terms for linear in vectors.linears):
             next(iter(bounded.values())).required_bounds()
             raise InvalidQuestionError(
@@ -207,7 +207,7 @@ class OctavePart:
             answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
             noise = vectors.noises(loss.share(self.left))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found=True)
-            forecast = forecast_of(
+            forecast = build_forecast(
                 answer, (linear, noise), questions[name], circumstances, unit=unit
             )
             law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
@@ -236,7 +236,7 @@ def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
 
 def bounds_reach(noise: Noise) -> Reach:
     """Return how many rows one octave needs for bounds around it."""
-    return reaching(count_of(CORE, noise), noise)
+    return reaching(count_at_height(CORE, noise), noise)
 
 
 @dataclass(frozen=True, repr=False)
@@ -346,12 +346,12 @@ def _answered(
         cells.append(_cell(part, None, missing, loss, zoomed))
     groups = zoomed.table.groups // len(columns)
     return [
-        _answered_of(column_measured, [cell.of(column * groups, groups) for cell in cells])
+        _collect_answers(column_measured, [cell.of(column * groups, groups) for cell in cells])
         for column, column_measured in enumerate(columns)
     ]
 
 
-def _answered_of(measured: MeasuredOctaves, cells: Sequence[Cell]) -> Answered:
+def _collect_answers(measured: MeasuredOctaves, cells: Sequence[Cell]) -> Answered:
     """Return the answers of one column off its own cells."""
     part, groups = measured.part, measured.table.groups
     cells = [cell for cell in cells if len(cell.groups)]

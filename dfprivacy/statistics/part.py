@@ -197,7 +197,7 @@ def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
     return Counted(table.groups, (piece,))
 
 
-def blanked(values: Column, counted: Counted, threshold: int) -> Column:
+def blank_small_groups(values: Column, counted: Counted, threshold: int) -> Column:
     """Return values, not a number where a group's noisy count is below `threshold`."""
     return np.where(counted.column() < threshold, np.nan, values)
 

@@ -71,7 +71,7 @@ from dfprivacy.statistics.part import (
     ColumnPart,
     Grouping,
     MeasuredTable,
-    blanked,
+    blank_small_groups,
     noisy_rows,
     rows_reach,
 )
@@ -447,7 +447,7 @@ class QuantilePart(RankPart):
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
-        clock = self._clock_of(None if declared is None else kind_of(declared))
+        clock = self._find_clock(None if declared is None else kind_of(declared))
         integers = self.integers or clock is not None
         return replace(self, declared=declared, clock=clock, integers=integers)
 
@@ -464,7 +464,7 @@ class QuantilePart(RankPart):
             return replace(self.of_kind(None), integers=kind == WHOLE)
         return self.of_kind(plain_type(*kind))
 
-    def _clock_of(self, kind: str | None) -> Clock | None:
+    def _find_clock(self, kind: str | None) -> Clock | None:
         """Return the clock of a kind of column; None for numbers, which have no bounds of dates."""
         if kind is None and self.question.of_moments:
             raise InvalidBoundsError(
@@ -560,7 +560,7 @@ class QuantilePart(RankPart):
     ) -> list[Forecast]:
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
         kind = circumstances.declared.get(self.question.column)
-        clock = None if kind is None else self._clock_of(kind if kind in MOMENTS else None)
+        clock = None if kind is None else self._find_clock(kind if kind in MOMENTS else None)
         integers = circumstances.holds_integers(self.question.column) or clock is not None
         law = self.law(loss, replace(self, clock=clock).candidates(integers=integers))
         forecasts = []
@@ -622,7 +622,7 @@ class QuantilePart(RankPart):
         values = iter(self._whole(grid.values(chosen)))
 
         def answer(title: str, q: Fraction, threshold: int) -> Answer:
-            shown = blanked(next(values), counted, threshold)
+            shown = blank_small_groups(next(values), counted, threshold)
             quantile = self._between(title, q, shown, grid, ends) if ends else Chosen(title, shown)
             return quantile if self.clock is None else Dated(quantile, self.clock, self.declared)
 

@@ -40,7 +40,7 @@ class Share(LinearStatistic):
         """Return the first sum as a part of both."""
         return ShareEstimator(2, 0, WHOLE)
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the count of the column."""
         if other != Count(self.column) or linear.count is None:
             return None

@@ -29,7 +29,7 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
-from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, vectors_of
+from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
@@ -84,7 +84,7 @@ def split(
         if isinstance(part, LinearPart):
             linear[name] = question  # type: ignore[assignment]
         elif cluster and question.tells_interval:
-            raise not_sampled(question)
+            raise not_sampled_error(question)
         elif isinstance(part, QuantilePart):
             first = ranks.get(part.asks_of)
             ranks[part.asks_of] = first.joined(part) if first else replace(part, groups=groups)
@@ -129,25 +129,25 @@ def population_vectors(
         if not isinstance(question, KINDS) or getattr(question, "method", "transformed") != (
             "transformed"
         ):
-            raise not_sampled(question)
+            raise not_sampled_error(question)
         replaced[name] = question
         if isinstance(question, Mean | Sum):
             replaced[name] = Variance(question.column, question.bounds)
-    vectors = vectors_of(replaced, grouped=grouped)
+    vectors = plan_vectors(replaced, grouped=grouped)
     return Vectors(
         vectors.linears,
         tuple(
             Read(
                 answer.name,
                 answer.vector,
-                _sampled(questions[answer.name], answer.estimator, cluster),
+                _with_sampling_error(questions[answer.name], answer.estimator, cluster),
             )
             for answer in vectors.answers
         ),
     )
 
 
-def not_sampled(question: Statistic) -> InvalidQuestionError:
+def not_sampled_error(question: Statistic) -> InvalidQuestionError:
     """Return the error for a question whose interval can't be of the population."""
     return InvalidQuestionError(
         f"{question.text} has no interval of the population",
@@ -155,7 +155,7 @@ def not_sampled(question: Statistic) -> InvalidQuestionError:
     )
 
 
-def _sampled(question: LinearStatistic, estimator: Any, cluster: int) -> Any:
+def _with_sampling_error(question: LinearStatistic, estimator: Any, cluster: int) -> Any:
     """Return the estimator of a question with its sampling error."""
     if isinstance(question, Mean | Sum):
         of_bernstein = mean_of_bernstein if isinstance(question, Mean) else sum_of_bernstein

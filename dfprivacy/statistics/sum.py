@@ -68,7 +68,7 @@ class Sum(LinearStatistic):
         (below, _), (last, _) = linear.matrix
         return SumEstimator.of_unity((grid.step * last, -grid.step * below), last + below, grid)
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the count of the column, which comes with a sum by group."""
         if other != Count(self.column) or linear.count is None:
             return None

@@ -71,7 +71,7 @@ class _Spread(LinearStatistic):
         k = q.grid.last
         return Linear.unity((q, q * q // k), ((k, -2, 1), (0, 2, -2), (0, 0, 1)), k)
 
-    def carried(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the mean or the sum within the same bounds, or the count of the column."""
         about, grid = (self.column, self.bounds), self._grid
         if isinstance(other, Mean) and replace(other, clipping=True) == Mean(*about):

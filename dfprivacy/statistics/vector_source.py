@@ -200,7 +200,7 @@ def _arrow_source(
 ) -> VectorSource:
     """Return a source of Arrow batches: first the keys, then the columns of the vectors."""
     first_value = len(schema) - len(question.labels)
-    dimension = _dimension_of([field.type for field in schema][first_value:], question)
+    dimension = _find_dimension([field.type for field in schema][first_value:], question)
     step = _converted_rows(dimension)
 
     def read() -> Iterator[Block]:
@@ -242,13 +242,13 @@ def _pandas_converter(
     """Return the dimension of a pandas frame's vectors, and what turns its rows into a block."""
     if question.wide:
         kinds = [_pandas_type(frame.iloc[:, i].dtype) for i in range(frame.shape[1])]
-        dimension = _dimension_of(kinds, question)
+        dimension = _find_dimension(kinds, question)
         return dimension, lambda part, keys: _block_of_matrix(_plain(part), question, keys)
     column = frame.columns[0]
     if frame[column].dtype == object:
-        dimension = _dimension_of([pa.list_(pa.int64())], question)
+        dimension = _find_dimension([pa.list_(pa.int64())], question)
         return dimension, lambda part, keys: _object_block(part[column], question, dimension, keys)
-    dimension = _dimension_of([_pandas_type(frame[column].dtype)], question)
+    dimension = _find_dimension([_pandas_type(frame[column].dtype)], question)
 
     def convert(part: pd.DataFrame, keys: pa.Table) -> Block:
         array: Any = pa.array(part[column])
@@ -274,7 +274,7 @@ def _pandas_type(dtype: Any) -> pa.DataType:
     return pa.string()
 
 
-def _dimension_of(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
+def _find_dimension(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
     """Return the public dimension of the vectors that columns of these declared types hold."""
     if question.wide:
         for label, kind in zip(question.labels, kinds, strict=True):
@@ -335,14 +335,14 @@ def _matrix_of_columns(columns: Sequence[pa.Array], buffers: Buffers) -> Floats:
     rows, size = len(columns[0]), len(columns)
     lying = buffers.floats("columns", (size, rows))
     for index, column in enumerate(columns):
-        lying[index] = _numbers_of(column)
+        lying[index] = _read_numbers(column)
     out = buffers.floats("matrix", (rows, size))
     for first in range(0, rows, _TILE):
         out[first : first + _TILE] = lying[:, first : first + _TILE].T
     return out
 
 
-def _numbers_of(column: pa.Array) -> Floats:
+def _read_numbers(column: pa.Array) -> Floats:
     """Return a numeric or boolean column as float64, NaN where it is NULL."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
@@ -357,7 +357,7 @@ def _matrix_of_lists(column: pa.Array, dimension: int) -> Floats:
     """Return a column of lists as a matrix; rows of another length are NaN."""
     valid = np.asarray(column.is_valid())
     items, starts = _laid_out(column)
-    flat = _numbers_of(items)
+    flat = _read_numbers(items)
     fits = valid & (np.diff(starts) == dimension)
     if fits.all():
         return flat.reshape(len(column), dimension)

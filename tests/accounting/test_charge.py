@@ -31,7 +31,7 @@ from dfprivacy.accounting.composition import (
     concentrated_law,
     epsilon_at_order,
     float_above,
-    levelled,
+    merge_levels,
     profile,
     responses_law,
     tight_total,
@@ -451,7 +451,7 @@ def test_the_law_of_responses(times, cells, cell):
 @given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 9), min_size=20, max_size=200))
 def test_levels_only_round_up(times):
     """Grouped into 32 levels, no release is lost and none gets a smaller epsilon."""
-    levels = levelled(times)
+    levels = merge_levels(times)
     assert len(levels) <= 32
     assert sum(levels.values()) == sum(times.values())
     before, after = (np.repeat(sorted(c), [c[k] for k in sorted(c)]) for c in (times, levels))

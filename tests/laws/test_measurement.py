@@ -48,8 +48,8 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import Count, Mean, StandardDeviation, Sum, Variance, part
-from dfprivacy.statistics.linear import vectors_of
-from dfprivacy.statistics.part import blanked, noisy_rows
+from dfprivacy.statistics.linear import plan_vectors
+from dfprivacy.statistics.part import blank_small_groups, noisy_rows
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import split
 
@@ -516,7 +516,7 @@ def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
 # Exact sums
 
 
-QUERY = vectors_of({"v": dfp.var("x", (0, 1))}, grouped=True).linears[0]
+QUERY = plan_vectors({"v": dfp.var("x", (0, 1))}, grouped=True).linears[0]
 
 
 LAST = QUERY.source.terms[0].grid.last
@@ -609,7 +609,7 @@ def octave_table(values, times=1, binning=OCTAVES):
 
 
 def query_of(question):
-    (query,) = vectors_of({"answer": question}, grouped=True).linears
+    (query,) = plan_vectors({"answer": question}, grouped=True).linears
     return query
 
 
@@ -952,11 +952,11 @@ def test_too_few_rows_blank_an_answer(dtype):
     """
     counted = noisy_rows(value_table({1: 9}, {}, {1: 10}, {1: 4, 2: 7}), SURE)
     values = np.array([3, 4, 5, 6], dtype)
-    shown = blanked(values, counted, 10)
+    shown = blank_small_groups(values, counted, 10)
     assert np.isnan(shown).tolist() == [True, True, False, False]
     assert shown[2:].tolist() == [5.0, 6.0]
     assert values.tolist() == [3, 4, 5, 6]
-    assert blanked(values, counted, 0).tolist() == [3.0, 4.0, 5.0, 6.0]
+    assert blank_small_groups(values, counted, 0).tolist() == [3.0, 4.0, 5.0, 6.0]
 
 
 ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]

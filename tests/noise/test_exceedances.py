@@ -29,11 +29,11 @@ from dfprivacy.noise.exceedances import (
     Exceedances,
     accepted,
     candidate_places,
-    count_of,
+    compute_heights,
+    count_at_height,
     counts_at,
     exceedances,
     geometric,
-    heights_of,
     skip_scale,
 )
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
@@ -65,8 +65,8 @@ from dfprivacy.statistics.estimators.zoom import (
     WIDTH_GROWTH,
     ZERO_BIN_WIDTH,
     bins_around,
+    distance_sizes,
     find_reached_bins,
-    sizes_of,
     zoomed_bounds,
 )
 
@@ -144,14 +144,14 @@ def test_empty_bins_reach_a_height_as_dense_noise_would(height, noise):
     How many reach it, which, and how high: the binomial, the uniform and the noise's own law;
     false-alarm rate below 2e-7.
     """
-    groups, least = 200_000 if height > 5 else 4_000, count_of(height, noise)
+    groups, least = 200_000 if height > 5 else 4_000, count_at_height(height, noise)
     found = exceedances(table(groups), noise, height)
     cells = groups * 507
     assert enough(len(found.bins), cells, tail(least, noise))
     assert same_law(np.bincount(found.bins + 253, minlength=507), [1 / 507] * 507)
     assert same_law(np.bincount(found.group % 40, minlength=40), [1 / 40] * 40)
     over = found.counts.astype(np.int64) - least
-    size = 12 * count_of(1.0, noise)
+    size = 12 * count_at_height(1.0, noise)
     law = law_above(least, noise, size)
     assert over.min() >= 0
     assert same_law(np.bincount(over, minlength=size)[:size], law)
@@ -166,7 +166,7 @@ def test_all_bins_of_a_small_table_have_their_joint_law(noise):
     With three bins, of which one holds two rows: each of the eight patterns of bins that are seen
     has the probability of dense noise; false-alarm rate below 1e-7.
     """
-    groups, least = 60_000, count_of(1.0, noise)
+    groups, least = 60_000, count_at_height(1.0, noise)
     two = {(g, 1): 2 for g in range(groups)}
     found = exceedances(table(groups, two, Edges((0.0, 1.0))), noise, 1.0)
     patterns = np.zeros(groups, dtype=np.int64)
@@ -187,7 +187,7 @@ def test_columns_of_a_stack_have_the_joint_law_of_dense_noise(noise):
     less: each of the eight patterns has the probability of dense noise; false-alarm rate below
     1e-7.
     """
-    each, low, high = 30_000, count_of(1.0, noise), count_of(2.0, noise)
+    each, low, high = 30_000, count_at_height(1.0, noise), count_at_height(2.0, noise)
     among = np.array([[False, True, True], [True, False, False]])
     two = {(g, 1): 2 for g in range(2 * each)}
     stack = table(2 * each, two, Edges((0.0, 1.0)))
@@ -208,7 +208,7 @@ def test_columns_of_a_stack_have_the_joint_law_of_dense_noise(noise):
 @pytest.mark.parametrize("count", [1, 7, 12, 13, 40])
 def test_counted_bins_have_the_noise_of_a_count(count, noise):
     """A bin with rows is its count plus noise, if that reaches the height."""
-    groups, least = 40_000, count_of(6.0, noise)
+    groups, least = 40_000, count_at_height(6.0, noise)
     found = exceedances(table(groups, {(g, 5): count for g in range(groups)}), noise, 6.0)
     own = found.counts[found.bins == 5].astype(np.int64)
     assert own.min() >= least
@@ -223,7 +223,7 @@ def test_small_counts_have_the_joint_law_of_dense_noise(noise):
 
     Each of the eight patterns has the probability of dense noise, and each bin the heights of it.
     """
-    groups, least = 150_000, count_of(4.0, noise)
+    groups, least = 150_000, count_at_height(4.0, noise)
     counts = {0: 0, 1: 1, 2: 1}
     entries = {(g, b): c for g in range(groups) for b, c in counts.items() if c}
     found = exceedances(table(groups, entries, Edges((0.0, 1.0, 2.0))), noise, 4.0)
@@ -271,7 +271,7 @@ def test_counts_of_forgotten_bins_have_the_law_of_dense_noise(noise):
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_all_counts_are_looked_at(noise):
     """Counts on either side of what only rare noise lifts: those far above `least` always show."""
-    least, rare = count_of(6.0, noise), count_of(3.0, noise)
+    least, rare = count_at_height(6.0, noise), count_at_height(3.0, noise)
     rows = np.array([1, least - rare, least + 20 * rare])
     seen = exceedances(table(3, {(g, 1): int(n) for g, n in enumerate(rows)}), noise, 6.0)
     assert 2 in seen.group[seen.bins == 1].tolist()
@@ -310,7 +310,9 @@ def every(s):
     return acb(0).modular_theta(tau)[2].real
 
 
-LAWS = [(count_of(6.0, own), own, skip_scale(count_of(6.0, own), own)) for own in NOISES]
+LAWS = [
+    (count_at_height(6.0, own), own, skip_scale(count_at_height(6.0, own), own)) for own in NOISES
+]
 LAWS += [
     (1, own, skip_scale(1, own))
     for own in (DiscreteLaplace(Fraction(1, 10**6)), DiscreteGaussian(Fraction(1, 10**6)))
@@ -395,10 +397,10 @@ def test_geometric_numbers_are_exact(scale):
 def test_any_loss_has_heights_of_its_noise(loss, kind):
     """Any loss has heights of its noise: a count that is large enough is seen."""
     noise = kind(Fraction(loss)).noise(1, 1)
-    count = count_of(1000.0, noise)
+    count = count_at_height(1000.0, noise)
     found = exceedances(table(3, {(1, -7): count}), noise, 6.0)
     (place,) = np.flatnonzero((found.group == 1) & (found.bins == -7))
-    assert found.counts[place] == pytest.approx(count, abs=count_of(40.0, noise))
+    assert found.counts[place] == pytest.approx(count, abs=count_at_height(40.0, noise))
     assert found.heights.min() >= 6.0 * (1 - 1e-12)
     assert found.heights.dtype == np.float64
     assert len(found.bins) < 30
@@ -599,16 +601,18 @@ def test_no_bin_no_bounds():
 def test_an_empty_group_has_hardly_ever_bounds(loss, kind, joining):
     """Noise makes a core with probability below 5e-4 a group, at the first look and the second."""
     noise = kind(Fraction(loss)).noise(1, 1)
-    counts = np.arange(4 * count_of(max(joining.windows.values()), noise))
+    counts = np.arange(4 * count_at_height(max(joining.windows.values()), noise))
     tails = np.array([tail(k, noise) for k in counts])
-    one = np.where(counts >= count_of(joining.counted, noise), tails - np.append(tails[1:], 0), 0)
+    one = np.where(
+        counts >= count_at_height(joining.counted, noise), tails - np.append(tails[1:], 0), 0
+    )
     one[0] = 1 - one.sum()
     found = 0
     for size, least in cores(joining.windows, noise).items():
         total = np.ones(1)
         for _ in range(size):
             total = np.convolve(total, one)[: len(counts)]
-        found += 2 * LAST * total[heights_of(counts, noise, size) >= least].sum()
+        found += 2 * LAST * total[compute_heights(counts, noise, size) >= least].sum()
     assert found < 5e-4
 
 
@@ -840,7 +844,7 @@ def test_a_core_beside_a_middle_that_stands_out_costs_what_it_widens():
 @given(st.data())
 def test_reaches_are_those_of_the_rule_in_words(data):
     """The core of each side, then bins by height, width in units of the column, and gap."""
-    sizes = sizes_of(2**15, data.draw(st.sampled_from([2, 4])))
+    sizes = distance_sizes(2**15, data.draw(st.sampled_from([2, 4])))
     width, near = 2 * len(sizes) - 1, int(np.searchsorted(sizes, CORE_LIMIT))
     tall = st.sampled_from([-3.0, -1.0, 0.0, 1.0, 3.0, 4.0, 6.0, 9.0, 14.0, 40.0, 300.0])
     few = st.dictionaries(st.integers(0, width - 1), tall, max_size=25)
@@ -864,10 +868,10 @@ def test_heights_of_both_laws_are_as_improbable():
     for sigma in (Fraction(1), Fraction(400)):
         noise = DiscreteGaussian(sigma**2)
         for place in (2, 4, 6):
-            height = float(heights_of(np.array([place * float(sigma)]), noise)[0])
+            height = float(compute_heights(np.array([place * float(sigma)]), noise)[0])
             exact = -math.log(math.erfc((place - 0.5 / float(sigma)) / math.sqrt(2)))
             assert height == pytest.approx(exact, abs=0.05)
-    laplace = heights_of(np.array([30.0, -5.0]), DiscreteLaplace(Fraction(10)))
+    laplace = compute_heights(np.array([30.0, -5.0]), DiscreteLaplace(Fraction(10)))
     assert laplace.tolist() == [3.0, -0.5]
 
 
@@ -888,7 +892,7 @@ def test_every_bin_is_at_one_distance(centre, exponent, fineness):
     assert (np.diff(above) >= 0).all()
     lower, upper = FINE.lower(below), FINE.upper(above)
     unit = FINE.upper(above[:1])[0] - FINE.lower(below[:1])[0]
-    sizes = sizes_of(2**DOUBLINGS, fineness)
+    sizes = distance_sizes(2**DOUBLINGS, fineness)
     far = sizes * (unit if widths is None else max(unit, SMALLEST_DISTANCE * widths[0]))
     for sign, ends, bins in ((-1, lower, below), (1, upper, above)):
         if widths is None and sign == np.sign(centre):
@@ -902,7 +906,7 @@ def test_every_bin_is_at_one_distance(centre, exponent, fineness):
 @pytest.mark.parametrize("fineness", [2, 4, 8])
 def test_bins_of_distances_are_parts_of_octaves(fineness):
     """Every power of two up to the largest distance ends a bin, and so do even parts between."""
-    sizes = sizes_of(2**DOUBLINGS, fineness)
+    sizes = distance_sizes(2**DOUBLINGS, fineness)
     assert sizes[:2].tolist() == [0, 1]
     assert sizes[-1] >= 2**DOUBLINGS
     powers = 2 ** np.arange(20)

@@ -17,8 +17,8 @@ from dfprivacy.shuffle.sums import (
     DISTANCE,
     Polya,
     Sums,
+    count_messages,
     laplace_shares,
-    messages_needed,
     rho_within,
     rounded,
     shared,
@@ -157,10 +157,10 @@ def test_all_but_one_word_is_uniform_and_the_last_one_too():
 
 def test_messages_needed_are_those_of_the_authors():
     """32-bit numbers of 10,000 users need 12 messages for a distance of 2**-40, as published."""
-    assert messages_needed(10_000, 32, 40) == 12
-    assert messages_needed(10**6, 1, 1) == 4
+    assert count_messages(10_000, 32, 40) == 12
+    assert count_messages(10**6, 1, 1) == 4
     with pytest.raises(dfp.errors.InvalidProtocolError, match="crowd"):
-        messages_needed(18, 32, 40)
+        count_messages(18, 32, 40)
 
 
 def test_every_order_is_equally_likely():

@@ -87,7 +87,7 @@ def theme() -> Spec:
     }
 
 
-def chart_of(spec: Spec, title: str, lines: Sequence[str]) -> Any:
+def build_chart(spec: Spec, title: str, lines: Sequence[str]) -> Any:
     """Return a specification as an altair chart in our theme, under its title and captions."""
     head = {"text": chart_text(title), "subtitle": [chart_text(line) for line in lines]}
     altair = _library("altair")
@@ -169,13 +169,13 @@ class Dot:
 Domain = tuple[float, float]
 
 
-def domain_of(dots: Sequence[Dot]) -> Domain | None:
+def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     """Return the part of the axis to draw if the noise of few dots would stretch the axis.
 
     Those are dots of many times the usual noise; None where all fit.
 
     >>> usual = [Dot("a", 1.0, (0.5, 1.5)), Dot("b", 2.0, (1.5, 2.5)), Dot("c", 3.0, (2.5, 3.5))]
-    >>> domain_of(usual), domain_of([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
+    >>> fit_domain(usual), fit_domain([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
     (None, (0.35, 3.65))
     """
     finite = [dot for dot in dots if dot.known]
@@ -441,7 +441,7 @@ def vector_chart(
     )
     meaning = covered(level) if is_short else covered(level, "The band covers")
     lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
-    return chart_of(panel, name, lines)
+    return build_chart(panel, name, lines)
 
 
 def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.frames.tables import Origin
-from dfprivacy.frames.viz.charts import MOST_DOTS, Dot, chart_of, dots_panel
+from dfprivacy.frames.viz.charts import MOST_DOTS, Dot, build_chart, dots_panel
 from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.text import (
     chart_text,
+    count_decimals,
     covered,
-    decimals_of,
     figure,
     left_out,
     legible,
@@ -112,7 +112,7 @@ class ShownDescription(Shown):
             _number(row.get(field_name)) for field_name in ("missing", "count", "top_count")
         )
         top_share = min(max(top / count, 0.0), 1.0) if count > 0 else math.nan
-        decimals = decimals_of([mean], [_half(row, "mean")])
+        decimals = count_decimals([mean], [_half(row, "mean")])
         decimals = 0 if row["type"] == "integer" else decimals
         return Told(
             name=legible(shortened(row["column"])),
@@ -206,7 +206,7 @@ class ShownDescription(Shown):
             *left_out(len(rows), self.table.num_rows, "columns"),
             *more,
         ]
-        return chart_of(dots_panel(dots, "share missing", "column"), self.heading, captions)
+        return build_chart(dots_panel(dots, "share missing", "column"), self.heading, captions)
 
 
 def _number(value: Any) -> float:

@@ -69,7 +69,7 @@ class Charged:
     note: str
 
 
-def _charged(row: tuple[Any, ...]) -> Charged:
+def _read_charge(row: tuple[Any, ...]) -> Charged:
     time, dataset, analyst, question, measure, amount, cost, delta, note, _, _ = row
     note = ", ".join(text for text in (analyst, note) if text)
     amount_text = f"{measure} {short(float(Fraction(amount)))}"
@@ -94,7 +94,7 @@ def _page(ledger: Ledger, delta: object) -> str:
     exact = named_delta if total.measure == "epsilon" else quoted
     promised = ledger.promise(delta=None if exact is None else float(exact))
     try:
-        charges = tuple(map(_charged, rows))
+        charges = tuple(map(_read_charge, rows))
     except (ValueError, ZeroDivisionError):
         raise damaged(ledger.path) from None
     budget, epsilon = total.budget(), promised.epsilon or 0.0
@@ -224,9 +224,9 @@ def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted:
         row = [
             (statement.dataset, None),
             (f"{statement.charges:,}", None),
-            _metered(_loss(spent), _loss(budget)),
+            _format_meter(_loss(spent), _loss(budget)),
             (short(_loss(left)), None),
-            _metered(spent.delta, budget.delta),
+            _format_meter(spent.delta, budget.delta),
             (short(left.delta), None),
             (_upper(statement.composition.total(quoted).epsilon), None),
             (_upper(tight_epsilon), None),
@@ -241,7 +241,7 @@ def _upper(value: float | None) -> str:
     return "" if value is None else upper(value)
 
 
-def _metered(part: float, total: float) -> Cell:
+def _format_meter(part: float, total: float) -> Cell:
     """Return an amount over a bar of what is spent; no bar where there was nothing to spend."""
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 

@@ -17,7 +17,7 @@ from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import (
     MOST_DOTS,
     Dot,
-    chart_of,
+    build_chart,
     dots_panel,
     labelled,
     save_plot,
@@ -30,7 +30,7 @@ from dfprivacy.frames.viz.text import (
     left_out,
     rendered,
     trusted,
-    unanswered,
+    unanswered_lines,
     with_unit,
     writer,
 )
@@ -244,7 +244,9 @@ def readings_chart(readings: Sequence[Reading], measured_in: MeasuredIn) -> Any:
     axis = with_unit(axis, measured_in, answer=shown[0].name)
     panel = labelled(dots_panel(dots, axis, "", labels=not alone))
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers")]
-    return chart_of(panel, title, [*lines, *unanswered(sum(not dot.known for dot in dots))])
+    return build_chart(
+        panel, title, [*lines, *unanswered_lines(sum(not dot.known for dot in dots))]
+    )
 
 
 def separate_chart(
@@ -257,7 +259,7 @@ def separate_chart(
         for reading in shown
     ]
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *more]
-    return chart_of({"vconcat": panels}, "released numbers", lines)
+    return build_chart({"vconcat": panels}, "released numbers", lines)
 
 
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:

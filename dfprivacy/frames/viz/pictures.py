@@ -42,10 +42,10 @@ from dfprivacy.frames.viz.charts import (
     band_panel,
     beyond,
     bins_panel,
-    chart_of,
-    domain_of,
+    build_chart,
     dots_panel,
     faceted,
+    fit_domain,
     heat_panel,
     save_plot,
 )
@@ -65,13 +65,13 @@ from dfprivacy.frames.viz.text import (
     covered,
     left_out,
     legible,
+    make_writers,
     rendered,
     shortened,
-    unanswered,
+    unanswered_lines,
     unique_texts,
     with_unit,
     writer,
-    writers_of,
 )
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.plan import NOTE, cost_text
@@ -146,7 +146,7 @@ def plot(
     if readings is not None:
         chart = separate_chart if isinstance(released, Mapping) else readings_chart
         return chart(readings, measured_in)
-    crossed = _table_of(released, measured_in)
+    crossed = _find_table(released, measured_in)
     if crossed is not None and answer is None:
         return crossed.chart()
     origin = _require_origin(released, public=public)
@@ -193,7 +193,7 @@ def show(
     readings = _readings(released)
     if readings is not None:
         return ShownNumbers(tuple(readings), measured_in)
-    shown = _table_of(released, measured_in)
+    shown = _find_table(released, measured_in)
     if shown is not None:
         return shown
     origin = _require_origin(released, public=public)
@@ -212,7 +212,7 @@ def show(
     return shown_frame(table, layout, origin, measured_in=measured_in)
 
 
-def _table_of(released: object, measured_in: MeasuredIn) -> ShownTable | None:
+def _find_table(released: object, measured_in: MeasuredIn) -> ShownTable | None:
     """Return the display of a table of two group columns; None for anything else."""
     origin = find_origin(released)
     if origin is None or origin.wide is None or origin.wide.shown is None:
@@ -348,7 +348,7 @@ class Series:
         """Yield the column of values, and that of intervals with their bars."""
         errors = [ends[1] / 2 - ends[0] / 2 if ends else math.nan for _, ends in self.cells]
         numbers = [value for value, _ in self.cells]
-        writers = writers_of(numbers, errors, percent=self.percent)
+        writers = make_writers(numbers, errors, percent=self.percent)
         values = [
             "unknown" if math.isnan(number) else written(number)
             for number, written in zip(numbers, writers, strict=True)
@@ -528,7 +528,7 @@ class ShownFrame(ShownColumns):
                 for label, cell, count in zip(labels, answer.cells, self.counts, strict=True)
             ]
             missing += sum(not dot.known for dot in dots)
-            domain, title = domain_of(dots), with_unit(answer.name, measured_in)
+            domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
             out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
             if series is None:
                 panel = dots_panel(dots, title, by, labels=not index, domain=domain)
@@ -539,17 +539,17 @@ class ShownFrame(ShownColumns):
                     for name, (rows, times) in series.items()
                 ]
                 panels.append(band_panel(lines, title, self.key_names[-1], domain=domain))
-        captions = [*self.heading, *self._captions(order), *out, *unanswered(missing)]
-        captions += [*_noted(self.answers, labels), *more]
+        captions = [*self.heading, *self._captions(order), *out, *unanswered_lines(missing)]
+        captions += [*_note_lines(self.answers, labels), *more]
         stacked = "hconcat" if series is None else "vconcat"
         spec: Spec = panels[0] if len(panels) == 1 else {stacked: panels}
         names = ", ".join(answer.name for answer in self.answers)
         names = f"{self.origin.compared} {names}".strip()
-        return chart_of(spec, f"{names} by {by}" if by else names, captions)
+        return build_chart(spec, f"{names} by {by}" if by else names, captions)
 
     def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
         """Return rows and times of each line over the last key, a time; None if it isn't one."""
-        times = [time_of(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
+        times = [parse_time(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
         lines: dict[str, tuple[list[int], list[str]]] = {}
         for row, time in enumerate(times):
             if time is not None:
@@ -678,7 +678,7 @@ class ShownTable(ShownColumns):
         lines += left_out(len(rows), len(grid.rows), "rows in the chart")
         lines += left_out(len(columns), len(grid.columns), "columns in the chart")
         by = " and ".join(map(legible, grid.about))
-        return chart_of(panel, f"{self.wide.titles[0]} by {by}", lines)
+        return build_chart(panel, f"{self.wide.titles[0]} by {by}", lines)
 
 
 _FEWEST_TIMES = 3
@@ -688,11 +688,13 @@ _TIME = re.compile(
 )
 
 
-def time_of(key: str) -> str | None:
+def parse_time(key: str) -> str | None:
     """Return the time that a key's text is, as ISO 8601 text; None if it is none.
 
-    >>> time_of("2024-05"), time_of("2024-01-01/2024-01-07"), time_of("2024Q2"), time_of("AA")
-    ('2024-05-01T00:00:00', '2024-01-01T00:00:00', '2024-04-01T00:00:00', None)
+    >>> parse_time("2024-05"), parse_time("2024-01-01/2024-01-07")
+    ('2024-05-01T00:00:00', '2024-01-01T00:00:00')
+    >>> parse_time("2024Q2"), parse_time("AA")
+    ('2024-04-01T00:00:00', None)
     """
     match = _TIME.fullmatch(key)
     if match is None:
@@ -703,7 +705,7 @@ def time_of(key: str) -> str | None:
     return f"{match[1]}-{match[2]}{day}T{clock}"
 
 
-def _noted(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
+def _note_lines(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
     """Return one line a note, with the groups that it is about."""
     groups: dict[str, list[str]] = {}
     for answer in answers:
@@ -758,10 +760,10 @@ def _series(table: pa.Table, name: str, ends: tuple[str, str] | None, *, percent
     values = floats_in(table, name)
     both = None if ends is None else zip(*(floats_in(table, end) for end in ends), strict=True)
     cells = tuple(zip(values, both or [None] * len(values), strict=True))
-    return Series(legible(name), cells, _notes_of(table, name, ends), percent)
+    return Series(legible(name), cells, _read_notes(table, name, ends), percent)
 
 
-def _notes_of(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:
+def _read_notes(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:
     """Return the notes of an answer, whose column stands right behind its interval."""
     names = table.column_names
     behind = names[names.index(name) + 1 + len(ends or ()) :][:1]
@@ -799,9 +801,9 @@ def histogram_chart(
         origin.cost,
         covered(origin.level),
         *left_out(len(groups), len(rows), "groups"),
-        *unanswered(len(bins) - len(finite)),
+        *unanswered_lines(len(bins) - len(finite)),
         *more,
     ]
     title = f"histogram of {about}" if about else "histogram"
     by = ", ".join(map(legible, keys))
-    return chart_of(spec, f"{title} by {by}" if keys else title, lines)
+    return build_chart(spec, f"{title} by {by}" if keys else title, lines)

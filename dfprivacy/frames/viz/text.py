@@ -101,13 +101,13 @@ def with_unit(name: str, measured_in: MeasuredIn, *, answer: str | None = None) 
     return chart_text(name if unit is None else f"{name} ({unit})")
 
 
-def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
+def count_decimals(values: Iterable[float], errors: Iterable[float]) -> int | None:
     """Return the number of decimals of numbers within these errors: two digits of an error.
 
     Of several errors the one in the middle decides; None leaves each number its six digits. Whole
     numbers stay whole. Below 0 are the last digits that say nothing.
 
-    >>> decimals_of([30.07912], [0.077]), decimals_of([336770.4], [8400.0])
+    >>> count_decimals([30.07912], [0.077]), count_decimals([336770.4], [8400.0])
     (3, -2)
     """
     numbers, sizes = (
@@ -127,20 +127,20 @@ def decimals_of(values: Iterable[float], errors: Iterable[float]) -> int | None:
 def writer(
     values: Iterable[float], errors: Iterable[float], *, percent: bool = False
 ) -> partial[str]:
-    """Return a function that writes numbers with the decimals of `decimals_of`.
+    """Return a function that writes numbers with the decimals of `count_decimals`.
 
     >>> written = writer([0.16481], [0.0012], percent=True)
     >>> written(0.16481), written(0.1654)
     ('16.48%', '16.54%')
     """
     size = 100 if percent else 1
-    decimals = decimals_of(
+    decimals = count_decimals(
         (size * number for number in values), (size * number for number in errors)
     )
     return partial(figure, decimals=decimals, percent=percent)
 
 
-def writers_of(
+def make_writers(
     values: Sequence[float], errors: Sequence[float], *, percent: bool = False
 ) -> list[partial[str]]:
     """Return a function for each number that writes it, as `writer` does for all of them.
@@ -148,13 +148,13 @@ def writers_of(
     One whose error that would round off has the decimals that its own error leaves.
 
     >>> numbers, errors = [9.92, 0.00021], [0.15, 0.000076]
-    >>> [own(x) for own, x in zip(writers_of(numbers, errors), numbers, strict=True)]
+    >>> [own(x) for own, x in zip(make_writers(numbers, errors), numbers, strict=True)]
     ['9.92', '0.000210']
     """
     size, shared = 100 if percent else 1, writer(values, errors, percent=percent)
     shared_decimals, writers = shared.keywords["decimals"], []
     for value, error in zip(values, errors, strict=True):
-        decimals = decimals_of([size * value], [size * error])
+        decimals = count_decimals([size * value], [size * error])
         finer = (
             shared_decimals is not None and decimals is not None and decimals > shared_decimals + 1
         )
@@ -216,7 +216,7 @@ def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
     return [f"Shows {shown:,} of {rows:,} {things}{order}."] if shown < rows else []
 
 
-def unanswered(count: int) -> list[str]:
+def unanswered_lines(count: int) -> list[str]:
     """Return the line that says how many have no answer; no line if all have one."""
     return [f"Without an answer, because values are too few: {count:,}."] if count else []
 

@@ -144,7 +144,7 @@ class CentreLength:
         """Return the larger of two distances: to data whose pull is not up, and not down."""
         if not len(values):
             return np.ones_like(candidates)
-        data = self._pulled(values, rows, int(candidates[0]), int(candidates[-1]))
+        data = self._pull_rows(values, rows, int(candidates[0]), int(candidates[-1]))
         return data.lengths(candidates)
 
     def lengths_near(self, values: Integers, rows: Integers, last: int, reach: int) -> Integers:
@@ -155,14 +155,14 @@ class CentreLength:
         """
         if not len(values):
             return np.ones(last + 1, np.int64)
-        data = self._pulled(values, rows, 0, last)
+        data = self._pull_rows(values, rows, 0, last)
         turn = data.turn()
         smallest = int(data.lengths(np.arange(max(turn - 1, 0), turn + 1)).min())
         cutoff = smallest + min(reach, _LARGEST_LENGTH)
         right = data.mirrored().rising(last + 1 - turn, cutoff)
         return np.append(data.rising(turn, cutoff), right[::-1])
 
-    def _pulled(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
+    def _pull_rows(self, values: Integers, rows: Integers, low: int, high: int) -> _Pulled:
         span = high - low
         linear = self.p == 2 and span > 0 and (1 << PULL_BITS) % span == 0
         unit = (1 << PULL_BITS) // span if linear else 0

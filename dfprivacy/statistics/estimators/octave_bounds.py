@@ -44,10 +44,10 @@ from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
     Exceedances,
+    compute_heights,
     counts_at,
     exceedances,
     forgotten_as_zero,
-    heights_of,
 )
 from dfprivacy.noise.laws import Noise, is_laplace, spread_of
 
@@ -276,7 +276,7 @@ def _cores(noisy: Exceedances, groups: int, joining: Joining) -> tuple[Integers,
             inside[inside] = code[first[inside] + step] < code[first[inside]] + size
             last[inside] += 1
             total[inside] += counts[last[inside]]
-        total = heights_of(total, noisy.noise, size)
+        total = compute_heights(total, noisy.noise, size)
         tall = np.flatnonzero(total >= threshold)
         if len(tall):
             core_groups, total = noisy.group[first[tall]], total[tall]
@@ -559,7 +559,7 @@ def tails(table: BinTable, noisy: Exceedances, bounds: Bounds, groups: Integers)
     outside = np.concatenate([under[:OUTER], over[:OUTER]])
     outer_counts = _counts(table, noisy, groups, numbers[outside], forgotten=True)
     inner_counts = _counts(table, noisy, groups, numbers[inner], forgotten=False)
-    inner_counts = np.where(heights_of(inner_counts, noisy.noise) < LEAST, 0.0, inner_counts)
+    inner_counts = np.where(compute_heights(inner_counts, noisy.noise) < LEAST, 0.0, inner_counts)
     scale, split = spread_of(noisy.noise), len(under[:OUTER])
     outer_counts, inner_counts = outer_counts / scale, inner_counts / scale
     below = bounds.lower - (upper - _MIDDLE * (upper - lower))

@@ -24,7 +24,7 @@ from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, codes_o
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import heights_of
+from dfprivacy.noise.exceedances import compute_heights
 from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
@@ -108,7 +108,7 @@ def rank_runs(ranked: RankedRows, targets: Integers, cap: int) -> Runs:
     loss = np.empty((len(values), 2), np.int64)  # of each point, and of the gap behind it
     np.maximum(2 * below - aims, aims - 2 * upto, out=loss[:, 0])
     np.abs(2 * upto - aims, out=loss[:, 1])
-    return runs_of(values, starts, tails, np.clip(loss, 0, cap))
+    return build_runs(values, starts, tails, np.clip(loss, 0, cap))
 
 
 def entries_near(ranked: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
@@ -137,7 +137,7 @@ def points(
     return values, below, upto, starts
 
 
-def runs_of(values: Integers, starts: Integers, tails: Integers, loss: Integers) -> Runs:
+def build_runs(values: Integers, starts: Integers, tails: Integers, loss: Integers) -> Runs:
     """Return each point but the edges, and each gap behind a point, that has candidates."""
     length = np.ones_like(loss)
     length[:-1, 1] = values[1:] - values[:-1] - 1
@@ -276,7 +276,7 @@ def find_magnitudes(
     noisy = add_to(counts, noise, entropy).astype(np.float64)
     first_octave = int(grid.numbers(np.ones(1))[0]) // bins_per_octave if integers else 0
     seen = (
-        np.flatnonzero(heights_of(noisy, noise)[first_octave:] >= STANDS) + first_octave
+        np.flatnonzero(compute_heights(noisy, noise)[first_octave:] >= STANDS) + first_octave
     ).tolist()
     if not seen:
         return None
@@ -381,14 +381,14 @@ class EndsLaw:
         Twice what the noise of the count may hide, and what a selection ordinarily errs; `index` is
         that of the level among all. The noise of m moves ranks as far as q is from 1/2.
         """
-        hidden = reach_of(self.noise, 1 - USUAL) * norm_of(
+        hidden = reach_of(self.noise, 1 - USUAL) * weight_norm(
             2 * index + (3 + side) // 2, self.levels, q
         )
         count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
         return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + count_error)
 
 
-def norm_of(below: int, levels: int, q: Fraction) -> float:
+def weight_norm(below: int, levels: int, q: Fraction) -> float:
     """Return the length of the weights of F - q n, F the rows of so many of the 2 k + 1 parts."""
     return math.sqrt(below * (1 - q) ** 2 + (2 * levels + 1 - below) * q**2)
 

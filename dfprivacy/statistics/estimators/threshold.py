@@ -27,7 +27,7 @@ from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import PermuteAndFlip
-from dfprivacy.statistics.estimators.quantile import points, ranked_rows, runs_of
+from dfprivacy.statistics.estimators.quantile import build_runs, points, ranked_rows
 
 Side = Literal["lower", "upper"]
 SIDES: tuple[Side, Side] = ("lower", "upper")
@@ -67,7 +67,7 @@ def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
     aims = ranked.totals() - rank if side == "upper" else np.full(table.groups, rank)
     aims_of_points = np.repeat(aims, tails + 1 - starts)
     losses = [rank_losses(below, upto, aims_of_points), rank_losses(upto, upto, aims_of_points)]
-    return runs_of(values, starts, tails, np.stack(losses, axis=1))
+    return build_runs(values, starts, tails, np.stack(losses, axis=1))
 
 
 def rank_losses(below: Integers, upto: Integers, rank: int | Integers) -> Integers:
@@ -140,7 +140,7 @@ def window_threshold(
     sign = -1 if side == "upper" else 1
     ends = sorted((sign * bounds.lower, sign * bounds.upper))
     grid = window_grid(Bounds(*ends), alpha)
-    mechanism = PermuteAndFlip.for_epsilon(_epsilon_of(epsilon).value, sensitivity=1)
+    mechanism = PermuteAndFlip.for_epsilon(_check_epsilon(epsilon).value, sensitivity=1)
     not_missing, counts = known_rows(values, rows)
     runs = window_runs(grid, grid.integers(sign * not_missing), counts, rank)
     chosen = sign * grid.value(int(mechanism.select(runs, entropy)[0]))
@@ -219,7 +219,7 @@ def dick_bounds(
     >>> bounds.spent, bounds.left
     (Epsilon(value=Fraction(7, 5)), Epsilon(value=Fraction(3, 5)))
     """
-    loss, public = _epsilon_of(epsilon), Bounds(-radius, radius)
+    loss, public = _check_epsilon(epsilon), Bounds(-radius, radius)
     not_missing, counts = known_rows(values, rows)
     rows_at_least = least_rows(int(counts.sum()), loss.share(SIZE_SHARE), entropy)
     step = loss.share((1 - SIZE_SHARE) / 3)
@@ -242,11 +242,11 @@ def dick_bounds(
         )
         for side in SIDES
     ]
-    lower, upper = _widened(min(ends), max(ends), alpha)
+    lower, upper = _widen(min(ends), max(ends), alpha)
     return DickBounds(lower, upper, loss.share(1 - (1 - SIZE_SHARE) / 3), step)
 
 
-def _epsilon_of(epsilon: Epsilon | Fraction | float) -> Epsilon:
+def _check_epsilon(epsilon: Epsilon | Fraction | float) -> Epsilon:
     """Return a checked argument; the part of a loss that is paid for has no least size."""
     return epsilon if isinstance(epsilon, Epsilon) else Epsilon(positive_number("epsilon", epsilon))
 
@@ -302,7 +302,7 @@ def _rank(epsilon: Fraction, logarithm: float) -> int:
     return min(math.ceil((1 + 2 * Fraction(logarithm)) / epsilon), LARGEST_RANK)
 
 
-def _widened(lower: float, upper: float, margin: float) -> tuple[float, float]:
+def _widen(lower: float, upper: float, margin: float) -> tuple[float, float]:
     if upper - lower >= _LEAST_WIDTH:
         return lower, upper
     return lower - max(margin, math.ulp(lower)), upper + max(margin, math.ulp(upper))

@@ -83,7 +83,7 @@ class NoisyMean:
         norm = float(np.sqrt(np.sum(mean * mean)))
         if norm > self.threshold:
             mean *= self.threshold / norm
-        return self._unscaled(mean)
+        return self._unscale(mean)
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Return ends for each coordinate that cover what the noise has done to it.
@@ -103,7 +103,7 @@ class NoisyMean:
         low = np.minimum((sums - half) / smallest, (sums - half) / largest)
         high = np.maximum((sums + half) / smallest, (sums + half) / largest)
         ends = (np.clip(end, -self.threshold, self.threshold) for end in (low, high))
-        below, above = (self._unscaled(end) for end in ends)
+        below, above = (self._unscale(end) for end in ends)
         value = self.value()  # may lie beyond, brought to the threshold by its norm
         return np.minimum(below, value), np.maximum(above, value)
 
@@ -112,7 +112,7 @@ class NoisyMean:
         deviation = math.sqrt(self.noise.variance) / self.rows.least
         return np.asarray(deviation / self.scale * self.step)
 
-    def _unscaled(self, mean: Floats) -> Floats:
+    def _unscale(self, mean: Floats) -> Floats:
         moved = (self.centre + mean / self.scale) * self.step
         return np.asarray(np.clip(moved, self.lowest, self.highest))
 

@@ -40,10 +40,10 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import (
     Exceedances,
-    count_of,
+    compute_heights,
+    count_at_height,
     every_count,
     exceedances,
-    heights_of,
     joined,
 )
 from dfprivacy.noise.laws import Noise, spread_of
@@ -598,7 +598,7 @@ class _BoundsSearch:
                 index = np.clip(last - away, 0, len(bins) - 1)
                 there = (group[index] == nonempty) & (bins[last] - bins[index] == away)
                 rows.append(np.where(there, counts[index], 0.0))
-            rows[2] = np.maximum(rows[2], count_of(LEAST, noisy.noise))
+            rows[2] = np.maximum(rows[2], count_at_height(LEAST, noisy.noise))
             even = rows[0] * rows[2] >= POWER_LAW * rows[1] ** 2
             slow[nonempty] |= (
                 (bins[last] * step > 0) & wide[last] & (rows[0] < total[nonempty] / 4) & even
@@ -858,7 +858,7 @@ class _BoundsSearch:
             table = of_groups(self._table, chosen_groups) if pooled_table is None else pooled_table
             widths = self._upper[chosen_groups] - self.lower[chosen_groups] if near_zero else None
             distance_histogram = self._around(chosen_groups, table, shares, widths)
-            last = int(np.searchsorted(sizes_of(CORE_LIMIT, fineness), CORE_LIMIT))
+            last = int(np.searchsorted(distance_sizes(CORE_LIMIT, fineness), CORE_LIMIT))
             reached, seen = find_reached_bins(
                 distance_histogram.noisy,
                 distance_histogram.noise,
@@ -977,7 +977,7 @@ def bins_around(
     there. Towards zero, where bins are ever smaller, it is a value.
     """
     low, high = binning.lower(centre), binning.upper(centre)
-    sizes, sign = sizes_of(2**DOUBLINGS, fineness), np.sign(centre)[:, None]
+    sizes, sign = distance_sizes(2**DOUBLINGS, fineness), np.sign(centre)[:, None]
     smallest = 0.0 if widths is None else SMALLEST_DISTANCE * widths
     distances = np.maximum(high - low, smallest)[:, None] * sizes
     ends = low[:, None] - distances, high[:, None] + distances
@@ -992,7 +992,7 @@ def bins_around(
     return np.append(below, -rest, axis=1), np.append(above, rest, axis=1)
 
 
-def sizes_of(largest: int, fineness: int) -> Integers:
+def distance_sizes(largest: int, fineness: int) -> Integers:
     """Return the largest distance of each bin: 0, 1, and so many a doubling from there on."""
     steps = [1 + Fraction(k, fineness) for k in range(fineness)]
     powers = range(largest.bit_length() + 1)
@@ -1020,7 +1020,7 @@ def find_reached_bins(
     room = ZERO_BIN_WIDTH if widths is None else np.maximum(widths, ZERO_BIN_WIDTH)[..., None]
     groups, middle = len(noisy), noisy.shape[1] // 2
     reach = [np.zeros(groups, dtype=np.int64), np.zeros(groups, dtype=np.int64)]
-    heights, every = heights_of(noisy, noise), np.arange(groups)
+    heights, every = compute_heights(noisy, noise), np.arange(groups)
     sides = heights[:, middle::-1], heights[:, middle:]
 
     def threshold(side: int, places: Integers) -> Floats:
@@ -1057,7 +1057,7 @@ def _core(side: Floats, noise: Noise, more: Floats) -> Integers:
     before = np.cumsum(np.pad(side, ((0, 0), (1, 0))), axis=1)
     end = np.zeros(len(side), dtype=np.int64)
     for size, tall in cores(CORE_HEIGHTS, noise).items():
-        heights = heights_of(before[:, size:] - before[:, :-size], noise, size)
+        heights = compute_heights(before[:, size:] - before[:, :-size], noise, size)
         heights = heights - more[:, size - 1 :]
         best = heights.argmax(axis=1)
         group_mask = (end == 0) & (heights[np.arange(len(side)), best] >= tall)
