@@ -162,10 +162,10 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
 
 
 @contextmanager
-def charged(given: Mapping[str, Any]) -> Iterator[None]:
+def charged(values: Mapping[str, Any]) -> Iterator[None]:
     """Charge the releases of this block to a ledger, if one is named, and print what is left."""
-    file, dataset = given["ledger"], given["dataset"]
-    part = {name: given.get(name) for name in ("period", "analyst")}
+    file, dataset = values["ledger"], values["dataset"]
+    part = {name: values.get(name) for name in ("period", "analyst")}
     if file is None:
         account_of(None, dataset, None, **part)
         yield
@@ -179,11 +179,11 @@ def charged(given: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextmanager
-def session(given: Mapping[str, Any]) -> Iterator[None]:
+def session(values: Mapping[str, Any]) -> Iterator[None]:
     """Make errors readable, limit the engine, set its zone and charge the ledger."""
-    limits = {name: given[name] for name in ("memory", "threads", "temporary")}
-    zone = in_checked_zone(given["timezone"])
-    with readable_errors(), Engine(**limits), zone, charged(given):
+    limits = {name: values[name] for name in ("memory", "threads", "temporary")}
+    zone = in_checked_zone(values["timezone"])
+    with readable_errors(), Engine(**limits), zone, charged(values):
         yield
 
 
@@ -211,12 +211,12 @@ def _spent(
 ) -> Table:
     """Return what was spent and what is left: of each row's names, with more numbers behind."""
     table = Table(title=title, title_justify="left")
-    for place, column in enumerate(heads):
-        numeric = place >= heads.index("left") - 1
+    for index, column in enumerate(heads):
+        numeric = index >= heads.index("left") - 1
         table.add_column(column, **_NUMERIC if numeric else {"overflow": "fold"})
     for spent, left, names, more in rows:
         measures = ("epsilon" if spent.rho is None else "rho", "delta")
-        numbers = [_number(getattr(own, m)) for m in measures for own in (spent, left)]
+        numbers = [_number(getattr(budget, m)) for m in measures for budget in (spent, left)]
         table.add_row(*map(plain, names), *numbers, *more)
     return table
 
@@ -234,14 +234,14 @@ def _number(value: float | None) -> str:
 
 def _history(ledger: Ledger) -> Table:
     frame = ledger.history()
-    kept = [m for m in _MEASURES if frame[m].notna().any() and (frame[m] != 0).any()]
+    measures = [m for m in _MEASURES if frame[m].notna().any() and (frame[m] != 0).any()]
     cut = f"The last {MOST_ROWS} of {len(frame):,} charges" if len(frame) > MOST_ROWS else "Charges"
     table = Table(title=f"{cut}, times in UTC", title_justify="left")
     who = ["analyst"] if frame["analyst"].notna().any() else []
-    for column in ("time", "dataset", *who, "question", *kept, "note"):
+    for column in ("time", "dataset", *who, "question", *measures, "note"):
         table.add_column(column, overflow="fold")
     for row in frame.tail(MOST_ROWS).to_dict("records"):
-        amounts = [_number(row[measure]) for measure in kept]
+        amounts = [_number(row[measure]) for measure in measures]
         texts = [plain(_text(row[name])) for name in ("dataset", *who, "question")]
         table.add_row(f"{row['time']:%Y-%m-%d %H:%M}", *texts, *amounts, plain(_text(row["note"])))
     return table

@@ -19,7 +19,6 @@ from rich.text import Text
 
 from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
-from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -174,8 +173,8 @@ def named_answers(answers: Any) -> pa.Table:
     return answers_table(answers).rename_columns(["answer", "value", *ENDS, NOTE])
 
 
-def check_output(output: Path | None, source: Path | TextFile) -> None:
-    """Refuse an output that could not be written, before anything is spent."""
+def check_output(output: Path | None, source: Path) -> None:
+    """Refuse an output that could not be written, or that is read or a ledger."""
     if output is None:
         return
     if output.suffix.lower() not in WRITERS:
@@ -183,35 +182,24 @@ def check_output(output: Path | None, source: Path | TextFile) -> None:
             f"the output file ends in {output.suffix!r}",
             hint="name a file that ends in .csv, .parquet or .json",
         )
-    check_place(output, source.path if isinstance(source, TextFile) else source)
-
-
-def check_place(output: Path, *sources: Path) -> None:
-    """Refuse a file that could not be written, or that is read or a ledger."""
     if not output.absolute().parent.is_dir():
         raise InvalidQuestionError(
             f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
         )
-    if output.exists() and any(own.exists() and output.samefile(own) for own in sources):
-        raise InvalidQuestionError(
-            "the output is the file that is read", hint="write to another file"
-        )
-    if is_ledger(output):
-        raise InvalidQuestionError(
-            "the output is a ledger, which nothing replaces", hint="write to another file"
-        )
+    what = None
+    if output.exists() and source.exists() and output.samefile(source):
+        what = "the file that is read"
+    elif is_ledger(output):
+        what = "a ledger, which nothing replaces"
+    if what is not None:
+        raise InvalidQuestionError(f"the output is {what}", hint="write to another file")
 
 
 def write_table(table: pa.Table, output: Path) -> None:
     """Write a released table in the format of the file's ending: wholly, or not at all."""
-    form = WRITERS[output.suffix.lower()]
-    write_output(output, lambda path: form(table, path))
-
-
-def write_output(output: Path, fill: Callable[[Path], object]) -> None:
-    """Write a file wholly, or not at all."""
+    fill = WRITERS[output.suffix.lower()]
     try:
-        put_whole(output, fill)
+        put_whole(output, lambda path: fill(table, path))
     except OSError as error:
         raise InvalidQuestionError(
             f"{str(output)!r} could not be written: {error.strerror}",

@@ -159,17 +159,16 @@ def _file_of(text: Any, folder: Path) -> File:
     return File(text, folder / expand_home(Path(text)))
 
 
-def _rows_file_of(text: Any, folder: Path) -> File:
-    """Return a file of rows: its name tells its format, and nothing has to be looked at."""
-    file = _file_of(text, folder)
-    if not file.text.lower().endswith(_ENDINGS):
+def _require_ending(text: str) -> None:
+    """Refuse a name of a file of rows that does not tell its format."""
+    if not text.lower().endswith(_ENDINGS):
         raise ValueError(f"the name does not end in one of {', '.join(_ENDINGS)}")
-    return file
 
 
-def _pattern_of(text: Any, folder: Path) -> File:
+def _rows_file_of(text: Any, folder: Path) -> File:
     """Return a file of rows, or a pattern of files in one folder."""
-    file = _rows_file_of(text, folder)
+    file = _file_of(text, folder)
+    _require_ending(file.text)
     if has_magic(str(Path(file.text).parent)):
         raise ValueError("a pattern names files of one folder, as in days/*.parquet")
     return file
@@ -178,11 +177,13 @@ def _pattern_of(text: Any, folder: Path) -> File:
 def _table_file_of(text: Any, folder: Path) -> File:
     """Return a file or folder that a query reads under a name."""
     file = _file_of(text, folder)
-    return _rows_file_of(text, folder) if Path(file.text).suffix else file
+    if Path(file.text).suffix:  # others are folders
+        _require_ending(file.text)
+    return file
 
 
 JobFile = Annotated[File, Read(_file_of)]
-RowsFile = Annotated[File, Read(_pattern_of)]
+RowsFile = Annotated[File, Read(_rows_file_of)]
 TableFile = Annotated[File, Read(_table_file_of)]
 
 
@@ -211,10 +212,6 @@ class Source:
             raise ValueError("a schema says who owns the rows of a query, and there is none")
         with checking("schema"):
             _ = self.owners
-        with checking("tables"):
-            for name in self.tables or {}:
-                if not name.isidentifier():
-                    raise ValueError(f"{name!r} is no plain name")
         with checking("encoding"):
             self._require_text_files()
 
@@ -363,7 +360,10 @@ class UnitSpec:
     def privacy_unit(self, schema: Schema | None) -> Unit | None:
         """Return the unit with its limits."""
         if schema is not None and self.column is not None:
-            raise ValueError("the schema says whose rows they are: name no column here")
+            raise InvalidQuestionError(
+                "the schema says whose rows they are: name no column here",
+                hint="leave the unit out, or the schema",
+            )
         column = self.column if schema is None else schema.unit
         return unit_of(column, self.max_rows, self.max_groups)
 
@@ -746,6 +746,10 @@ class JobRelease(ReleaseSpec):
         """Find what does not go together before anything is read."""
         super().__post_init__()
         is_query = self.source.query is not None
+        with checking("source", "tables"):
+            for name in self.source.tables or {}:
+                if not name.isidentifier():
+                    raise ValueError(f"{name!r} is no plain name")
         for name in ("where", "by", "bounds", "questions"):
             if is_query and getattr(self, name):
                 with checking(name):

@@ -61,7 +61,7 @@ def test_the_largest(ask, cells):
     assert [row[:2] for row in cells(by.stdout)] == [["1", "AA"], ["2", "AA"]]
 
 
-def test_a_statement_takes_public_keys(ask, cells):
+def test_a_statement_takes_public_keys(ask, cells, tmp_path):
     """`sql --keys` shows exactly these groups, in the types of their columns, without a delta."""
     query = "SELECT carrier, month, dp_count(*) AS n FROM f GROUP BY carrier, month"
     keys = ("--keys", "UA,2", "--keys", "ZZ,1")
@@ -69,3 +69,8 @@ def test_a_statement_takes_public_keys(ask, cells):
     assert cells(result.stdout) == [["UA", "2", "500"], ["ZZ", "1", "0"]]
     wrong = ask("sql", query, "--table", "f=flights.parquet", "--keys", "UA,two")
     assert (wrong.exit_code, "int64" in wrong.stderr) == (2, True)
+    schema = tmp_path / "schema.yml"
+    schema.write_text("unit: f.day\n")
+    unit = ("--schema", str(schema), "--unit", "day")
+    owned = ask("sql", query, "--table", "f=flights.parquet", *unit)
+    assert (owned.exit_code, "the schema says whose rows" in owned.stderr) == (2, True)
