@@ -34,7 +34,7 @@ from dfprivacy.engine.embedded import UTC, in_checked_zone, session_zone
 from dfprivacy.engine.files import require_local
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.snapshots import Snapshot, table_format
-from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, with_form
+from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, is_text_name, with_form
 from dfprivacy.errors import (
     DPError,
     InvalidKeysError,
@@ -264,8 +264,10 @@ class Source:
         """The file, pattern or folder of files that is read; None for queries and databases."""
         if self.file is not None or self.folder is None:
             return None if self.file is None else self.file.path
-        is_read_whole = self.hive or table_format(self.folder.path) is not None
-        return self.folder.path if is_read_whole else self.folder.path / "*.parquet"
+        folder = self.folder.path
+        has_texts = folder.is_dir() and any(map(is_text_name, folder.iterdir()))
+        is_read_whole = self.hive or has_texts or table_format(folder) is not None
+        return folder if is_read_whole else folder / "*.parquet"
 
     @property
     def paths(self) -> list[Path]:
