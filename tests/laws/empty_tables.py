@@ -83,6 +83,18 @@ QUESTIONS |= {
     "vectors": lambda p, **terms: p.mean_vector(["x", "y"], radius=9, **terms),
     "sets": lambda p, **terms: p.mean_vector("s", universe=3, **terms),
 }
+CALLS = {
+    kind: f"dp_{kind}({', '.join([*['x', 'y'][: len(statistic.places())], *samples, *ends])})"
+    for kind, statistic in STATISTICS.items()
+    for samples in [
+        [
+            str(list(a.sample) if a.form == "numbers" else a.sample)
+            for a in statistic.arguments()
+            if a.required and a.form != "column"
+        ]
+    ]
+    for ends in [["0", "9"] * sum(a.form == "bounds" for a in statistic.arguments())]
+} | {"share": "dp_share(b)"}
 LISTED = ["q", "a"]
 
 
@@ -90,8 +102,8 @@ def ask(private: Any, question: str, keys: str, **loss: float) -> Any:
     """Ask one question about a whole table, by public keys, or by secret keys."""
     needs_delta = keys == "secret" or question in {"value_counts", "top", "mode"}
     delta = {"delta": 1e-6} if needs_delta else {}
-    if question in {"vectors", "sets"} and "epsilon" in loss:
-        loss = {"rho": loss["epsilon"]}
+    if question in {"vectors", "sets"}:  # which are asked for in rho alone
+        loss = {"rho": next(iter(loss.values()), 0.5)}
     if keys == "public":
         private = private.group_by("g", keys=LISTED)
     elif keys == "secret":

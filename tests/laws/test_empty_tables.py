@@ -17,6 +17,7 @@ import sql_udfs
 from dfprivacy.statistics import STATISTICS
 from tests.command_line import command
 from tests.laws.empty_tables import (
+    CALLS,
     LISTED,
     QUESTIONS,
     STATISTICS_BY_NAME,
@@ -68,18 +69,6 @@ def test_questions_about_no_rows(question, keys, terms, ledger):
     check(question, keys, TERMS[terms], ledger)
 
 
-CALLS = {
-    kind: f"dp_{kind}({', '.join([*['x', 'y'][: len(statistic.places())], *samples, *ends])})"
-    for kind, statistic in STATISTICS.items()
-    for samples in [
-        [
-            str(list(a.sample) if a.form == "numbers" else a.sample)
-            for a in statistic.arguments()
-            if a.required and a.form != "column"
-        ]
-    ]
-    for ends in [["0", "9"] * sum(a.form == "bounds" for a in statistic.arguments())]
-} | {"share": "dp_share(b)"}
 STATEMENTS = ["SELECT {} AS a FROM t", "SELECT g, {} AS a FROM t GROUP BY g HAVING dp_keep(1e-6)"]
 
 

@@ -6,11 +6,15 @@ shown. Whether it is must not decide between an answer and an error.
 
 from __future__ import annotations
 
+import re
+
+import duckdb
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+import sql_udfs
+from tests.laws.empty_tables import CALLS, QUESTIONS, SCHEMA, ask, outcome
 from tests.products import take_turns
 
 ROWS = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in range(60)]
@@ -79,3 +83,33 @@ def test_the_largest_losses(question, keys, drawn):
                 ask(FRAME.head(rows).dp, question, keys, **{measure: 2.0**59})
             except dfp.DPError:
                 assert len(drawn) == before
+
+
+@pytest.mark.battery
+@pytest.mark.parametrize("power", [-60, -30, 30])
+def test_functions_at_extreme_losses(power):
+    """A function on a raw connection ends alike for 60 rows, 2 rows and none, by group and alone.
+
+    The outcome is an answer of the same type, or the same refusal.
+    """
+    connection = duckdb.connect()
+    loss = 2.0**power
+    sql_udfs.register(connection, epsilon=loss, max_epsilon=max(loss, 20))
+    for rows in (60, 2, 0):
+        connection.register(f"t{rows}", FRAME.head(rows).to_arrow())
+    for call in CALLS.values():
+        for tail in ("", " GROUP BY g", " GROUP BY g HAVING dp_keep(1e-6)"):
+            endings = {
+                ended(connection, f"SELECT {call} FROM t{rows}{tail}") for rows in (60, 2, 0)
+            }
+            assert len(endings) == 1, (call, tail, endings)
+
+
+def ended(connection, statement):
+    """Return the types of an answer, or the error with its text."""
+    try:
+        relation = connection.sql(statement)
+        relation.fetchall()
+    except duckdb.Error as error:
+        return type(error).__name__, re.sub(r"t(60|2|0)", "t", str(error))
+    return str(relation.types)

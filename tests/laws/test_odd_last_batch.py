@@ -21,6 +21,7 @@ ROWS = 4
 NAN = float("nan")
 ODD = {
     "incomplete": ("z", 1, 1, None, NAN, None, None, None),
+    "incomplete in a group": ("a", 1, 1, None, NAN, None, None, None),
     "without keys": (None, None, None, 1.0, 2.0, 3, True, [1]),
     "NULLs": (None,) * 8,
 }
@@ -105,7 +106,7 @@ def check(question, kind, keys, ledger, folder, odd):
 @pytest.mark.parametrize("kind", SOURCES)
 def test_an_odd_last_batch(question, kind, ledger, tmp_path):
     """By public keys an incomplete row alone in the last batch has no say in the outcome."""
-    check(question, kind, "public", ledger, tmp_path, ["incomplete"])
+    check(question, kind, "public", ledger, tmp_path, ["incomplete", "incomplete in a group"])
 
 
 @pytest.mark.battery
