@@ -1,4 +1,4 @@
-"""Describe every column of a frame: what it is asked follows from its declared type, for one price.
+"""Describe every column of a frame by its declared type, for one price.
 
 A description is several releases with one charge: one of all numbers, and one of the values of each
 column of text, which are secret keys. docs/how-to/describe.md says how they share the loss. Columns
@@ -124,14 +124,18 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
     return description_of(frame, question, terms).plan
 
 
-def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
+def description_of(frame: object, question: Describe, terms: Terms) -> Description:
     """Return the description of a frame, to be made."""
-    columns = _described(frame, asked.columns, asked.exclude, asked.numbers, terms)
+    columns = _described(frame, question.columns, question.exclude, question.numbers, terms)
     top = whole_number(
-        asked.top, 1, 100, InvalidQuestionError,
-        "top must be a whole number of values from 1 to 100", hint="pass e.g. top=3",
-    )  # fmt: skip
-    made = Description(frame, terms, columns, tuple(asked.quantiles), top)
+        question.top,
+        1,
+        100,
+        InvalidQuestionError,
+        "top must be a whole number of values from 1 to 100",
+        hint="pass e.g. top=3",
+    )
+    description = Description(frame, terms, columns, tuple(question.quantiles), top)
     if isinstance(terms.interval, str):
         raise InvalidQuestionError(
             "the intervals of a description are of noise alone", hint="pass interval=0.95"
@@ -144,12 +148,12 @@ def description_of(frame: object, asked: Describe, terms: Terms) -> Description:
             hint=f"pass max_rows=5, a number chosen without looking at the data, or find limits "
             f"first: unit=dfp.suggest_limits(df, unit={unit!r}, epsilon=0.1)",
         )
-    if terms.unit is not None and terms.unit.max_groups is None and made.secret:
+    if terms.unit is not None and terms.unit.max_groups is None and description.secret:
         raise InvalidUnitError(
             "a unit may hold any number of values of text, and nothing says of how many it counts",
             hint="pass max_groups=3, or leave columns of text out",
         )
-    return made
+    return description
 
 
 def _described(
@@ -160,37 +164,37 @@ def _described(
     terms: Terms,
 ) -> dict[Hashable, str]:
     """Return the columns to describe, and the kind of each."""
-    for name, listed in (("columns", columns), ("exclude", exclude), ("numbers", numbers)):
-        if isinstance(listed, str | bytes):
+    for name, labels_given in (("columns", columns), ("exclude", exclude), ("numbers", numbers)):
+        if isinstance(labels_given, str | bytes):
             raise InvalidQuestionError(
-                f"{name} are a list of columns", hint=f"pass {name}=[{listed!r}]"
+                f"{name} are a list of columns", hint=f"pass {name}=[{labels_given!r}]"
             )
-    known = _declared(frame, {label_of(own) for own in numbers}, terms)
+    kinds = _declared(frame, {label_of(label) for label in numbers}, terms)
     unit = [] if terms.unit is None else [terms.unit.column]
-    asked = [own for own in known if own not in unit] if columns is None else columns
-    labels = [label_of(own) for own in asked]
-    out = [label_of(own) for own in exclude]
-    require_columns([*labels, *out], [*known])
-    kept = {own: known[own] for own in labels if own not in out}
-    if not kept:
+    chosen = [label for label in kinds if label not in unit] if columns is None else columns
+    labels = [label_of(label) for label in chosen]
+    out = [label_of(label) for label in exclude]
+    require_columns([*labels, *out], [*kinds])
+    described = {label: kinds[label] for label in labels if label not in out}
+    if not described:
         raise InvalidQuestionError(
             "there is no column to describe", hint="name some: describe(['x', 'y'])"
         )
-    return kept
+    return described
 
 
 def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Hashable, str]:
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
-    known = declared(frame)
+    kinds = declared(frame)
     frame = frame.rows if isinstance(frame, Filtered) else frame
-    if known is None and isinstance(frame, Path | TextFile):
+    if kinds is None and isinstance(frame, Path | TextFile):
         with embedded() as connection:
-            known = guarded(lambda: declared(read_file(connection, frame)))
-        if known is not None and is_text(frame):
-            require_columns(list(numbers), list(known))
-            named = {*numbers, *terms.bounds}
-            return {own: NUMBER if own in named else TEXT for own in known}
-    if known is None:
+            kinds = guarded(lambda: declared(read_file(connection, frame)))
+        if kinds is not None and is_text(frame):
+            require_columns(list(numbers), list(kinds))
+            numeric = {*numbers, *terms.bounds}
+            return {label: NUMBER if label in numeric else TEXT for label in kinds}
+    if kinds is None:
         raise UnsupportedFrameError(
             f"an object of type {type(frame).__name__} declares no columns to describe",
             hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation or a file",
@@ -200,7 +204,7 @@ def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Ha
             "columns are described by their declared types, and this frame declares them",
             hint="cast the columns that are to be numbers, and leave numbers out",
         )
-    return known
+    return kinds
 
 
 @dataclass(frozen=True)
@@ -216,21 +220,21 @@ class Description:
     @cached_property
     def questions(self) -> dict[str, Statistic]:
         """The questions about all rows: the number of rows, then `place_role` for each column."""
-        made: dict[str, Statistic] = {ROWS: Count()}
-        for place, (column, kind) in enumerate(self.columns.items()):
+        questions: dict[str, Statistic] = {ROWS: Count()}
+        for index, (column, kind) in enumerate(self.columns.items()):
             for role, question in self._asked(column, kind).items():
-                made[f"{place}_{role}"] = question.completed(self.terms.bounds)
-        return made
+                questions[f"{index}_{role}"] = question.completed(self.terms.bounds)
+        return questions
 
     def _asked(self, column: Hashable, kind: str) -> dict[str, Statistic]:
-        asked: dict[str, Statistic] = {"count": Count(column)}
+        questions: dict[str, Statistic] = {"count": Count(column)}
         if kind in {INTEGER, NUMBER}:
-            asked |= {"mean": Mean(column), "std": StandardDeviation(column)}
+            questions |= {"mean": Mean(column), "std": StandardDeviation(column)}
         if kind == BOOLEAN:
-            asked["mean"] = Share(column)
+            questions["mean"] = Share(column)
         if kind in {INTEGER, NUMBER, *MOMENTS}:
-            asked["quantiles"] = Quantiles(column, self.quantiles)
-        return asked
+            questions["quantiles"] = Quantiles(column, self.quantiles)
+        return questions
 
     @cached_property
     def texts(self) -> tuple[Hashable, ...]:
@@ -244,10 +248,10 @@ class Description:
 
     @cached_property
     def _weights(self) -> tuple[Fraction, Fraction]:
-        """The weight of what is asked about all rows, and that of everything."""
+        """The weight of the questions about all rows, and the weight of all questions."""
         parts = split(self.questions, grouped=False)
-        own = sum((part.weight for part in parts), start=Fraction(0))
-        return own, own + len(self.texts)
+        weight = sum((part.weight for part in parts), start=Fraction(0))
+        return weight, weight + len(self.texts)
 
     @cached_property
     def named(self) -> Epsilon | Rho:
@@ -271,18 +275,18 @@ class Description:
             return None
         delta = self._delta / 2 if self.secret else self._delta
         rho = Rho(rho_within(self.named.value, delta))
-        each = 1 / self._weights[1]
-        ranked = any(isinstance(own, Quantiles) for own in self.questions.values())
-        least = self.named.share(each).value ** 2 / (8 if ranked else 4)
-        return rho if rho.share(each).value > least else None
+        fraction = 1 / self._weights[1]
+        ranked = any(isinstance(question, Quantiles) for question in self.questions.values())
+        rho_needed = self.named.share(fraction).value ** 2 / (8 if ranked else 4)
+        return rho if rho.share(fraction).value > rho_needed else None
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """The plan of all numbers, then one of the values of each column of text."""
-        own, whole = self._weights
+        weight, total_weight = self._weights
         loss, delta = self.allowed or self.named, self._delta
         if self.secret and not delta:
-            column = next(own for own in self.texts if own not in self.terms.keys)
+            column = next(label for label in self.texts if label not in self.terms.keys)
             raise MissingDeltaError(
                 f"the values of column {column!r} are secret, and showing them needs a delta",
                 hint=f"pass delta=1e-6, or leave the column out: exclude=[{column!r}]",
@@ -291,7 +295,7 @@ class Description:
             delta /= self.secret * (1 if self.allowed is None else 2)
         numbers, values = (
             replace(self.terms.updated(**{loss.measure: loss.value * part}), delta=delta or None)
-            for part in (own / whole, 1 / whole)
+            for part in (weight / total_weight, 1 / total_weight)
         )
         whole_frame = plan_statistics(self.questions, numbers, form="describe")
         plans: list[Plan] = [EstimatesPlan.of_plan(whole_frame)]
@@ -305,13 +309,15 @@ class Description:
     @cached_property
     def plan(self) -> DescriptionPlan:
         """All of it, with one charge."""
-        whole = JointPlan.of(self.plans, "describe")
+        joint_plan = JointPlan.of(self.plans, "describe")
         unit = self.plans[0].unit
         text = f"describe({', '.join(map(repr, self.columns))})"
-        charge = replace(whole.charge, question=text if unit is None else f"{text}; {unit.text}")
+        charge = replace(
+            joint_plan.charge, question=text if unit is None else f"{text}; {unit.text}"
+        )
         if self.allowed is not None:
             charge = replace(charge, loss=self.named, delta=self._delta)
-        return DescriptionPlan.of_plan(whole, charge=charge, unit=unit, description=self)
+        return DescriptionPlan.of_plan(joint_plan, charge=charge, unit=unit, description=self)
 
 
 @dataclass(frozen=True)
@@ -342,8 +348,8 @@ class DescribedSource(FrameSource):
         numbers, *texts = zip(plan.plans, exact, strict=True)
         answers = run_mechanisms(numbers[0], numbers[1][1])
         values = [_frequent(self.frame, part, *found) for part, found in texts]
-        named = dict(zip(plan.description.texts, values, strict=True))
-        return Release(_table(plan, answers, named), plan.info)
+        values_by_column = dict(zip(plan.description.texts, values, strict=True))
+        return Release(_table(plan, answers, values_by_column), plan.info)
 
 
 @release_plan.register
@@ -378,8 +384,8 @@ def _table(
         owner, _, role = name.partition("_")
         estimates.setdefault(owner, {})[role] = estimate
     schema, rows = _schema(description), []
-    for place, (column, kind) in enumerate(description.columns.items()):
-        about = estimates[str(place)]
+    for index, (column, kind) in enumerate(description.columns.items()):
+        about = estimates[str(index)]
         row: dict[str, Any] = {"column": str(column), "type": kind}
         row |= _ends("count", about["count"])
         row |= _missing(about["count"], estimates[ROWS][""])
@@ -393,29 +399,31 @@ def _table(
     return pa.Table.from_pylist(rows, schema)
 
 
-def _notes(made: Description, row: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    """Return what is to be known of a row, by its answers alone: also why quantiles are unknown."""
-    known = getattr(own.get("mean"), "note", None)
-    levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in made.quantiles)
-    told = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
-    few = f"too few rows for this loss: {', '.join(told)}"
-    if told and made.allowed is None and isinstance(made.named, Epsilon):
-        few += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
-    return [note for note in (known, few if told else "") if note]
+def _notes(
+    description: Description, row: Mapping[str, Any], answers: Mapping[str, Any]
+) -> list[str]:
+    """Return the remarks on a row from its answers alone, e.g. on quantiles without an answer."""
+    note_of_mean = getattr(answers.get("mean"), "note", None)
+    levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
+    unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
+    too_few_rows = f"too few rows for this loss: {', '.join(unanswered)}"
+    if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
+        too_few_rows += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
+    return [note for note in (note_of_mean, too_few_rows if unanswered else "") if note]
 
 
-def _schema(made: Description) -> pa.Schema:
-    kinds = set(made.columns.values())
+def _schema(description: Description) -> pa.Schema:
+    kinds = set(description.columns.values())
     ends = [*_both("count"), *_both("missing")]
     columns = [("column", pa.string()), ("type", pa.string()), ("count", pa.int64())]
     columns += [(name, pa.float64()) for name in ends[1:]]
     if kinds & {INTEGER, NUMBER, BOOLEAN}:
         columns += [(name, pa.float64()) for name in _both("mean")]
     if kinds & {INTEGER, NUMBER}:
-        own = [*_both("std"), *(_level(q, NUMBER) for q in made.quantiles)]
-        columns += [(name, pa.float64()) for name in own]
-    for kind in (own for own in MOMENTS if own in kinds):
-        columns += [(_level(q, kind), plain_type(kind)) for q in made.quantiles]
+        names = [*_both("std"), *(_level(q, NUMBER) for q in description.quantiles)]
+        columns += [(name, pa.float64()) for name in names]
+    for kind in (moment_kind for moment_kind in MOMENTS if moment_kind in kinds):
+        columns += [(_level(q, kind), plain_type(kind)) for q in description.quantiles]
     if TEXT in kinds:
         columns += [("top", pa.string()), ("top_count", pa.int64())]
         columns += [(name, pa.float64()) for name in ("top_low", "top_high")]
@@ -443,8 +451,8 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     there = divided(count.range_at(level), rows.range_at(level), apart=True)
     ends = (there.value if rows > 0 else math.nan, there.high, there.low)
     return {
-        name: own if math.isnan(own) else min(max(1 - own, 0.0), 1.0)
-        for name, own in zip(_both("missing"), ends, strict=True)
+        name: end if math.isnan(end) else min(max(1 - end, 0.0), 1.0)
+        for name, end in zip(_both("missing"), ends, strict=True)
     }
 
 
@@ -470,36 +478,36 @@ def _named(values: list[Value], share: Any) -> dict[str, Any]:
 
 @explain_plan.register
 def explain_description(
-    plan: DescriptionPlan, known: Declared, sizes: tuple[int, ...]
+    plan: DescriptionPlan, declared_types: Declared, sizes: tuple[int, ...]
 ) -> Explanation:
     """Return the explanation of a description: each column with its share of the loss."""
-    made = plan.description
-    assert made is not None  # noqa: S101 a description
+    description = plan.description
+    assert description is not None  # noqa: S101 a description
     titles = {
         name: f"{column} {name.partition('_')[2]}"
-        for place, column in enumerate(made.columns)
-        for name in made.questions
-        if name.partition("_")[0] == str(place)
+        for index, column in enumerate(description.columns)
+        for name in description.questions
+        if name.partition("_")[0] == str(index)
     }
-    whole, *values = (replace(part, account=NoAccount()) for part in plan.plans)
-    pages = [explained(whole, known, titles, sizes)]
-    for column, own in zip(made.texts, values, strict=True):
-        pages.append(explained(own, known, {"count": f"{column} values"}, sizes))
-    return in_one(pages, plan, _column_draws(made))
+    numbers_plan, *values = (replace(part, account=NoAccount()) for part in plan.plans)
+    pages = [explained(numbers_plan, declared_types, titles, sizes)]
+    for column, values_plan in zip(description.texts, values, strict=True):
+        pages.append(explained(values_plan, declared_types, {"count": f"{column} values"}, sizes))
+    return in_one(pages, plan, _column_draws(description))
 
 
-def _column_draws(made: Description) -> tuple[Draw, ...]:
-    """Return what each column costs, and the number of rows."""
-    whole, *values = made.plans
-    places = [ROWS, *map(str, range(len(made.columns)))]
-    costs = dict.fromkeys(places, Fraction(0))
-    for part, share in zip(whole.parts, shares(whole.parts), strict=True):
+def _column_draws(description: Description) -> tuple[Draw, ...]:
+    """Return the cost of each column, and of the number of rows."""
+    numbers_plan, *values = description.plans
+    keys = [ROWS, *map(str, range(len(description.columns)))]
+    costs = dict.fromkeys(keys, Fraction(0))
+    for part, share in zip(numbers_plan.parts, shares(numbers_plan.parts), strict=True):
         for names, of_part in part.draws():
-            costs[names[0].partition("_")[0]] += whole.charge.loss.value * share * of_part
-    for column, own in zip(made.texts, values, strict=True):
-        costs[str(list(made.columns).index(column))] += own.charge.loss.value
-    kind = type(whole.charge.loss)
-    names = ["the number of rows", *map(repr, made.columns)]
+            costs[names[0].partition("_")[0]] += numbers_plan.charge.loss.value * share * of_part
+    for column, values_plan in zip(description.texts, values, strict=True):
+        costs[str(list(description.columns).index(column))] += values_plan.charge.loss.value
+    kind = type(numbers_plan.charge.loss)
+    names = ["the number of rows", *map(repr, description.columns)]
     return tuple(
         drawn(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
     )

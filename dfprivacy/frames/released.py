@@ -26,7 +26,7 @@ from dfprivacy.frames.viz.pictures import is_histogram, layout_of
 
 _UNKNOWN = Range(math.nan, -math.inf, math.inf)
 TOTAL = "total"
-"""What groups are compared with, where it is no group."""
+"""Name of the total, as a base that is no group."""
 
 
 @boundary
@@ -127,16 +127,16 @@ class Released:
         """
         if not (isinstance(base, str) and base == TOTAL):
             return self._compared((divided, 1.0), "ratio of", base, along, ())
-        own = self._long()
-        adds_up = [name for name in own.answers if name in own.origin.adds_up]
+        answers_long = self._long()
+        adds_up = [name for name in answers_long.answers if name in answers_long.origin.adds_up]
         if not adds_up:
             raise InvalidQuestionError(
                 "these answers do not add up to a total",
                 hint='name a group to compare with, e.g. ratio_to("AA")',
             )
-        across = own.keys if along is None else (own.key(along),)
-        made = {name: _parts(own, name, across) for name in adds_up}
-        return own.framed(made, "part of the total of", None, made)
+        across = answers_long.keys if along is None else (answers_long.key(along),)
+        parts = {name: _parts(answers_long, name, across) for name in adds_up}
+        return answers_long.framed(parts, "part of the total of", None, parts)
 
     def _compared(
         self,
@@ -151,21 +151,21 @@ class Released:
         `shares` are the answers that come out as parts, None for all.
         """
         compare, itself = comparison
-        own = self._long()
-        key = own.key(along)
-        before = own.before(key) if base is None else own.of_key(key, base)
-        alike, apart = Range(itself, itself, itself), own.origin.apart
-        made: dict[str, list[Range]] = {name: [] for name in own.answers}
-        for name, ranges in own.answers.items():
+        answers_long = self._long()
+        key = answers_long.key(along)
+        before = answers_long.before(key) if base is None else answers_long.of_key(key, base)
+        unchanged, is_independent = Range(itself, itself, itself), answers_long.origin.apart
+        compared: dict[str, list[Range]] = {name: [] for name in answers_long.answers}
+        for name, ranges in answers_long.answers.items():
             for row, other in enumerate(before):
                 if other is None:
-                    made[name].append(_UNKNOWN)
+                    compared[name].append(_UNKNOWN)
                 elif other == row:
-                    made[name].append(alike)
+                    compared[name].append(unchanged)
                 else:
-                    made[name].append(compare(ranges[row], ranges[other], apart=apart))
+                    compared[name].append(compare(ranges[row], ranges[other], apart=is_independent))
         against = (key, before) if base is None else None
-        return own.framed(made, text, against, made if shares is None else shares)
+        return answers_long.framed(compared, text, against, compared if shares is None else shares)
 
     def _long(self) -> _Long:
         wide = self._origin.wide
@@ -192,14 +192,14 @@ class _Long:
 
     @classmethod
     def of(cls, frame: Any, table: pa.Table, origin: Origin) -> _Long:
-        """Return what is known of a frame."""
+        """Return a released frame as keys, answers and ends of intervals."""
         bins = is_histogram(table)
         layout = layout_of(table.drop(list(origin.keys)) if bins else table, origin, None)
         keys, answers = (*(origin.keys if bins else ()), *layout.keys), {}
         for name, ends in layout.answers:
             if ends is not None:
-                columns = zip(*(floats_in(table, own) for own in (name, *ends)), strict=True)
-                answers[name] = [Range(*own) for own in columns]
+                columns = zip(*(floats_in(table, column) for column in (name, *ends)), strict=True)
+                answers[name] = [Range(*ends_of_row) for ends_of_row in columns]
         totals = {n: answers.pop(n) for n in origin.totals.values() if n in answers}
         if not keys or not answers:
             raise InvalidQuestionError(
@@ -209,8 +209,8 @@ class _Long:
         source = frame if isinstance(frame, pd.DataFrame) else table
         values = {name: values_of(source[name]) for name in keys}
         marks = {
-            name: [None if is_missing(one) else mark_of(one) for one in own]
-            for name, own in values.items()
+            name: [None if is_missing(value) else mark_of(value) for value in column]
+            for name, column in values.items()
         }
         return cls(frame, table, origin, tuple(keys), marks, answers, totals)
 
@@ -232,27 +232,27 @@ class _Long:
     def before(self, key: str) -> list[int | None]:
         """Return the row before each row, among those that agree in all other keys."""
         last: dict[tuple[Any, ...], int] = {}
-        found: list[int | None] = []
+        rows_before: list[int | None] = []
         for row, line in enumerate(self.others([key])):
-            found.append(last.get(line))
+            rows_before.append(last.get(line))
             last[line] = row
-        return found
+        return rows_before
 
     def of_key(self, key: str, base: Any) -> list[int | None]:
         """Return the row of the group `base` for each row, among those that agree otherwise."""
         mark = None if is_missing(base) else mark_of(base)
         places = enumerate(zip(self.others([key]), self.marks[key], strict=True))
-        found = {line: row for row, (line, own) in places if own == mark}
-        if not found:
+        row_of_others = {line: row for row, (line, key_mark) in places if key_mark == mark}
+        if not row_of_others:
             raise InvalidQuestionError(
                 f"no group of {key!r} is the one that was named",
                 hint="name a key as it stands in the frame; along= chooses the column",
             )
-        return [found.get(line) for line in self.others([key])]
+        return [row_of_others.get(line) for line in self.others([key])]
 
     def framed(
         self,
-        made: Mapping[str, Sequence[Range]],
+        compared: Mapping[str, Sequence[Range]],
         text: str,
         against: tuple[str, Sequence[int | None]] | None,
         shares: Collection[str],
@@ -262,24 +262,31 @@ class _Long:
         if against is not None:
             key, rows = against
             columns["against"] = self.table[key].take(pa.array(rows, pa.int64()))
-        if len({*columns, *made}) < len(self.keys) + len(made) + (against is not None):
+        if len({*columns, *compared}) < len(self.keys) + len(compared) + (against is not None):
             raise InvalidQuestionError(
                 "two columns of the result would have one name", hint="rename the group column"
             )
-        alone = len(made) == 1 and not {"low", "high"} & {*columns, *made}
-        for name, ranges in made.items():
+        alone = len(compared) == 1 and not {"low", "high"} & {*columns, *compared}
+        for name, ranges in compared.items():
             low, high = ("low", "high") if alone else (f"{name}_low", f"{name}_high")
-            columns[name] = pa.array([own.value for own in ranges], pa.float64())
-            columns[low] = pa.array([own.low for own in ranges], pa.float64())
-            columns[high] = pa.array([own.high for own in ranges], pa.float64())
+            columns[name] = pa.array([range_.value for range_ in ranges], pa.float64())
+            columns[low] = pa.array([range_.low for range_ in ranges], pa.float64())
+            columns[high] = pa.array([range_.high for range_ in ranges], pa.float64())
         frame = self._like(columns, against)
         question = f"{text} {self.origin.question}"
-        named = tuple(own for own in columns if own not in (*self.keys, "against"))
+        names = tuple(name_ for name_ in columns if name_ not in (*self.keys, "against"))
         origin = replace(
-            self.origin, question=question, cost=f"{self.origin.cost}, no further cost",
-            answers=named, adds_up=(), shares=tuple(shares), totals={}, measured=False, wide=None,
+            self.origin,
+            question=question,
+            cost=f"{self.origin.cost}, no further cost",
+            answers=names,
+            adds_up=(),
+            shares=tuple(shares),
+            totals={},
+            measured=False,
+            wide=None,
             compared=text,
-        )  # fmt: skip
+        )
         return with_origin(frame, origin)
 
     def _like(
@@ -288,31 +295,35 @@ class _Long:
         """Return columns as a frame of the same type; in pandas keys keep their dtypes."""
         if not isinstance(self.frame, pd.DataFrame):
             return frame_of(self.frame, pa.table(columns), ())
-        made = {}
+        series = {}
         for name, column in columns.items():
             if name in self.keys:
-                made[name] = self.frame[name].reset_index(drop=True)
+                series[name] = self.frame[name].reset_index(drop=True)
             elif name == "against" and against is not None:
                 key, rows = against
                 keys = values_of(self.frame[key])
-                made[name] = pd.Series([None if r is None else keys[r] for r in rows], dtype=object)
+                series[name] = pd.Series(
+                    [None if r is None else keys[r] for r in rows], dtype=object
+                )
             else:
-                made[name] = column.to_pandas()
-        return pd.DataFrame(made)
+                series[name] = column.to_pandas()
+        return pd.DataFrame(series)
 
 
-def _parts(own: _Long, name: str, across: Sequence[str]) -> list[Range]:
+def _parts(answers_long: _Long, name: str, across: Sequence[str]) -> list[Range]:
     """Return each answer as a part of its total over some keys."""
-    ranges, lines = own.answers[name], own.others(across)
-    title = own.origin.totals.get(tuple(key for key in own.keys if key not in across), "")
-    if own.origin.measured and title in own.totals:
-        pairs = zip(ranges, own.totals[title], strict=True)
-        return [divided(number, total, apart=own.origin.apart) for number, total in pairs]
+    ranges, lines = answers_long.answers[name], answers_long.others(across)
+    title = answers_long.origin.totals.get(
+        tuple(key for key in answers_long.keys if key not in across), ""
+    )
+    if answers_long.origin.measured and title in answers_long.totals:
+        pairs = zip(ranges, answers_long.totals[title], strict=True)
+        return [divided(number, total, apart=answers_long.origin.apart) for number, total in pairs]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, line in enumerate(lines):
         groups.setdefault(line, []).append(row)
     parts: dict[int, Range] = {}
     for rows in groups.values():
-        shares = parts_of_total([ranges[row] for row in rows], apart=own.origin.apart)
+        shares = parts_of_total([ranges[row] for row in rows], apart=answers_long.origin.apart)
         parts |= zip(rows, shares, strict=True)
     return [parts[row] for row in range(len(ranges))]
