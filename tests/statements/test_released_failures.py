@@ -1,0 +1,51 @@
+"""What a statement does with released answers can fail by these alone, never by a row."""
+
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+
+RELEASED = "(SELECT k, dp_count(*) AS n FROM t GROUP BY k)"
+FAILING = [
+    "SELECT TRY(TIMESTAMP '2024-01-01' AT TIME ZONE k) AS a",
+    "SELECT CAST(k AS INTEGER) AS a",
+    "SELECT strptime(k, '%Y') AS a",
+    "SELECT error(k) AS a",
+    "SELECT repeat(k, 10000000000) AS a",
+    "SELECT date_trunc(k, TIMESTAMP '2024-01-01') AS a",
+    "SELECT regexp_matches('a', k || '(') AS a",
+]
+"""Statements that DuckDB plans, and that fail for the keys that are listed below."""
+
+TABLES = {
+    "rows": [("a", 1.0)] * 500 + [("b", 2.0)] * 500,
+    "one row less": [("a", 1.0)] * 499 + [("b", 2.0)] * 500,
+    "a key that is not listed": [("2024", 1.0)],
+    "no row": [],
+}
+
+
+@pytest.mark.parametrize("statement", FAILING)
+def test_a_failure_does_not_depend_on_rows(statement, tmp_path):
+    """By the same public keys it comes about every table, in the same words, after one charge."""
+    outcomes = set()
+    for name, rows in TABLES.items():
+        ledger = dfp.Ledger(tmp_path / f"{name}.db", epsilon=10)
+        frame = pl.DataFrame(rows, schema={"k": pl.String, "x": pl.Float64}, orient="row")
+        terms = {"ledger": ledger, "dataset": "d", "keys": ["a", "b"], "epsilon": 1}
+        with pytest.raises(dfp.EngineError) as caught:
+            dfp.sql(f"{statement} FROM {RELEASED}", t=frame, **terms)
+        outcomes.add((str(caught.value), ledger.spent("d")))
+    assert len(outcomes) == 1
+    assert outcomes.pop()[1].epsilon == 1
+
+
+def test_what_cannot_be_planned_is_refused_before_the_charge(tmp_path):
+    """Types and names that don't go together are known without a row."""
+    ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=10)
+    frame = pl.DataFrame({"k": ["a", "b"], "x": [1.0, 2.0]})
+    for statement in ("SELECT k + DATE '2024-01-01' AS a", "SELECT nothing AS a"):
+        with pytest.raises(dfp.DPError):
+            dfp.sql(f"{statement} FROM {RELEASED}", t=frame, ledger=ledger, dataset="d",
+                    keys=["a"], epsilon=1)  # fmt: skip
+    assert ledger.spent("d").epsilon == 0
