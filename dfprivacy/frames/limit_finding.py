@@ -33,28 +33,28 @@ from dfprivacy.statistics import Count, Mean, NUnique, Sum
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
 CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
-"""The limits to choose from, 1, 2, 3, 4, 6, 8, 12 ...: each is also the end of a bin of sizes."""
+"""Candidate limits, 1, 2, 3, 4, 6, 8, 12 ...: each is also the end of a bin of sizes."""
 
 SHARES = {"rows": Fraction(1, 2), "groups": Fraction(2, 5), "number": Fraction(1, 10)}
-"""What the three noisy numbers spend of the loss by group; the rows have all of it without."""
+"""Fractions of the loss of the three noisy numbers by group; otherwise the rows get all of it."""
 
 FALSE = 1e-4
-"""How probable it is at most that a size counts as held by units although no unit has it."""
+"""Largest probability that a size counts as held by units although no unit has it."""
 
 SPREAD = 1 / 20
-"""How far units are taken to differ, in widths of the bounds, where their values are not known."""
+"""Assumed deviation between units, in widths of the bounds, if their values are unknown."""
 
 LEAST_SPREAD = 1 / 200
-"""The least that they are taken to differ where their values are known, but for noise."""
+"""Smallest assumed deviation between units if their values are known, except for noise."""
 
 TINY = 1e-300
-"""The least square of an error, and the least number of rows."""
+"""Smallest square of an error, and smallest number of rows."""
 
 SURE = 2
-"""How many standard deviations of its noise a measured bias must exceed to count."""
+"""Standard deviations of its noise that a measured bias must exceed to count."""
 
 MIDDLE = 1 / 4
-"""What a value is taken to be of the larger bound in a sum whose bounds are to be found."""
+"""Fraction of the larger bound that a value is assumed to be if bounds are to be found."""
 
 
 SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
@@ -63,7 +63,7 @@ SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
 
 @dataclass(frozen=True)
 class Exact:
-    """How many units have so many rows in a group, and are in so many groups: exact and secret.
+    """Exact histograms of units by rows in a group and by number of groups. Secret.
 
     `means` has, for each bin of rows, the three Bernstein coordinates of the units' means, which
     add up to `UNIT_MEAN` for each unit; None where values are not asked for. `number` counts the
@@ -78,7 +78,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Found:
-    """The noisy histograms, from the smallest size to the largest that units are seen to have.
+    """Noisy histograms, from the smallest size to the largest that units are seen to have.
 
     `firsts` are sums of the units' means, from 0 at the lower bound to 1 at the upper, and
     `variance` that of their noise; `spread` is how far the means are apart.
@@ -94,14 +94,14 @@ class Found:
 
 def valued(questions: Sequence[object]) -> Source:
     """Return the source of the means of units; of rows alone without bounds of one column."""
-    found = []
-    for own in questions:
-        bounds = bounds_of(getattr(own, "bounds", None))
-        if isinstance(own, Mean | Sum) and bounds is not None:
-            found.append(OnGrid(own.column, grid_from_lower(bounds)))
-    if len(set(found)) != 1:
+    terms = []
+    for question in questions:
+        bounds = bounds_of(getattr(question, "bounds", None))
+        if isinstance(question, Mean | Sum) and bounds is not None:
+            terms.append(OnGrid(question.column, grid_from_lower(bounds)))
+    if len(set(terms)) != 1:
         return Source(())
-    return Source(found[0].columns, (found[0],))
+    return Source(terms[0].columns, (terms[0],))
 
 
 def measured_sizes(
@@ -121,18 +121,18 @@ def exact_histograms(sizes: UnitSizes, number: int, *, with_values: bool) -> Exa
     Adding or removing a unit moves one bin of each histogram by 1, or its three coordinates, which
     are not negative, by `UNIT_MEAN` in all.
     """
-    bins, held = len(CANDIDATES), sizes.held if with_values else sizes.units
+    bins, weights = len(CANDIDATES), sizes.held if with_values else sizes.units
     rows, groups = (np.zeros(bins, dtype=np.int64) for _ in range(2))
-    place = _bin(sizes.rows)
-    np.add.at(rows, place, held)
+    bin_of_size = _bin(sizes.rows)
+    np.add.at(rows, bin_of_size, weights)
     np.add.at(groups, _bin(sizes.groups), sizes.units)
     if not with_values:
         return Exact(rows, groups, None, number)
     means = np.zeros((3, bins), dtype=np.int64)
     first, second = sizes.firsts, sizes.seconds
-    own = (UNIT_MEAN * held - 2 * first + second, 2 * first - 2 * second, second)
-    for row, coordinate in zip(means, own, strict=True):
-        np.add.at(row, place, coordinate)
+    coordinates = (UNIT_MEAN * weights - 2 * first + second, 2 * first - 2 * second, second)
+    for row, coordinate in zip(means, coordinates, strict=True):
+        np.add.at(row, bin_of_size, coordinate)
     return Exact(rows, groups, means, number)
 
 
@@ -157,8 +157,8 @@ def found_sizes(
     noise = losses["rows"].noise(UNIT_MEAN, UNIT_MEAN**2)
     parts = add_to(exact.means, noise).astype(np.float64) / UNIT_MEAN
     rows, variance = parts.sum(axis=0), noise.variance / UNIT_MEAN**2
-    kept = _seen(rows, noise.quantile(FALSE / len(rows), 3) / UNIT_MEAN)
-    rows, parts = rows[:kept], parts[:, :kept]
+    size_kept = _seen(rows, noise.quantile(FALSE / len(rows), 3) / UNIT_MEAN)
+    rows, parts = rows[:size_kept], parts[:, :size_kept]
     units = max(float(rows.sum()), 1.0)
     first, second = parts[1].sum() / 2 + parts[2].sum(), parts[2].sum()
     spread = math.sqrt(min(max(second / units - (first / units) ** 2, LEAST_SPREAD**2), 1 / 4))
@@ -170,21 +170,21 @@ def _losses(
 ) -> dict[str, Epsilon | Rho]:
     """Return the loss of each noisy number: those that are of no use leave theirs to the others."""
     names = ["rows"] if not grouped else list(SHARES) if listed is None else ["rows", "groups"]
-    whole = sum((SHARES[name] for name in names), start=Fraction(0))
-    return {name: loss.share(SHARES[name] / whole) for name in names}
+    total = sum((SHARES[name] for name in names), start=Fraction(0))
+    return {name: loss.share(SHARES[name] / total) for name in names}
 
 
 def finding_draws(
     loss: Epsilon | Rho, *, grouped: bool, listed: int | None = None
 ) -> list[tuple[Epsilon | Rho, str]]:
-    """Return what limits are found from, each with its loss."""
+    """Return the noisy numbers that limits are found from, each with its loss."""
     words = {
         "rows": "how many rows units have in a group",
         "groups": "how many groups units are in",
         "number": "the number of groups",
     }
     losses = _losses(loss, grouped=grouped, listed=listed)
-    return [(own, words[name]) for name, own in losses.items()]
+    return [(loss_of_number, words[name]) for name, loss_of_number in losses.items()]
 
 
 def _histogram(exact: Integers, loss: Epsilon | Rho) -> tuple[Floats, float]:
@@ -201,7 +201,7 @@ def _seen(counts: Floats, threshold: float) -> int:
 
 
 def best_limits(
-    found: Found,
+    histograms: Found,
     questions: Sequence[object],
     loss: Epsilon | Rho,
     *,
@@ -209,31 +209,37 @@ def best_limits(
     groups: int | None = None,
 ) -> tuple[int, int]:
     """Return limits with which the questions' errors are least; given ones stay."""
-    limits = CANDIDATES[: len(found.rows)] if rows is None else np.asarray([rows])
-    places = CANDIDATES[: len(found.groups)] if groups is None else np.asarray([groups])
+    limits = CANDIDATES[: len(histograms.rows)] if rows is None else np.asarray([rows])
+    group_limits = CANDIDATES[: len(histograms.groups)] if groups is None else np.asarray([groups])
     part = loss.share(Fraction(1, len(questions)))
-    errors = [forecast_errors(found, own, part, limits, places) for own in questions]
-    logarithms = np.sum([np.log(np.maximum(own, TINY)) for own in errors], axis=0)
-    best, apart = np.unravel_index(int(np.argmin(logarithms)), logarithms.shape)
-    return int(limits[best]), int(places[apart])
+    errors = [
+        forecast_errors(histograms, question, part, limits, group_limits) for question in questions
+    ]
+    logarithms = np.sum([np.log(np.maximum(error, TINY)) for error in errors], axis=0)
+    best, best_group = np.unravel_index(int(np.argmin(logarithms)), logarithms.shape)
+    return int(limits[best]), int(group_limits[best_group])
 
 
 def forecast_errors(
-    found: Found, question: object, loss: Epsilon | Rho, limits: Integers, places: Integers
+    histograms: Found,
+    question: object,
+    loss: Epsilon | Rho,
+    limits: Integers,
+    group_limits: Integers,
 ) -> Floats:
     """Return the mean squared error of an answer, for each limit of rows and of groups."""
-    apart, of_groups = SIZES[: len(found.groups)], np.maximum(found.groups, 0)
-    every = np.concatenate([places, [LARGEST_LIMIT]])
-    in_groups = np.minimum(apart, every[:, None]) @ of_groups / max(of_groups.sum(), 1.0)
+    sizes, of_groups = SIZES[: len(histograms.groups)], np.maximum(histograms.groups, 0)
+    every = np.concatenate([group_limits, [LARGEST_LIMIT]])
+    in_groups = np.minimum(sizes, every[:, None]) @ of_groups / max(of_groups.sum(), 1.0)
     in_groups = np.maximum(in_groups, TINY)
-    noise = _deviations(loss, limits, places)
+    noise = _deviations(loss, limits, group_limits)
     ends = np.concatenate([limits, [LARGEST_LIMIT]])
-    kept = np.minimum(SIZES[: len(found.rows)], ends[:, None])
+    capped = np.minimum(SIZES[: len(histograms.rows)], ends[:, None])
     if isinstance(question, NUnique):  # a value is lost where all units that have it leave it out
-        kept = np.ones_like(kept)
+        capped = np.ones_like(capped)
     if isinstance(question, Count | NUnique | Sum):
-        return _of_sums(found, question, (ends, kept), in_groups, noise)
-    return _of_means(found, kept, in_groups, noise)
+        return _of_sums(histograms, question, (ends, capped), in_groups, noise)
+    return _of_means(histograms, capped, in_groups, noise)
 
 
 def _deviations(loss: Epsilon | Rho, rows: Integers, groups: Integers) -> Floats:
@@ -246,58 +252,65 @@ def _deviations(loss: Epsilon | Rho, rows: Integers, groups: Integers) -> Floats
     return np.asarray(1 / np.sqrt(2 * np.asarray(of_row)))
 
 
-def _of_means(found: Found, kept: Floats, in_groups: Floats, noise: Floats) -> Floats:
+def _of_means(histograms: Found, capped: Floats, in_groups: Floats, noise: Floats) -> Floats:
     """Return errors of what is divided by the number of rows, in widths of the bounds.
 
     Noise of a mean in the middle of its bounds; bias by units that count for less than their rows,
-    as measured; and as much at random as the weights of units in a group change. `kept` is what a
+    as measured; and as much at random as the weights of units in a group change. `capped` is what a
     unit of each size counts as, and `in_groups` in how many groups one is, for each limit; at last
     without limit.
     """
-    total = np.maximum(kept @ found.rows, 1.0)
-    in_group = total[:-1, None] * in_groups[:-1] / found.number
+    total = np.maximum(capped @ histograms.rows, 1.0)
+    in_group = total[:-1, None] * in_groups[:-1] / histograms.number
     error = noise**2 / 2 / np.maximum(in_group, TINY) ** 2
-    weights = kept / total[:, None]
-    moved = weights[:-1] - weights[-1]
-    units = np.maximum(found.rows, 0)
-    if found.firsts is not None:
-        bias, unsure = moved @ found.firsts, (moved**2).sum(axis=1) * found.variance
+    weights = capped / total[:, None]
+    weight_change = weights[:-1] - weights[-1]
+    units = np.maximum(histograms.rows, 0)
+    if histograms.firsts is not None:
+        bias, unsure = (
+            weight_change @ histograms.firsts,
+            (weight_change**2).sum(axis=1) * histograms.variance,
+        )
         error = error + np.maximum(bias**2 - SURE**2 * unsure, 0)[:, None]
-    each = max(float(units.sum()), 1.0) * in_groups / found.number  # units in a group
-    left_out = 1 / np.maximum(each[:-1], 1.0) - 1 / np.maximum(each[-1], 1.0)
-    at_random = (moved**2 @ units)[:, None] * found.number / in_groups[:-1]
-    if found.firsts is not None and found.number <= 1 and len(found.groups) == 1:
+    units_in_group = (
+        max(float(units.sum()), 1.0) * in_groups / histograms.number
+    )  # units in a group
+    left_out = 1 / np.maximum(units_in_group[:-1], 1.0) - 1 / np.maximum(units_in_group[-1], 1.0)
+    at_random = (weight_change**2 @ units)[:, None] * histograms.number / in_groups[:-1]
+    if histograms.firsts is not None and histograms.number <= 1 and len(histograms.groups) == 1:
         return np.asarray(error)  # the bias of the whole frame has been measured
-    return np.asarray(error + found.spread**2 * (at_random + left_out))
+    return np.asarray(error + histograms.spread**2 * (at_random + left_out))
 
 
 def _of_sums(
-    found: Found,
+    histograms: Found,
     question: object,
     bounding: tuple[Integers, Floats],
     in_groups: Floats,
     noise: Floats,
 ) -> Floats:
     """Return errors of what adds up, in values of the larger bound: noise, and all left out."""
-    bounds, (limits, kept) = bounds_of(getattr(question, "bounds", None)), bounding
-    if isinstance(question, Sum) and found.firsts is not None and bounds is not None:
-        added = _totals(found, bounds, limits) @ found.rows
+    bounds, (limits, capped) = bounds_of(getattr(question, "bounds", None)), bounding
+    if isinstance(question, Sum) and histograms.firsts is not None and bounds is not None:
+        added = _totals(histograms, bounds, limits) @ histograms.rows
     else:
-        added = kept @ (found.rows * MIDDLE if isinstance(question, Sum) else found.rows)
-    every = added[:, None] * in_groups / found.number
+        added = capped @ (
+            histograms.rows * MIDDLE if isinstance(question, Sum) else histograms.rows
+        )
+    every = added[:, None] * in_groups / histograms.number
     return np.asarray(noise**2 + (every[-1, -1] - every[:-1, :-1]) ** 2)
 
 
-def _totals(found: Found, bounds: Bounds, limits: Integers) -> Floats:
-    """Return what a unit of each size adds to a sum in larger bounds: clipped to each limit."""
-    assert found.firsts is not None  # noqa: S101 looked at
-    means = np.clip(found.firsts / np.maximum(found.rows, 1.0), 0, 1)
-    far = np.clip([means - found.spread, means + found.spread], 0, 1)
+def _totals(histograms: Found, bounds: Bounds, limits: Integers) -> Floats:
+    """Return the addend of a unit of each size to a sum in larger bounds: clipped to each limit."""
+    assert histograms.firsts is not None  # noqa: S101 looked at
+    means = np.clip(histograms.firsts / np.maximum(histograms.rows, 1.0), 0, 1)
+    means_range = np.clip([means - histograms.spread, means + histograms.spread], 0, 1)
     size = max(abs(bounds.lower), abs(bounds.upper))
-    values = SIZES[: len(found.rows)] * (bounds.lower + bounds.width * far) / size
+    values = SIZES[: len(histograms.rows)] * (bounds.lower + bounds.width * means_range) / size
     ends = np.array([bounds.lower, bounds.upper]) / size
-    least, most = ends[:, None, None, None] * limits[:, None, None]
-    clipped: Floats = np.clip(values, least, most).mean(axis=1)
+    lower, upper = ends[:, None, None, None] * limits[:, None, None]
+    clipped: Floats = np.clip(values, lower, upper).mean(axis=1)
     return clipped
 
 
@@ -313,9 +326,9 @@ def find_limits(frame: object, plan: Plan) -> tuple[object, Plan]:
     frame = guarded(lambda: rereadable(frame))
     sizes = measure_sizes_and_types(frame, plan)
     with charged(plan):
-        settled = draw_limits(plan, sizes)
+        limited = draw_limits(plan, sizes)
     account = PrepaidAccount(plan.account, plan.charge.question)
-    return frame, replace(settled, account=account)
+    return frame, replace(limited, account=account)
 
 
 def measure_sizes_and_types(frame: object, plan: Plan) -> Exact:
