@@ -20,6 +20,7 @@ from dfprivacy.engine.embedded import (
     limits_of,
     private_folder,
     remove_folders,
+    restrict_optimizer,
     session_zone,
     set_time_zone,
 )
@@ -71,24 +72,22 @@ def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
     """Open the rows of a source, or those for which a condition holds.
 
-    The connection of a table has no optimizer where there is a condition.
+    The connection of a table has the safe optimizers alone where there is a condition.
     """
     from dfprivacy.statements.jobs import filtered  # noqa: PLC0415 on first use
 
-    with _open_all_rows(source, fenced=where is not None) as rows:
+    with _open_all_rows(source, restricted=where is not None) as rows:
         yield rows if where is None else filtered(rows, where)
 
 
 @contextmanager
-def _open_all_rows(source: Source, *, fenced: bool) -> Iterator[Rows]:
+def _open_all_rows(source: Source, *, restricted: bool) -> Iterator[Rows]:
     if source.table is None or source.database is None:
         yield open_source(source.rows, **source.text_form)
         return
     with open_database(source.database.path) as connection:
-        if fenced:
-            from dfprivacy.statements.gate import fence  # noqa: PLC0415 on first use
-
-            fence(connection)
+        if restricted:
+            restrict_optimizer(connection)
         table = None
         with suppress(duckdb.Error):
             table = connection.table(source.table)

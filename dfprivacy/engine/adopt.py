@@ -34,6 +34,7 @@ from dfprivacy.engine.embedded import (
     embedded_connection,
     engine_options,
     opening,
+    restrict_optimizer,
 )
 from dfprivacy.engine.files import open_source, quoted, read_file
 from dfprivacy.engine.key_types import (
@@ -602,8 +603,9 @@ def _of_file(
 class Filtered:
     """The rows of a file, table or relation that `kept` leaves, which reads the columns `used`.
 
-    What fails in a row is caught by `kept`, as long as the optimiser moves nothing out of it: it is
-    off where a file is read. Who brings a relation switches it off on its connection.
+    What fails in a row is caught by `kept`, as long as no optimizer moves anything out of it. Where
+    a file is read those that could are off. Who brings a relation switches the optimizer of its
+    connection off.
     """
 
     rows: Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
@@ -617,10 +619,10 @@ def _(frame: Filtered, columns: Columns) -> Adopted:
     if isinstance(source, duckdb.DuckDBPyRelation):
         return adopt(Stored(frame.kept(source)), columns)
     needed = [*frame.used, *map(str, columns.names())]
-    if isinstance(source, Snapshot):  # without an optimiser all columns would be read
+    if isinstance(source, Snapshot):
         source = source.select(set(needed))
     with opening() as connection:
-        connection.execute("PRAGMA disable_optimizer")
+        restrict_optimizer(connection)
         rows = frame.kept(read_file(connection, source, needed))
         return _of_file(source, columns, connection, rows)
 

@@ -228,6 +228,8 @@ class _Lent:
     again: bool
     """Whether the next call may have the database: it has no limits, and nothing has failed."""
     since: float = field(default_factory=monotonic)
+    restricted: bool = False
+    """True where some optimizers of the database are off."""
     idle: bool = False
     """Whether others read the rows: it is brief however long its call takes, and has no folder."""
 
@@ -359,11 +361,44 @@ def _hold_or_close(lent: _Lent) -> None:
     brief = lent.idle or monotonic() < lent.since + _BRIEF
     if lent.again and brief and len(held) < _MOST_HELD:
         with suppress(duckdb.Error):
+            if lent.restricted:
+                lent.database.execute(_ALL_OPTIMIZERS)
             if not lent.idle:
                 _spill_to(lent.database, "")  # nowhere, while no call uses it
             held.append(lent.database)
             return
     lent.database.close()
+
+
+_SAFE_OPTIMIZERS = frozenset(("unused_columns", "cte_inlining"))
+"""Optimizers that move no expression past another.
+
+They leave out columns that nothing reads, and put a subquery in the place where it is used.
+"""
+_ALL_OPTIMIZERS = "RESET disabled_optimizers"
+
+
+def restrict_optimizer(connection: duckdb.DuckDBPyConnection) -> None:
+    """Switch off all optimizers of an embedded database but the safe ones.
+
+    Those to switch off are listed by DuckDB itself. An optimizer of a new version is among them.
+    """
+    rows = connection.execute("SELECT name FROM system.main.duckdb_optimizers()").fetchall()
+    names = sorted({name for (name,) in rows} - _SAFE_OPTIMIZERS)
+    if connection in _LENT:
+        _LENT[connection].restricted = True
+    connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")
+
+
+@contextmanager
+def with_all_optimizers(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Switch all optimizers of a restricted database on for a block."""
+    connection.execute(_ALL_OPTIMIZERS)
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
+            restrict_optimizer(connection)
 
 
 @atexit.register

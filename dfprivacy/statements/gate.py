@@ -146,25 +146,18 @@ def twin_of(
     )
 
 
-def fence(engine: duckdb.DuckDBPyConnection) -> None:
-    """Switch the optimiser of a connection off for good."""
-    engine.execute("PRAGMA disable_optimizer")
-
-
 @contextmanager
-def fenced(connection: duckdb.DuckDBPyConnection, *, off: bool = True) -> Iterator[None]:
-    """Switch the optimiser of a connection off for a block, or on; after it, it is as before."""
+def fenced(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Switch the optimizer of a caller's connection off for a block."""
     ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
-    changes = was_on is off
-    words = ("disable", "enable") if off else ("enable", "disable")
-    if changes:
-        connection.execute(f"PRAGMA {words[0]}_optimizer")
+    if was_on:
+        connection.execute("PRAGMA disable_optimizer")
     try:
         yield
     finally:
         with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
-            if changes:
-                connection.execute(f"PRAGMA {words[1]}_optimizer")
+            if was_on:
+                connection.execute("PRAGMA enable_optimizer")
 
 
 def held(table: pa.Table, names: Names) -> pa.Table:

@@ -15,7 +15,13 @@ import pyarrow as pa
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
-from dfprivacy.engine.embedded import apart, embedded, session_zone
+from dfprivacy.engine.embedded import (
+    apart,
+    embedded,
+    restrict_optimizer,
+    session_zone,
+    with_all_optimizers,
+)
 from dfprivacy.engine.files import open_source, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
@@ -32,7 +38,7 @@ from dfprivacy.release.terms import Terms
 from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
-from dfprivacy.statements.gate import fence, fenced, gated, reads
+from dfprivacy.statements.gate import gated, reads
 from dfprivacy.statements.plan import (
     WHY,
     Plan,
@@ -142,7 +148,7 @@ class Job:
         if not plain or any(plan.computes(self.engine) for plan in self.plans):
             return self.place.fenced()
         on_connection = isinstance(self.place, ConnectionSource)
-        return nullcontext() if on_connection else fenced(self.engine, off=False)
+        return nullcontext() if on_connection else with_all_optimizers(self.engine)
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""
@@ -250,7 +256,7 @@ def job_of(
         place.in_time_zone(timezone),
         embedded(idle=con is not None) as engine,
     ):
-        fence(engine)
+        restrict_optimizer(engine)
         ordinary = terms.unit is not None or schema is not None
         reader = Reader(
             place, engine, schema, ordinary=ordinary, intervals=intervals,

@@ -5,11 +5,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.engine.embedded import embedded, restrict_optimizer, with_all_optimizers
 from tests.engine.conftest import failing
 
 FRAME = pd.DataFrame({"g": [1, 2, 3] * 50, "x": [0.5] * 150})
@@ -152,3 +155,35 @@ def test_a_fork_has_databases_of_its_own():
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     mean()
+
+
+def test_only_safe_optimizers_stay_on():
+    """All optimizers that this DuckDB lists but the safe ones are off, until the call ends."""
+    setting = "SELECT current_setting('disabled_optimizers')"
+    with embedded() as connection:
+        optimizers = {
+            name for (name,) in connection.sql("SELECT name FROM duckdb_optimizers()").fetchall()
+        }
+        restrict_optimizer(connection)
+        off = set(connection.sql(setting).fetchall()[0][0].split(","))
+        assert optimizers - off == {"unused_columns", "cte_inlining"}
+        assert connection.sql("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
+        with with_all_optimizers(connection):
+            assert connection.sql(setting).fetchall() == [("",)]
+        assert set(connection.sql(setting).fetchall()[0][0].split(",")) == off
+    with embedded() as connection:
+        assert connection.sql(setting).fetchall() == [("",)]
+
+
+def test_a_statement_reads_the_columns_that_it_names(tmp_path):
+    """A damaged column of a Parquet file stops no statement that does not name it."""
+    path = tmp_path / "rows.parquet"
+    rows = pa.table({"x": np.arange(100_000.0), "damaged": np.arange(100_000.0) + 0.5})
+    pq.write_table(rows, path, compression="none", use_dictionary=False)
+    column = pq.read_metadata(path).row_group(0).column(1)
+    content = bytearray(path.read_bytes())
+    start = column.data_page_offset
+    content[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(content)
+    for text in ("SELECT dp_count(*) AS n FROM t", "SELECT dp_count(*) AS n FROM t WHERE x >= 0"):
+        assert dfp.sql(text, t=path, epsilon=1e12)["n"].to_pylist() == [100_000]

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.engine.embedded import restrict_optimizer
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements import catalog, jobs
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.composing import read
 from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
-from dfprivacy.statements.gate import fence
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statistics import STATISTICS
 
@@ -50,7 +50,7 @@ def expression(choose, depth):
 def orders():
     """Make the same rows twice, in opposite orders."""
     choose, con = random.Random(3), duckdb.connect()
-    fence(con)
+    restrict_optimizer(con)
     columns = {"s": TEXTS, "t": TEXTS, "i": [0, 1, 2, None]}
     rows = [{"id": n} | {k: choose.choice(v) for k, v in columns.items()} for n in range(500)]
     con.register("given", pa.Table.from_pylist(rows))
@@ -186,7 +186,7 @@ def test_the_fence_is_needed(monkeypatch, tmp_path):
     """
     path = tmp_path / "t.parquet"
     assert [released_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
-    monkeypatch.setattr(jobs, "fence", lambda _: None)
+    monkeypatch.setattr(jobs, "restrict_optimizer", lambda _: None)
     monkeypatch.setattr(catalog, "fenced", lambda _: nullcontext())
     found = [released_beside(path, late=late) for late in (False, True)]
     assert found == [[100, 100], [1, 1]]
@@ -226,8 +226,10 @@ def test_the_optimiser_is_off_where_rows_could_fail(query, monkeypatch):
     con.execute("CREATE TABLE t AS FROM given")
 
     def watched(found, request):
-        for own in (con, job.engine):
-            states.extend(own.execute("SELECT current_setting('enable_optimizer')").fetchall())
+        optimizer = "current_setting('enable_optimizer')"
+        states.extend(con.execute(f"SELECT {optimizer}").fetchall())
+        optimizer = "current_setting('disabled_optimizers') = ''"
+        states.extend(job.engine.execute(f"SELECT {optimizer}").fetchall())
         return release(found, request)
 
     monkeypatch.setattr(jobs, "release_answers", watched)
@@ -367,7 +369,7 @@ def tables():
             f"CAST({values[turn % len(values)]} AS {kind})" for kind, values in COLUMNS.values()
         )
         con.execute(f"INSERT INTO extremes SELECT {row}")
-    fence(con)
+    restrict_optimizer(con)
     return con
 
 
@@ -434,7 +436,7 @@ def test_zones_of_extreme_times(session, zone):
     kinds["zoned_fine"] = pa.timestamp("ns", "UTC")
     columns = {name: pa.array(numbers, pa.int64()).cast(kind) for name, kind in kinds.items()}
     con = duckdb.connect()
-    fence(con)
+    restrict_optimizer(con)
     con.register("stored", pa.table(columns))
     con.execute(f"SET TimeZone = '{session}'; CREATE TABLE extremes AS FROM stored")
     con.execute("CREATE TABLE none AS FROM extremes LIMIT 0")
