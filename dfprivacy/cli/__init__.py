@@ -27,6 +27,7 @@ from dfprivacy.cli.commands import (
 from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import readable_errors, show_error
+from dfprivacy.cli.serve import serve_app
 from dfprivacy.errors import published, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name
 from dfprivacy.statistics import STATISTICS, Statistic
@@ -176,6 +177,7 @@ app.command("merge")(merge_statistics)
 app.command("run")(run)
 app.command("sql")(sql)
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(serve_app, name="serve")
 
 
 @app.command("demo")

@@ -1,0 +1,236 @@
+"""Serve datasets to analysts: `dfprivacy serve policy.yml`, and the commands of its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import duckdb
+import pandas as pd
+import typer
+from typer.core import TyperGroup
+
+from dfprivacy.cli.demo import flights_file
+from dfprivacy.cli.output import readable_errors
+from dfprivacy.errors import EngineError, InvalidDescriptionError, InvalidQuestionError
+from dfprivacy.server.policy import Policy, read_policy
+from dfprivacy.server.review import ReviewQueue
+from dfprivacy.server.users import Verifier, make_password, read_users, write_users
+
+PolicyFile = Annotated[Path, typer.Argument(metavar="POLICY", help="The YAML file of the policy.")]
+UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of an analyst.")]
+Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the statement.")]
+
+
+class _ServeGroup(TyperGroup):
+    """`serve policy.yml` means `serve run policy.yml`, and `serve --demo` means `serve demo`."""
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        if args[:1] == ["--demo"]:
+            args = ["demo", *args[1:]]
+        elif args and args[0] not in self.commands and not args[0].startswith("-"):
+            args = ["run", *args]
+        return super().parse_args(context, args)
+
+
+serve_app = typer.Typer(
+    cls=_ServeGroup,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Answer analysts over the Postgres protocol, who never hold the data.",
+)
+user_app = typer.Typer(no_args_is_help=True, help="Add, list and remove users of a server.")
+serve_app.add_typer(user_app, name="user")
+
+
+@serve_app.command("run")
+def run(policy: PolicyFile) -> None:
+    """Serve the datasets of a policy until Ctrl-C.
+
+    [bold]Example[/bold]
+
+    dfprivacy serve policy.yml
+    """
+    with readable_errors():
+        _run_server(read_policy(policy))
+
+
+def _run_server(policy: Policy) -> None:
+    try:
+        from dfprivacy.server.listener import Listener  # noqa: PLC0415 needs an extra
+    except ImportError:
+        raise EngineError(
+            "the server needs the package pygwire", hint="pip install 'dfprivacy[server]'"
+        ) from None
+
+    async def serve() -> None:
+        listener, started = Listener(policy), asyncio.Event()
+        serving = asyncio.create_task(listener.serve(started))
+        await asyncio.wait(
+            [serving, asyncio.create_task(started.wait())], return_when=asyncio.FIRST_COMPLETED
+        )
+        if started.is_set():
+            host, _ = policy.listen.host_and_port
+            typer.echo(f"Serving {', '.join(policy.datasets)} on {host}:{listener.port}.")
+        await serving
+
+    asyncio.run(serve())
+
+
+@serve_app.command("check")
+def check(policy: PolicyFile) -> None:
+    """Check a policy, the files that it names and their rights. No row is read."""
+    with readable_errors():
+        rules = read_policy(policy)
+        faults = [
+            f"dataset {name}: there is no file {file}"
+            for name, dataset in rules.datasets.items()
+            for file in dataset.files
+            if not file.is_file()
+        ]
+        users = read_users(rules.users)
+        faults += [
+            f"analyst {name} has no password" for name in rules.analysts if name not in users
+        ]
+        if rules.has_expired:
+            faults.append(f"the policy expired on {rules.expires}")
+        if faults:
+            raise InvalidDescriptionError(
+                f"the policy {policy.name!r} can't be served: {'; '.join(faults)}",
+                hint="dfprivacy serve user add POLICY NAME sets a password",
+            )
+        typer.echo(
+            f"{policy} can be served: {len(rules.datasets)} dataset(s), {len(users)} user(s)."
+        )
+
+
+@user_app.command("add")
+def add_user(policy: PolicyFile, name: UserName) -> None:
+    """Set the password of an analyst. It is read from the terminal, or generated if left empty."""
+    with readable_errors():
+        rules = read_policy(policy)
+        if name not in rules.analysts:
+            raise InvalidQuestionError(
+                f"the policy has no analyst {name!r}", hint="add the analyst to the policy first"
+            )
+        if sys.stdin.isatty():
+            password = getpass.getpass("Password (empty: generate one): ")
+        else:
+            password = sys.stdin.readline().rstrip("\n")
+        if not password:
+            password = make_password()
+            typer.echo(f"Password of {name}: {password}")
+        users = read_users(rules.users)
+        write_users(rules.users, {**users, name: Verifier.from_password(password)})
+
+
+@user_app.command("list")
+def list_users(policy: PolicyFile) -> None:
+    """List the analysts who have a password."""
+    with readable_errors():
+        for name in sorted(read_users(read_policy(policy).users)):
+            typer.echo(name)
+
+
+@user_app.command("remove")
+def remove_user(policy: PolicyFile, name: UserName) -> None:
+    """Remove the password of an analyst, who can't log in any more."""
+    with readable_errors():
+        rules = read_policy(policy)
+        users = read_users(rules.users)
+        write_users(rules.users, {user: key for user, key in users.items() if user != name})
+
+
+@serve_app.command("approve")
+def approve(policy: PolicyFile, number: Number) -> None:
+    """Approve a statement that waits for review. Its analyst asks it again."""
+    _decide(policy, number, "approved")
+
+
+@serve_app.command("reject")
+def reject(policy: PolicyFile, number: Number) -> None:
+    """Reject a statement that waits for review."""
+    _decide(policy, number, "rejected")
+
+
+def _decide(policy: Path, number: int, state: str) -> None:
+    with readable_errors():
+        entry = ReviewQueue(read_policy(policy).ledger).decide(number, state)
+        typer.echo(f"{entry.number} of {entry.analyst} is {state}: {entry.statement}")
+
+
+@serve_app.command("log")
+def show_log(
+    policy: PolicyFile,
+    *,
+    waiting: Annotated[bool, typer.Option(help="List statements that wait for approval.")] = False,
+) -> None:
+    """Show who asked which statement, its price and its outcome."""
+    with readable_errors():
+        rules = read_policy(policy)
+        if waiting:
+            for entry in ReviewQueue(rules.ledger).read():
+                if entry.state == "waiting":
+                    typer.echo(
+                        f"{entry.number} {entry.analyst} {entry.epsilon:g} {entry.statement}"
+                    )
+            return
+        lines = rules.log.read_text(encoding="utf-8").splitlines() if rules.log.exists() else []
+        for line in map(json.loads, lines):
+            typer.echo(" | ".join(str(value) for value in line.values()))
+
+
+_DEMO_POLICY = """\
+ledger: budget.db
+datasets:
+  flights:
+    source: flights.duckdb
+    unit: tailnum
+    max_rows: 20
+    max_groups: 3
+    budget: {{epsilon: 10, delta: 0.00001}}
+    statement: {{epsilon: 1, delta: 0.0000001}}
+analysts:
+  ann: {{datasets: {{flights: {{epsilon: 5}}}}}}
+listen: {{address: "127.0.0.1:5433"{tls}}}
+"""
+
+
+@serve_app.command("demo")
+def demo(
+    folder: Annotated[Path, typer.Option(help="A new folder for data, policy and ledger.")] = Path(
+        "dfprivacy-serve-demo"
+    ),
+) -> None:
+    """Serve real flights: make data, policy, user and certificate, and print a psql command."""
+    with readable_errors():
+        flights = pd.read_csv(flights_file())  # noqa: F841 DuckDB reads it by name
+        folder.mkdir()
+        with duckdb.connect(str(folder / "flights.duckdb")) as connection:
+            connection.execute("CREATE TABLE flights AS FROM flights")
+        (folder / "policy.yml").write_text(_DEMO_POLICY.format(tls=_make_certificate(folder)))
+        password = make_password()
+        write_users(folder / "users.scram", {"ann": Verifier.from_password(password)})
+        query = "SELECT carrier, AVG(dep_delay) FROM flights GROUP BY carrier"
+        address = "host=127.0.0.1 port=5433 user=ann dbname=flights"
+        typer.echo(f"PGPASSWORD={password} psql '{address}' -c \"{query}\"")
+        _run_server(read_policy(folder / "policy.yml"))
+
+
+def _make_certificate(folder: Path) -> str:
+    """Make a certificate for this machine with openssl, and return its place in the policy."""
+    command = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=localhost "
+        "-keyout server.key -out server.crt"
+    )
+    try:
+        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)  # noqa: S603 constants
+    except (OSError, subprocess.CalledProcessError):
+        return ""  # without TLS only this machine reaches the server
+    (folder / "server.key").chmod(0o600)
+    return ", tls: {certificate: server.crt, key: server.key}"

@@ -1,0 +1,1 @@
+"""Serve private answers over the Postgres protocol: `dfprivacy serve policy.yml`."""

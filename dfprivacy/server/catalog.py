@@ -1,0 +1,242 @@
+"""Answer questions about tables, never about rows: a DuckDB database that holds none.
+
+Clients list tables through `pg_catalog` and `information_schema`. DuckDB has most of both. Macros
+and subqueries add the rest. A second database has mock rows, made from names and types alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from dfprivacy.errors import RefusedStatementError
+
+Tables = Mapping[str, Sequence[tuple[str, str]]]
+"""Names and DuckDB types of the columns of each table."""
+
+_MACROS = (
+    "pg_get_userbyid(a) AS 'owner'",
+    "pg_encoding_to_char(a) AS 'UTF8'",
+    "pg_char_to_encoding(a) AS 6",
+    "pg_table_is_visible(a) AS true",
+    "pg_type_is_visible(a) AS true",
+    "pg_function_is_visible(a) AS true",
+    "quote_ident(a) AS a",
+    "pg_get_partkeydef(a) AS NULL",
+    "pg_relation_is_publishable(a) AS false",
+    "pg_get_statisticsobjdef_columns(a) AS NULL",
+    "pg_is_in_recovery() AS false",
+    "to_regtype(a) AS NULL",
+    "pg_get_function_result(a) AS ''",
+    "pg_get_function_arguments(a) AS ''",
+    "array_upper(a, b) AS len(a)",
+    "array_lower(a, b) AS 1",
+    "pg_get_constraintdef(a, b) AS ''",
+    "pg_backend_pid() AS 1",
+    "pg_get_indexdef(a, b, c) AS NULL",
+    "pg_advisory_unlock_all() AS NULL",
+)
+_VIEWS = {  # of Postgres, and missing in DuckDB
+    "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
+    "pg_inherits": "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno WHERE false",
+    "pg_policy": "SELECT 0 AS polrelid WHERE false",
+    "pg_collation": "SELECT 0 AS oid, '' AS collname, 0 AS collnamespace WHERE false",
+    "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
+    "pg_publication": "SELECT 0 AS oid, '' AS pubname, false AS puballtables WHERE false",
+    "pg_statistic_ext": "SELECT 0 AS stxrelid WHERE false",
+}
+_VIEW = re.compile(
+    rf"pg_catalog\.(?P<name>{'|'.join(_VIEWS)})\b"
+    r"(?P<alias>\s+(?:AS\s+)?(?!(?:ON|WHERE|LEFT|RIGHT|INNER|JOIN|GROUP|ORDER|LIMIT|AS)\b)\w+)?",
+    re.IGNORECASE,
+)
+_OWN_MACROS = "|".join(macro.partition("(")[0] for macro in _MACROS)
+_REWRITES = (
+    (r"OPERATOR\(pg_catalog\.(\S+?)\)", r"\1"),
+    (r'\s+COLLATE\s+(pg_catalog\.)?"?\w+"?', ""),
+    (r"(pg_catalog\.)?array_to_string\(array\(", "array_to_string(array("),
+    (r'::(pg_catalog\.)?(regclass|regtype|regproc|oid|name|"char")(?!\w)(\[\])?', ""),
+    (rf"pg_catalog\.(?=({_OWN_MACROS}|version|generate_series|array_to_string|format_type)\()", ""),
+    (r"pg_catalog\.(?=(current_schemas?|current_database|obj_description|col_description)\()", ""),
+    (r"c\.relforcerowsecurity", "false AS relforcerowsecurity"),
+    (r"\bd\.datcollate\b|\bd\.datctype\b|\bd\.daticulocale\b|\bd\.datlocale\b", "''"),
+    (r"\bd\.datlocprovider\b", "'c'"),
+)
+_CONSTANTS = (
+    ("max_index_keys", "SELECT 32 AS setting"),
+    (
+        "_pg_expandarray",
+        (
+            "SELECT NULL AS TABLE_CAT, NULL AS TABLE_SCHEM, NULL AS TABLE_NAME, "
+            "NULL AS COLUMN_NAME, 0 AS KEY_SEQ, NULL AS PK_NAME WHERE false"
+        ),
+    ),
+)
+_MOCK_VALUES = {  # by the start of a DuckDB type
+    "BOOLEAN": "true",
+    "VARCHAR": "'example'",
+    "DATE": "DATE '2000-01-01'",
+    "TIMESTAMP": "TIMESTAMP '2000-01-01 12:00:00'",
+    "TIME": "TIME '12:00:00'",
+}
+_MOCK_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The parts of a statement that decide who answers it."""
+
+    tables: frozenset[str]
+    functions: frozenset[str]
+    is_preview: bool
+
+
+class Catalog:
+    """The tables of a dataset without their rows."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = {name.lower() for name in tables}
+        self._empty, self._mock = _make_database(tables, 0), _make_database(tables, _MOCK_ROWS)
+        for macro in _MACROS:
+            self._empty.execute(f"CREATE MACRO {macro}")
+        self._empty.execute(
+            "CREATE MACRO version() AS 'PostgreSQL 15.0 (dfprivacy)'; "
+            "CREATE MACRO current_schema() AS 'main'"
+        )
+        for database in (self._empty, self._mock):
+            database.execute("SET enable_external_access = false")
+            database.execute("SET lock_configuration = true")
+
+    def parse(self, statement: str) -> Parsed:
+        """Find the tables and the functions of a SELECT.
+
+        Raises
+        ------
+        RefusedStatementError
+            When DuckDB can't parse it, or it is no SELECT.
+        """
+        tree = self._parse_tree(statement)
+        nodes = list(_walk(tree))
+        tables = {
+            node["table_name"].lower()
+            for node in nodes
+            if node.get("type") == "BASE_TABLE" and node.get("schema_name", "") in {"", "main"}
+        }
+        functions = {node["function_name"].lower() for node in nodes if "function_name" in node}
+        return Parsed(frozenset(tables), frozenset(functions), _is_preview(tree))
+
+    def _parse_tree(self, statement: str) -> Any:
+        cursor = self._empty.cursor()
+        for text in (statement, rewrite_for_duckdb(statement)):
+            row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
+            parsed = json.loads(row[0]) if row else {"error": True}
+            if not parsed["error"]:
+                return parsed["statements"]
+        raise RefusedStatementError(
+            f"the statement can't be parsed: {parsed.get('error_message', 'unknown')}",
+            hint="this server answers SELECT statements of DuckDB's SQL",
+        )
+
+    def is_about_rows(self, parsed: Parsed) -> bool:
+        """Check whether a statement reads a table of the dataset or asks for a private answer."""
+        return bool(parsed.tables & self.tables) or any(
+            name.startswith("dp_") for name in parsed.functions
+        )
+
+    def answer(self, statement: str, parameters: Sequence[Any]) -> pa.Table:
+        """Answer a statement from the database without rows."""
+        return _run(self._empty, rewrite_for_duckdb(statement), parameters)
+
+    def answer_from_mock(self, statement: str, parameters: Sequence[Any]) -> pa.Table:
+        """Answer a statement from mock rows."""
+        return _run(self._mock, statement, parameters)
+
+    def close(self) -> None:
+        """Close both databases."""
+        self._empty.close()
+        self._mock.close()
+
+
+def make_empty_copy(tables: Tables) -> duckdb.DuckDBPyConnection:
+    """Make an in-memory database with the declared tables and no rows."""
+    return _make_database(tables, 0)
+
+
+def _make_database(tables: Tables, rows: int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
+    for table, columns in tables.items():
+        declared = ", ".join(f"{quote_name(name)} {kind}" for name, kind in columns)
+        connection.execute(f"CREATE TABLE {quote_name(table)} ({declared})")
+        if rows:
+            values = ", ".join(f"CAST({_find_mock_value(kind)} AS {kind})" for _, kind in columns)
+            connection.execute(
+                f"INSERT INTO {quote_name(table)} SELECT {values} FROM range({rows})"  # noqa: S608 quoted
+            )
+    return connection
+
+
+def _find_mock_value(kind: str) -> str:
+    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "ENUM", "UUID")):
+        return "NULL"
+    return next((value for start, value in _MOCK_VALUES.items() if kind.startswith(start)), "1")
+
+
+def quote_name(name: str) -> str:
+    """Quote a name for DuckDB."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _run(
+    database: duckdb.DuckDBPyConnection, statement: str, parameters: Sequence[Any]
+) -> pa.Table:
+    try:
+        return database.cursor().sql(statement, params=list(parameters)).to_arrow_table()
+    except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
+        raise RefusedStatementError(
+            str(error).splitlines()[0], hint="the catalog has tables and columns, and no rows"
+        ) from None
+
+
+def rewrite_for_duckdb(statement: str) -> str:
+    """Rewrite what clients ask of Postgres's catalogs for those of DuckDB."""
+    if "pg_" not in statement and "information_schema" not in statement:
+        return statement
+    for mark, answer in _CONSTANTS:
+        if mark in statement:
+            return answer
+    statement = _VIEW.sub(
+        lambda view: f"({_VIEWS[view['name']]}) {view['alias'] or view['name']}", statement
+    )
+    for pattern, replacement in _REWRITES:
+        statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
+    return statement
+
+
+def _walk(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for child in tree:
+            yield from _walk(child)
+
+
+def _is_preview(tree: Any) -> bool:
+    """Check whether a statement is columns or * of one table, with a LIMIT."""
+    (statement,) = tree if len(tree) == 1 else ({},)
+    node = statement.get("node", {})
+    modifiers = {modifier["type"] for modifier in node.get("modifiers", ())}
+    return (
+        node.get("type") == "SELECT_NODE"
+        and not node["group_expressions"]
+        and "LIMIT_MODIFIER" in modifiers
+        and "DISTINCT_MODIFIER" not in modifiers
+        and node["from_table"]["type"] == "BASE_TABLE"
+        and all(item["class"] in {"STAR", "COLUMN_REF"} for item in node["select_list"])
+    )

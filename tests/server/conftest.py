@@ -1,0 +1,116 @@
+"""A server over flights, started by the command, that real clients ask."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import duckdb
+import pytest
+
+if find_spec("pygwire") is None or find_spec("psycopg") is None:
+    collect_ignore_glob = ["test_*.py"]  # these run where the extras server and clients are
+
+POLICY = """
+ledger: budget.db
+datasets:
+  flights:
+    source: flights.duckdb
+    schema: {{unit: flights.plane, bounds: {{flights.delay: [-20, 70]}}}}
+    max_rows: 4
+    max_groups: 3
+    budget: {{epsilon: 1000000000, delta: 0.01}}
+    statement: {{epsilon: 1000000, delta: 1e-6, max_epsilon: 2000000}}
+analysts:
+  ann: {{datasets: {{flights: {{epsilon: 900000000}}}}}}
+  bob: {{datasets: {{flights: {{epsilon: 1500000}}}}}}
+  probe: {{}}
+listen: {{address: "127.0.0.1:0"}}
+{more}
+"""
+"""A policy under which answers are all but exact, so that tests can compare them."""
+
+PASSWORD = "correct horse"
+
+
+def make_folder(folder: Path, more: str = "", users: tuple[str, ...] = ("ann",)) -> Path:
+    """Write data, policy and passwords into a folder, and return the file of the policy."""
+    with duckdb.connect(str(folder / "flights.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE flights AS SELECT 'N' || i // 3 AS plane, "
+            "['AA', 'DL', 'UA'][1 + i % 3] AS carrier, i % 12 + 1 AS month, "
+            "(i * 7 % 90 - 20)::DOUBLE AS delay, DATE '2024-01-01' + (i % 90)::INTEGER AS day, "
+            "TIMESTAMP '2024-01-01' + to_hours((i % 2000)::INTEGER) AS departure "
+            "FROM range(30000) r(i)"
+        )
+    file = folder / "policy.yml"
+    file.write_text(POLICY.format(more=more))
+    for user in users:
+        run_command("user", "add", file, user, text=PASSWORD)
+    return file
+
+
+def run_command(*words, text=""):
+    """Run `dfprivacy serve`, and return the finished process."""
+    return subprocess.run(
+        [sys.executable, "-m", "dfprivacy", "serve", *map(str, words)],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@contextmanager
+def serve(file: Path):
+    """Serve a policy, and yield the port and the process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dfprivacy", "serve", str(file)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        line = process.stdout.readline()
+        yield int(line.rpartition(":")[2].rstrip(".\n")), process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def policy_file(tmp_path_factory):
+    """Return the policy of a server that many tests share."""
+    return make_folder(tmp_path_factory.mktemp("server"), users=("ann", "bob", "probe"))
+
+
+@pytest.fixture(scope="session")
+def port(policy_file):
+    """Start that server, and return its port."""
+    with serve(policy_file) as (number, _):
+        yield number
+
+
+@pytest.fixture
+def connect(port):
+    """Connect with psycopg, as ann unless another user is named."""
+    psycopg = pytest.importorskip("psycopg")  # tests of other folders load this file, too
+
+    def open_connection(user="ann", password=PASSWORD, dbname="flights", autocommit=True, **terms):
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=port,
+            user=user,
+            password=password,
+            dbname=dbname,
+            autocommit=autocommit,
+            **terms,
+        )
+
+    return open_connection
+
+
+os.environ.setdefault("DFPRIVACY_LEDGER_NOTICE", "off")

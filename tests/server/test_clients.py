@@ -1,0 +1,224 @@
+"""Real clients ask the server: what they see, what it costs, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import shutil
+import subprocess
+from decimal import Decimal
+
+import pytest
+
+from .conftest import PASSWORD, run_command
+
+psycopg = pytest.importorskip("psycopg")
+
+MEANS = "SELECT carrier, AVG(delay) AS delay, COUNT(*) AS n FROM flights GROUP BY carrier"
+
+
+def test_a_mean_by_group_is_private_and_noticed_with_its_price(connect):
+    """An ordinary aggregate is a release; the notice says its cost and what is left."""
+    notices = []
+    with connect() as connection:
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        rows = connection.execute(f"{MEANS} ORDER BY carrier").fetchall()
+    assert [row[0] for row in rows] == ["AA", "DL", "UA"]
+    assert all(abs(row[1] - 24.5) < 2 and abs(row[2] - 10_000) < 10 for row in rows)
+    assert "epsilon 1000000" in notices[0]
+    assert "ann has left" in notices[0]
+
+
+def test_the_same_statement_costs_once_whatever_its_spelling(connect):
+    """A retry, another connection and another spelling get the same answer for nothing."""
+    spellings = [
+        "SELECT COUNT(*) AS n FROM flights WHERE month = 3",
+        "select  count(*) as n\nfrom flights where month = 3",
+        "-- from a dashboard\nSELECT COUNT(*) AS n FROM main.flights WHERE month = 3;",
+    ]
+    answers, budgets = set(), []
+    for spelling in spellings:
+        with connect() as connection:
+            answers.add(connection.execute(spelling).fetchone())
+            budgets.append(connection.execute("SHOW dfprivacy.budget").fetchone())
+    assert len(answers) == 1
+    assert len(set(budgets)) == 1
+
+
+def test_describe_and_explain_charge_nothing(connect):
+    """Column names and types, and the plan, come without a release."""
+    with connect() as connection:
+        before = connection.execute("SHOW dfprivacy.budget").fetchone()
+        statement = "SELECT carrier, MEDIAN(delay) AS m FROM flights GROUP BY carrier"
+        described = connection.pgconn.prepare(b"p1", statement.encode())
+        assert described.status == psycopg.pq.ExecStatus.COMMAND_OK
+        columns = connection.pgconn.describe_prepared(b"p1")
+        assert [columns.fname(index) for index in range(columns.nfields)] == [b"carrier", b"m"]
+        assert [columns.ftype(index) for index in range(columns.nfields)] == [25, 701]
+        plan = connection.execute(f"EXPLAIN {statement}").fetchall()
+        assert any("epsilon" in line for (line,) in plan)
+        assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
+
+
+def test_parameters_of_each_type(connect):
+    """Numbers, texts and dates are constants of the statement."""
+    query = "SELECT COUNT(*) FROM flights WHERE month > %s AND carrier = %s AND day >= %s"
+    with connect() as connection:
+        counted = connection.execute(query, (6, "AA", dt.date(2024, 1, 1))).fetchone()
+    assert abs(counted[0] - 5000) < 10
+
+
+def test_a_preview_is_made_up(connect):
+    """Rows of a table are never shown: a preview has values made from types alone."""
+    notices = []
+    with connect() as connection:
+        connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        rows = connection.execute("SELECT * FROM flights LIMIT 4").fetchall()
+    assert len(rows) == 4
+    assert len(set(rows)) == 1
+    assert "made up" in notices[0]
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "hint"),
+    [
+        ("SELECT plane FROM flights", "42601", "GROUP BY plane"),
+        ("SELECT AVG(delay) FROM flights GROUP BY nowhere", "22023", ""),
+        ("SELECT 1 FROM nowhere", "42601", "no rows"),
+        ("SET dfprivacy.epsilon = 1e9", "22023", "less"),
+        ("SET dfprivacy.colour = 1", "42704", "epsilon"),
+        ("CREATE TABLE t (x INT)", "42601", "SELECT"),
+        ("COPY flights TO '/tmp/x'", "42601", "SELECT"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "42601", ""),
+        ("SELECT dp_count(delay, epsilon := 9000000) FROM flights", "53400", "epsilon"),
+    ],
+)
+def test_a_refusal_has_a_code_and_a_hint(connect, statement, code, hint):
+    """What can't be answered is an error of Postgres that says what to do."""
+    with connect() as connection:
+        with pytest.raises(psycopg.Error) as caught:
+            connection.execute(statement)
+        assert caught.value.sqlstate == code, caught.value
+        assert hint in (caught.value.diag.message_hint or "")
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_failed_transaction_waits_for_its_end(connect):
+    """BEGIN, an error and ROLLBACK act as in Postgres."""
+    with connect(autocommit=False) as connection:
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.execute("SELECT plane FROM flights")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("SELECT 1")
+        connection.rollback()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_the_budget_of_an_analyst_ends(connect):
+    """What is not left is refused before anything is released, and the log says so."""
+    with connect(user="bob") as connection:
+        connection.execute("SELECT COUNT(*) FROM flights WHERE month = 1")
+        with pytest.raises(psycopg.Error, match="may spend"):
+            connection.execute("SELECT COUNT(*) FROM flights WHERE month = 2")
+
+
+def test_logins_that_are_refused(connect):
+    """Wrong passwords, unknown users and other datasets end the connection."""
+    for terms in ({"password": "wrong"}, {"user": "nobody"}, {"dbname": "other"}):
+        with pytest.raises(psycopg.OperationalError):
+            connect(**terms)
+
+
+def test_a_monitor_asks_for_nothing_else(connect):
+    """A user without a dataset gets SELECT 1 and no release."""
+    with connect(user="probe", dbname="any") as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(psycopg.Error):
+            connection.execute("SELECT dp_count(*) FROM flights")
+
+
+def test_copy_gives_the_rows_of_a_release(connect):
+    """COPY (query) TO STDOUT writes text and binary."""
+    with connect() as connection:
+        with connection.cursor().copy(f"COPY ({MEANS}) TO STDOUT") as copied:
+            rows = list(copied.rows())
+        with connection.cursor().copy(f"COPY ({MEANS}) TO STDOUT (FORMAT binary)") as copied:
+            copied.set_types(["text", "float8", "int8"])
+            binary = list(copied.rows())
+    assert [(name, float(mean), int(n)) for name, mean, n in rows] == binary
+
+
+def test_tables_and_columns_are_listed(connect):
+    """information_schema and pg_catalog name the declared tables."""
+    with connect() as connection:
+        tables = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
+        columns = connection.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_name = 'flights'"
+        ).fetchall()
+    assert tables == [("flights",)]
+    assert ("delay",) in columns
+
+
+def test_asyncpg_reads_binary_values(port):
+    """A client that takes binary values only reads numbers, texts and dates."""
+    asyncpg = pytest.importorskip("asyncpg")
+
+    async def ask():
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=port, user="ann", password=PASSWORD, database="flights"
+        )
+        try:
+            means = await connection.fetch(f"{MEANS} ORDER BY carrier")
+            days = await connection.fetch(
+                "SELECT date_trunc('month', departure) AS month, COUNT(*) AS n, "
+                "CAST(COUNT(*) AS DECIMAL(18, 2)) AS d FROM flights GROUP BY 1 ORDER BY 1"
+            )
+            return means, days
+        finally:
+            await connection.close()
+
+    means, days = asyncio.run(ask())
+    assert [row["carrier"] for row in means] == ["AA", "DL", "UA"]
+    assert isinstance(means[0]["delay"], float)
+    assert days[0]["month"] == dt.datetime(2024, 1, 1)  # noqa: DTZ001 without a zone in SQL
+    assert days[0]["d"] == Decimal(days[0]["n"])
+
+
+def test_pandas_reads_through_sqlalchemy(port):
+    """pandas.read_sql and the inspector work."""
+    pd = pytest.importorskip("pandas")
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(
+        sqlalchemy.URL.create(
+            "postgresql+psycopg", "ann", PASSWORD, "127.0.0.1", port, database="flights"
+        )
+    )
+    frame = pd.read_sql(f"{MEANS} ORDER BY carrier", engine)
+    assert frame["carrier"].to_list() == ["AA", "DL", "UA"]
+    assert abs(frame["delay"] - 24.5).max() < 2
+    engine.dispose()
+
+
+def test_psql_describes_and_asks(port):
+    r"""The client psql answers a mean by carrier, and \dt lists the tables."""
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
+    asked = subprocess.run(
+        ["psql", address, "-At", "-c", f"{MEANS} ORDER BY 1", "-c", r"\dt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert asked.stdout.startswith("AA|2"), asked.stderr
+    assert "flights" in asked.stdout.splitlines()[-1]
+
+
+def test_each_statement_is_logged(policy_file, connect):
+    """The log has one line a statement, with its analyst, price and outcome."""
+    with connect() as connection, pytest.raises(psycopg.Error):
+        connection.execute("SELECT plane FROM flights WHERE month = 77")
+    shown = run_command("log", policy_file)
+    line = next(line for line in shown.stdout.splitlines() if "month = 77" in line)
+    assert "ann" in line
+    assert "refused" in line

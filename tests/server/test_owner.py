@@ -1,0 +1,171 @@
+"""What the owner of the data does: check, users, review, restart; and workers that fail."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+
+import pytest
+
+from .conftest import PASSWORD, make_folder, run_command, serve
+
+psycopg = pytest.importorskip("psycopg")
+
+
+def connect_to(port, **terms):
+    """Connect as ann."""
+    terms = {"password": PASSWORD, "sslmode": "prefer", **terms}
+    return psycopg.connect(
+        host="127.0.0.1", port=port, user="ann", dbname="flights", autocommit=True, **terms
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("colour: red", "colour"),
+        ("expires: 2020-01-01", "expired"),
+        ("limits: {workers: 0}", "workers"),
+        ("users: nowhere.scram", "no password"),
+    ],
+)
+def test_check_names_what_is_wrong(tmp_path, more, message):
+    """A policy with a fault is refused with its field."""
+    checked = run_command("check", make_folder(tmp_path, more))
+    assert checked.returncode != 0
+    assert message in checked.stderr
+
+
+def test_check_passes_a_good_policy_and_refuses_a_readable_password_file(tmp_path):
+    """The file of users is the owner's alone."""
+    file = make_folder(tmp_path)
+    file.write_text(file.read_text().replace("  bob:", "  rob:").replace("  probe: {}\n", ""))
+    assert "rob has no password" in run_command("check", file).stderr
+    assert run_command("user", "add", file, "rob", text="secret").returncode == 0
+    assert run_command("check", file).returncode == 0
+    assert run_command("user", "list", file).stdout.split() == ["ann", "rob"]
+    assert run_command("user", "remove", file, "rob").returncode == 0
+    assert run_command("user", "list", file).stdout.split() == ["ann"]
+    (tmp_path / "users.scram").chmod(0o644)
+    assert "chmod 600" in run_command("check", file).stderr
+
+
+def test_an_address_for_other_machines_needs_tls(tmp_path):
+    """Without a certificate the server answers its own machine only."""
+    file = make_folder(tmp_path)
+    file.write_text(file.read_text().replace("127.0.0.1:0", "0.0.0.0:0"))
+    assert "tls" in run_command("check", file).stderr
+
+
+def test_a_dear_statement_waits_for_approval(tmp_path):
+    """It costs nothing until the owner approves it, and is answered then."""
+    file = make_folder(tmp_path, "review: {above: 100}")
+    query = "SELECT COUNT(*) FROM flights"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        before = connection.execute("SHOW dfprivacy.budget").fetchone()
+        for _ in range(2):
+            with pytest.raises(psycopg.Error, match="waits for approval under the number 1"):
+                connection.execute(query)
+        assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
+        assert "COUNT" in run_command("log", "--waiting", file).stdout
+        assert run_command("reject", file, 1).returncode == 0
+        with pytest.raises(psycopg.Error, match="was rejected"):
+            connection.execute(query)
+        assert run_command("approve", file, 1).returncode == 0
+        assert abs(connection.execute(query).fetchone()[0] - 30_000) < 10
+        assert connection.execute("SHOW dfprivacy.budget").fetchone() != before
+
+
+def test_a_restart_answers_again_at_no_cost(tmp_path):
+    """Answers are remembered for a version of the data, and new data are asked anew."""
+    file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights WHERE month = 5"
+    seen = []
+    for _ in range(2):
+        with serve(file) as (port, _), connect_to(port) as connection:
+            answer = connection.execute(query).fetchone()
+            seen.append((answer, connection.execute("SHOW dfprivacy.budget").fetchone()))
+    assert seen[0] == seen[1]
+
+
+def find_children(process):
+    """Return the numbers of the workers of a server."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = listed.stdout.splitlines()
+    return [int(line.split()[0]) for line in lines if "spawn_main" in line]
+
+
+def test_killed_workers_show_no_answer_that_was_not_charged(tmp_path):
+    """Workers die at random moments: retries are answered, and always in the same way.
+
+    A worker that dies between the charge and the answer may cost one charge more.
+    """
+    file, generator = make_folder(tmp_path), random.Random(1)
+    statements = [f"SELECT COUNT(*) FROM flights WHERE month = {month}" for month in range(1, 5)]
+    answers: dict[str, tuple[int]] = {}
+    with serve(file) as (port, process), connect_to(port) as connection:
+
+        def kill_worker():
+            os.kill(generator.choice(find_children(process)), signal.SIGKILL)
+
+        def ask(statement):
+            for _ in range(50):
+                with suppress(psycopg.errors.QueryCanceled):
+                    return connection.execute(statement).fetchone()
+            raise AssertionError(statement)
+
+        for statement in statements * 2:
+            killer = threading.Timer(generator.uniform(0, 0.3), kill_worker)
+            killer.start()
+            answer = ask(statement)
+            assert answers.setdefault(statement, answer) == answer
+            killer.join()
+        (left,) = ask("SHOW dfprivacy.budget")
+    assert set(answers) == set(statements)
+    charges = 900 - float(left.partition("epsilon=")[2].partition(",")[0]) / 1e6
+    assert 4 <= charges <= 4 + 8  # four statements, eight killed workers
+
+
+def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
+    """TLS is spoken, and a client that refuses it is refused."""
+    file = make_folder(tmp_path)
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    made = subprocess.run(
+        [*command.split(), "-keyout", "server.key", "-out", "server.crt"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    if made.returncode:
+        pytest.skip("openssl is not installed")
+    text = file.read_text()
+    tls = '127.0.0.1:0", tls: {certificate: server.crt, key: server.key}'
+    file.write_text(text.replace('127.0.0.1:0"', tls))
+    with serve(file) as (port, _):
+        with connect_to(port, sslmode="require") as connection:
+            assert connection.pgconn.ssl_in_use
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+        with pytest.raises(psycopg.OperationalError, match="encrypted"):
+            connect_to(port, sslmode="disable")
+
+
+def test_a_cancelled_statement_ends_and_the_connection_goes_on(tmp_path):
+    """A cancel request ends the worker, and the next statement is answered by another one."""
+    file = make_folder(tmp_path)
+    with serve(file) as (port, _), connect_to(port) as connection:
+        query = "SELECT plane, AVG(delay) AS d FROM flights GROUP BY plane"
+        timer = threading.Timer(0.05, connection.cancel)
+        timer.start()
+        with suppress(psycopg.errors.QueryCanceled):  # it may come after the answer
+            connection.execute(query)
+        timer.join()
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert connection.execute("SELECT COUNT(*) FROM flights").fetchone()
