@@ -20,6 +20,7 @@ from dfprivacy.errors import RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import condition, display, is_dp
 from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
+from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import (
     arguments,
@@ -118,6 +119,8 @@ class Call:
     values: tuple[str, ...]
     epsilon: Epsilon | None
     shown: tuple[str, ...] = field(default=(), compare=False)
+    by_row: bool = field(default=False, compare=False)
+    """Whether all of its expressions are `by_row`."""
     is_conditional: bool = field(default=False, compare=False)
     """FILTER, or CASE without ELSE, takes the value from some of the rows only."""
 
@@ -139,10 +142,10 @@ def wants_interval(node: Node) -> bool:
 
 def read_call(
     node: Node,
-    written: Callable[[Node], str],
+    written: Callable[[Node], Expression],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Call:
-    """Return what a dp_ call asks; `written` gives the SQL of its expression."""
+    """Return what a dp_ call asks; `written` writes its expressions over the rows."""
     name = called(node)
     function = name.removesuffix("_interval")
     statistic = function_of(function)
@@ -154,15 +157,20 @@ def read_call(
         raise refuse_node(stars[0])
     if stars:
         raise _wrong(function)
-    form, constants, own = _form(function, statistic, given, lambda node: bounds.get(written(node)))
+    form, constants, own = _form(
+        function, statistic, given, lambda node: bounds.get(written(node).sql)
+    )
     if own is not None:
         _require_small(own, node)
     about = given[: len(form.columns)]
-    values = tuple(map(written, about))
+    expressions = [written(value) for value in about]
+    values = tuple(expression.sql for expression in expressions)
     question: Any = _simplest(form.question(constants))
     if question.finds_bounds and values[0] in bounds:
         question = replace(question, bounds=bounds[values[0]])
-    return Call(question, values, own, tuple(map(display, about)), any(map(_lacks_else, about)))
+    by_row = all(expression.by_row for expression in expressions)
+    conditional = any(map(_lacks_else, about))
+    return Call(question, values, own, tuple(map(display, about)), by_row, conditional)
 
 
 def _lacks_else(node: Node) -> bool:
@@ -376,7 +384,7 @@ def _read(node: Node) -> Written:
     if called(node) == KEEP:
         delta, epsilon = read_keep(node)
         return Written(epsilon, delta_of(delta) or Fraction(0))
-    return Written(read_call(node, lambda _: "x").epsilon)
+    return Written(read_call(node, lambda _: Expression("x")).epsilon)
 
 
 def cost_of(calls: Sequence[Written], default: Fraction) -> tuple[Fraction, Fraction]:
@@ -400,9 +408,9 @@ def aggregates() -> Mapping[str, str]:
     return {name: own.kind for name, own in named.items()} | counts
 
 
-def private(select: Node, *, ordinary: bool) -> Node:
-    """Return a SELECT whose aggregates are dp_ calls; ordinary ones where they mean these."""
-    known = aggregates() if ordinary else {}
+def private(select: Node) -> Node:
+    """Return a SELECT whose aggregates are dp_ calls."""
+    known = aggregates()
     return {
         name: _within(part, known) if name in _CLAUSES else part for name, part in select.items()
     }

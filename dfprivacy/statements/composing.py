@@ -24,10 +24,10 @@ import pyarrow as pa
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import has_aggregates, holds_dp
-from dfprivacy.statements.owned import about_all
 from dfprivacy.statements.reading import Statement, qualified, statement
 from dfprivacy.statements.rows import Given, Reader, Relation
 from dfprivacy.statements.rules import Node, refuse
+from dfprivacy.statements.select import about_all
 from dfprivacy.statements.tree import (
     Target,
     all_of,
@@ -95,13 +95,15 @@ def _taken_apart(select: Node, reader: Reader) -> Script:
     try:
         rest = None if asks(select) else made.query(select, {})
     except _Unreleased:
-        if holds_dp(select) and not made.aggregated(select):
+        if holds_dp(select) and not has_aggregates(select):
             raise refuse("rows beside answers", rows=made.rows) from None
         rest = None
     except DPError:
         if holds_dp(select):
             raise
         rest = None
+    if made.counts_groups:
+        raise refuse("count of released groups")
     public_alone = rest is not None and not made.releases and made.tables and not holds_dp(select)
     if rest is None or not (made.releases or public_alone):
         made = _Taken(made.start, reader)
@@ -162,6 +164,10 @@ class _Taken:
     lent: dict[str, str] = field(default_factory=dict)
     unreleased: set[int] = field(default_factory=set)
     rows: str = ""
+    ordinary: set[str] = field(default_factory=set)
+    """Names of released tables by secret keys that no dp_ call asks for."""
+    counts_groups: bool = False
+    """A query counts the rows of one of these."""
 
     @property
     def names(self) -> list[str]:
@@ -181,10 +187,6 @@ class _Taken:
     def is_public(self, path: tuple[str, ...]) -> bool:
         """Tell whether a name stands for a public table."""
         return bool(self.public) and self.reader.place.find(path).path in self.public
-
-    def aggregated(self, node: Node) -> bool:
-        """Tell a SELECT with ordinary aggregates of its own that mean private ones."""
-        return self.reader.ordinary and has_aggregates(node)
 
     def composed(self, rest: Node) -> Script:
         """Return the releases so far, and a query over them."""
@@ -215,10 +217,13 @@ class _Taken:
             return self._over_answers(node, sees)
         except _Unreleased:
             self._restore(before)
-        if self.reader.schema is not None and self.aggregated(node):
+        if has_aggregates(node):
             inner = self.below(node, sees)
             if about_all(self._alone(inner, sees), self.reader):
-                return self.release(inner, sees)
+                released = self.release(inner, sees)
+                if node["group_expressions"] and not self.reader.has_public_keys:
+                    self.ordinary.add(released["from_table"]["table_name"])
+                return released
             self._restore(before)
         self.unreleased.add(id(node))
         raise _Unreleased
@@ -239,6 +244,8 @@ class _Taken:
             sees[folded(entry["key"])] = common
             kept += [common.entry] if common.released else []
         inner = {name: self._part(part, sees) for name, part in node.items() if name != "cte_map"}
+        if _counts_rows(inner) and _source_of(inner, sees) & self.ordinary:
+            self.counts_groups = True
         return {**inner, "cte_map": {"map": kept}} if "cte_map" in node else inner
 
     def _common(self, entry: Node, sees: _Seen) -> _Common:
@@ -291,8 +298,6 @@ class _Taken:
 
     def below(self, node: Node, sees: _Seen) -> Node:
         """Return a query over rows, with tables that are lent to it in place of releases in it."""
-        if self.reader.schema is None:
-            return node
         own, names = dict(sees), []
         for entry in node.get("cte_map", {"map": []})["map"]:
             names.append(folded(entry["key"]))
@@ -381,6 +386,29 @@ class _Taken:
         entries = [self._seen(own, sees) for name, own in sees.items() if name in used]
         own = select["cte_map"]
         return {**select, "cte_map": {**own, "map": [*entries, *own["map"]]}}
+
+
+def _counts_rows(select: Node) -> bool:
+    """Check for a SELECT that counts all rows of its FROM."""
+    if kind(select) != ("", "SELECT_NODE") or select["group_expressions"]:
+        return False
+    return any(
+        called(node) in {"count", "count_star"} and not node["distinct"]
+        for node in own_nodes(select["select_list"])
+    )
+
+
+def _source_of(select: Node, sees: _Seen) -> set[str]:
+    """Return the name of the one table that a query projects and filters, if there is one."""
+    source = select.get("from_table") or {}
+    if source.get("type") == "SUBQUERY":
+        return _source_of(source["subquery"]["node"], sees)
+    if source.get("type") != "BASE_TABLE":
+        return set()
+    name = folded(source["table_name"])
+    if name in sees:
+        return _source_of(sees[name].entry["value"]["query_node"], {})
+    return {name}
 
 
 Unique = frozenset[str] | None

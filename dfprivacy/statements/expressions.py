@@ -39,7 +39,7 @@ Inner = Callable[[Node], str]
 
 
 @dataclass(frozen=True)
-class Scope:
+class Spelling:
     """What names stand for: how a column is written, and which nodes are written otherwise.
 
     `shields` are put around arguments of calls about dates where they run; a text that is only
@@ -51,7 +51,7 @@ class Scope:
     shields: bool = True
 
 
-def write(node: Node, scope: Scope) -> str:
+def write(node: Node, scope: Spelling) -> str:
     """Return the SQL of an expression that is known to be a function of one row."""
     special = scope.special(node)
     if special is not None:
@@ -84,7 +84,7 @@ def display(node: Node) -> str:
             return f"GROUPING({', '.join(map(display, part['children']))})"
         return _asked(part) if is_dp(part) else None
 
-    return write(node, Scope(lambda names: ".".join(map(shown, names)), special, shields=False))
+    return write(node, Spelling(lambda names: ".".join(map(shown, names)), special, shields=False))
 
 
 def _asked(node: Node) -> str:

@@ -71,10 +71,10 @@ def sql(
 
     The statement reads one relation: a table or view of the connection `con`, or one of the
     `frames` passed by name (pandas, polars, Arrow, a DuckDB relation, the path of a CSV or Parquet
-    file). Views, CTEs and subqueries in FROM may project and filter row by row. It is DuckDB's
-    SQL with dp_count, dp_sum, dp_mean (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile,
-    dp_quantiles, dp_center and dp_bounds as its aggregates. docs/how-to/dfp-sql.md has the whole of
-    it.
+    file). Several relations need a `schema`. It is DuckDB's SQL with dp_count, dp_sum, dp_mean
+    (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile, dp_quantiles, dp_center and dp_bounds as
+    its aggregates. Ordinary aggregates ask the same private questions: AVG(x) is dp_mean(x).
+    docs/how-to/dfp-sql.md has the whole of it.
 
     Parameters
     ----------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
@@ -39,8 +40,8 @@ from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import gated, reads
+from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.plan import (
-    WHY,
     Plan,
     check_keys,
     finished,
@@ -48,9 +49,14 @@ from dfprivacy.statements.plan import (
     planned,
     released_query,
 )
-from dfprivacy.statements.reading import Released, Statement
+from dfprivacy.statements.relations import Expression, stored
+from dfprivacy.statements.relations import filtered as filtered_rows
 from dfprivacy.statements.rows import Place, Reader
+from dfprivacy.statements.rules import Node
 from dfprivacy.statements.schema import Schema, declared
+from dfprivacy.statements.select import Compiler
+from dfprivacy.statements.tables import WHY, Tables
+from dfprivacy.statements.tree import parse, plain
 
 _EXACT = "a query over public tables alone: exact"
 
@@ -66,6 +72,8 @@ class Job:
     terms: Terms
     public: object
     """The keys that are public, as the caller gave them."""
+    empty: pa.Table
+    """The result without rows, in declared types."""
 
     @property
     def request(self) -> ReleasePlan:
@@ -78,7 +86,7 @@ class Job:
         """The declared types of the group columns, in the order of GROUP BY."""
         for plan in self.plans:
             if plan.by:
-                rows = guarded(lambda: plan.rows_of(_twin(plan, self.engine)).to_arrow_table())  # noqa: B023 at once
+                rows = guarded(lambda: plan.rows_of(_twin(plan)).to_arrow_table())  # noqa: B023 at once
                 names = [key.name for key in plan.statement.keys]
                 types = [rows.schema.field(label).type for label in plan.by]
                 return dict(zip(names, types, strict=True))
@@ -90,9 +98,9 @@ class Job:
         if self.script.target is not None:
             return None
         whole = 0 if self.script.rest else -1
-        sources = [plan.statement.rows.source for plan in self.plans]
-        public = [own.table for _, own in self.script.public]
-        return with_origin((sources or public)[whole].wrap(table), origin)
+        tables = [plan.statement.rows.table for plan in self.plans]
+        public = [relation for _, relation in self.script.public]
+        return with_origin((tables or public)[whole].table.wrap(table), origin)
 
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released."""
@@ -114,9 +122,8 @@ class Job:
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
-            if _waits(plan):  # it is measured without rows: what refuses its types does so
-                twin = _twin(plan, self.engine)
-                measure_plan(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
+            if _waits(plan):
+                _measure_without_rows(plan)
             else:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
@@ -145,7 +152,7 @@ class Job:
         The optimiser is off there, unless no row's failing could make a difference to others: then
         a connection's is as it was, and that of our own engine is on.
         """
-        if not plain or any(plan.computes(self.engine) for plan in self.plans):
+        if not plain or any(plan.computes for plan in self.plans):
             return self.place.fenced()
         on_connection = isinstance(self.place, ConnectionSource)
         return nullcontext() if on_connection else with_all_optimizers(self.engine)
@@ -157,7 +164,7 @@ class Job:
         return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
-        return plan.statement.rows.source.rows(plan.used, self.engine)
+        return plan.statement.rows.read(plan.used, self.engine)
 
 
 @dataclass
@@ -186,11 +193,11 @@ class _Drawn:
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    return gated(rows, plan.statement.rows.source.gated)
+    return gated(rows, plan.statement.rows.gated)
 
 
-def _twin(plan: Plan, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-    return guarded(lambda: _gated(plan, plan.statement.rows.source.twin(plan.used, engine)))
+def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
+    return guarded(lambda: _gated(plan, plan.statement.rows.twin(plan.used)))
 
 
 def _waits(plan: Plan) -> bool:
@@ -257,9 +264,9 @@ def job_of(
         embedded(idle=con is not None) as engine,
     ):
         restrict_optimizer(engine)
-        ordinary = terms.unit is not None or schema is not None
+        unit = None if terms.unit is None else str(terms.unit.column)
         reader = Reader(
-            place, engine, schema, ordinary=ordinary, intervals=intervals,
+            place, engine, schema, unit, intervals, keys is not None,
             planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
             computed=lambda made: _computed(made, engine),
         )  # fmt: skip
@@ -272,7 +279,7 @@ def job_of(
             read_of = [table for plan in plans for table in plan.statement.rows.tables]
             for relation in (*read_of, *(table for _, table in script.public)):
                 place.check(target, relation, empty)
-        yield Job(script, plans, place, engine, terms, keys)
+        yield Job(script, plans, place, engine, terms, keys, empty)
 
 
 def _version_of(frames: Mapping[str, object]) -> str | None:
@@ -286,7 +293,7 @@ def _without_rows(
     script: Script, plans: Sequence[Plan], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
     """Return what a text makes of releases without rows, in declared types."""
-    tables = [planned(plan, _twin(plan, engine), engine) for plan in plans]
+    tables = [planned(plan, _twin(plan), engine) for plan in plans]
     try:
         return resulting(script, tables, _public(script, engine, rows=False))
     except (duckdb.Error, pa.ArrowException) as error:
@@ -313,6 +320,9 @@ class StatementExplanation(Explanation):
     the released answers; `calls` pairs each dp_ call with the question that it asks. `answers`
     go by their calls; the rest is that of every `Explanation`.
 
+    `columns` are the names of the result with their SQL types. `timezone` is the time zone in which
+    the rows are read; None where no time of a zone is read.
+
     `on_connection` is what the same text costs at most where the functions of `sql_udfs.register`
     run it: each dp_ call pays there, dp_keep too, with the epsilon that the connection was
     registered with (or that of this explanation) where it names none. None for frames, for units,
@@ -329,6 +339,8 @@ class StatementExplanation(Explanation):
     target: str | None
     on_connection: Budget | None = None
     remark: str = ""
+    columns: tuple[tuple[str, str], ...] = ()
+    timezone: str | None = None
 
     def head(self) -> list[tuple[str, str]]:
         """Return the plan, one line a step."""
@@ -336,10 +348,12 @@ class StatementExplanation(Explanation):
             ("protects", self.protects),
             ("relation", self.relation),
             ("rows", self.row_query),
+            *([("zone", self.timezone)] if self.timezone else []),
             ("groups", f"{', '.join(self.keys)}: {self.selection}" if self.keys else "none"),
             *(("asks", f"{call} -> {question}") for call, question in self.calls),
             *(("spends", draw.text) for draw in self.draws),
             ("then", self.released_query),
+            ("columns", ", ".join(f"{name} {kind}" for name, kind in self.columns)),
             *([("into", self.target)] if self.target else []),
             ("costs", self.cost),
             *([("reaches", self.reaches)] if self.reaches else []),
@@ -355,7 +369,9 @@ class StatementExplanation(Explanation):
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
     """Return what a job would do, and what its text costs on the connection itself."""
     if not job.plans:
-        return _exact(job.script)
+        return _exact(job)
+    for plan in job.plans:
+        _measure_without_rows(plan)
 
     def made(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
         plans = plan_script(job.script, terms, job.public)
@@ -364,8 +380,34 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
     return reached(target, job.terms, made)
 
 
-def _exact(script: Script) -> StatementExplanation:
+def _measure_without_rows(plan: Plan) -> None:
+    """Measure a release without rows, which refuses types that it can't be about."""
+    twin = _twin(plan)
+    measure_plan(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
+
+
+def _columns(job: Job) -> tuple[tuple[str, str], ...]:
+    """Return the names and SQL types of the columns of the result."""
+    result = job.engine.from_arrow(job.empty)
+    return tuple(zip(result.columns, map(str, result.types), strict=True))
+
+
+_ZONED = re.compile(r"TIMESTAMPTZ|timezone\(|%z")
+"""SQL that reads times by the time zone of the session."""
+
+
+def _time_zone(plans: Sequence[Plan]) -> str | None:
+    """Return the time zone that a row depends on, if there is one."""
+    for plan in plans:
+        kinds = " ".join(map(str, _twin(plan).types))
+        if "WITH TIME ZONE" in kinds or _ZONED.search(plan.row_query):
+            return session_zone()
+    return None
+
+
+def _exact(job: Job) -> StatementExplanation:
     """Return what a text over public tables alone would do: it costs nothing."""
+    script = job.script
     return StatementExplanation(
         asks=_EXACT,
         protects="no one: everybody may know these tables",
@@ -373,6 +415,7 @@ def _exact(script: Script) -> StatementExplanation:
         relation=", ".join(table.name for _, table in script.public),
         released_query=str(script.rest),
         target=None if script.target is None else f"table {script.target.name}",
+        columns=_columns(job),
     )
 
 
@@ -396,7 +439,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         queries.append(script.rest)
     return StatementExplanation(
         **vars(in_one(known, request)),
-        relation=", ".join(dict.fromkeys(plan.statement.rows.named.name for plan in plans)),
+        relation=", ".join(dict.fromkeys(plan.statement.rows.table.name for plan in plans)),
         keys=tuple(dict.fromkeys(keys)),
         selection=selection,
         row_query="; ".join(plan.row_query for plan in plans),
@@ -405,6 +448,8 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         target=None if script.target is None else f"table {script.target.name}",
         on_connection=on_connection,
         remark=remark,
+        columns=_columns(job),
+        timezone=_time_zone(plans),
     )
 
 
@@ -466,32 +511,45 @@ def filtered(
     DPError
         What `dfp.sql` raises for a statement with this condition, before it reads a row.
     """
-    rows = open_source(frame)
-    query = f"SELECT dp_count(*) FROM rows WHERE (\n{where}\n)"  # noqa: S608 it is vetted, not run
-    terms, zone = Terms(), session_zone()
-    with job_of(query, None, {"rows": rows}, terms, None, timezone=zone) as job:
-        if job.script.rest is not None or len(job.plans) > 1 or not _is_alone(job.plans[0]):
-            raise RefusedStatementError(
-                "this is more than a condition on rows",
-                hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
-            )
-        return Filtered(rows, partial(_kept, job.plans[0]), job.plans[0].used)
+    source = open_source(frame)
+    zone = session_zone()
+    with (
+        place_of(None, {"rows": source}) as place,
+        place.in_time_zone(zone),
+        embedded() as engine,
+    ):
+        restrict_optimizer(engine)
+        tables = Tables(None, place, engine)
+        relation = tables.find(["rows"], None)
+        (name,) = tables.names
+        bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))
+        seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
+        kept = Compiler(tables).row_condition(_read_condition(where, engine), Scope(bag, seen))
+        used = tuple(name for name in relation.columns if name in kept.uses)
+        tables.planned(filtered_rows(bag, [kept]), used)
+    return Filtered(source, partial(_keep_rows, kept, used), used)
 
 
-def _is_alone(plan: Plan) -> bool:
-    """Tell whether a statement is nothing but a count of rows under a condition."""
-    own: Statement = plan.statement
-    plain = replace(own.released, outputs=()) == Released(())
-    keeps = own.keys or (own.selection, own.delta) != (None, None)
-    return plain and len(own.calls) == 1 and not keeps
+def _read_condition(where: str, engine: duckdb.DuckDBPyConnection) -> Node:
+    """Return the tree of a condition on rows; a text that is more is refused."""
+    _, bare = parse("SELECT 1 FROM rows", engine)
+    _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
+    condition = select.get("where_clause")
+    if condition is None or plain({**select, "where_clause": None}) != plain(bare):
+        raise RefusedStatementError(
+            "this is more than a condition on rows",
+            hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
+        )
+    return cast("Node", condition)
 
 
-def _kept(plan: Plan, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Return the rows that a plan's condition keeps; columns that it names come by the gate."""
+def _keep_rows(
+    kept: Expression, used: Sequence[str], relation: duckdb.DuckDBPyRelation
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows that a condition keeps; columns that it names come by the gate."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
-    gate = zip(plan.used, reads(plan.used, [kinds[own] for own in plan.used]), strict=True)
-    made = ", ".join(f"{sql} AS {quoted(own)}" for own, sql in gate if sql != quoted(own))
-    relation = relation.project(f"* REPLACE ({made})") if made else relation
-    for condition in plan.conditions:
-        relation = relation.filter(condition)
-    return relation
+    gate = zip(used, reads(used, [kinds[name] for name in used]), strict=True)
+    gated_columns = [f"{sql} AS {quoted(name)}" for name, sql in gate if sql != quoted(name)]
+    if gated_columns:
+        relation = relation.project(f"* REPLACE ({', '.join(gated_columns)})")
+    return relation.filter(kept.tried)

@@ -16,30 +16,29 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import (
-    DPError,
     InvalidKeysError,
     InvalidQuestionError,
-    MissingColumnError,
     MissingDeltaError,
 )
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION
 from dfprivacy.release.plan import Plan as ReleasePlan
-from dfprivacy.release.terms import PublicKeys, Terms, Unit
+from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script
-from dfprivacy.statements.expressions import by_row
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import (
     Statement,
     qualified,
     tried,
 )
+from dfprivacy.statements.relations import OWNER
 from dfprivacy.statements.rows import Given
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.tree import folded, fresh, parse
+from dfprivacy.statements.tables import TEXT, unplanned
+from dfprivacy.statements.tree import folded, fresh
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.linear import LinearPart
 
@@ -60,47 +59,43 @@ class Plan:
     own: Mapping[str, Epsilon]
     terms: Terms
 
-    def computes(self, engine: duckdb.DuckDBPyConnection) -> bool:
-        """Tell whether the row query computes what others' rows could change: see `by_row`."""
-        rows = self.statement.rows
-        plain = {quoted(name) for name in rows.base.columns}
-        made = [sql for _, sql in self.columns if sql not in plain]
-        if rows.computes or self.conditions or (made and not rows.kinds):
-            return True
-        with suppress(DPError):  # a text that is too long to look at
-            items = parse(f"SELECT {', '.join(made)}", engine)[1]["select_list"] if made else ()
-            return not all(by_row(own, lambda name: rows.kinds.get(name[-1], "")) for own in items)
-        return True
+    @property
+    def computes(self) -> bool:
+        """Whether the row query computes what others' rows could change: see `by_row`."""
+        keys, calls = self.statement.keys, [call for _, call in self.statement.calls]
+        safe = {key.sql for key in keys if key.by_row}.union(
+            *(call.values for call in calls if call.by_row), self._plain
+        )
+        is_computed = any(sql not in safe for _, sql in self.columns)
+        return is_computed or self.statement.rows.computes(self.used)
+
+    @property
+    def _plain(self) -> set[str]:
+        """The SQL of columns that are read as they are."""
+        return {quoted(name) for name in self.statement.rows.columns}
 
     @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
-        plain = {quoted(name) for name in self.statement.rows.base.columns}
-        made = [
-            f"{sql if sql in plain else f'TRY({sql})'} AS {quoted(label)}"
-            for label, sql in self.columns
+        plain = self._plain
+        pairs = [
+            (sql if sql in plain else f"TRY({sql})", quoted(label)) for label, sql in self.columns
         ]
-        return ", ".join(made) or NO_COLUMN
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """The conditions of the row query."""
-        return tuple(f"TRY({condition})" for condition in self.statement.conditions)
+        columns = [sql if sql == label else f"{sql} AS {label}" for sql, label in pairs]
+        return ", ".join(columns) or NO_COLUMN
 
     @property
     def row_query(self) -> str:
         """The row query as one SELECT."""
-        where = " AND ".join(self.conditions)
-        source = self.statement.rows.text
-        return f"SELECT {self.projection} FROM {source}{f' WHERE {where}' if where else ''}"  # noqa: S608 every part was written by rules
+        return f"SELECT {self.projection} FROM ({self.statement.rows.text(self.used)})"  # noqa: S608 every part was written by rules
 
     @property
     def used(self) -> tuple[str, ...]:
         """The columns of the protected relation that the row query reads."""
-        texts = [sql for _, sql in self.columns] + list(self.statement.conditions)
+        texts = [sql for _, sql in self.columns]
         return tuple(
             name
-            for name in self.statement.rows.base.columns
+            for name in self.statement.rows.columns
             if any(quoted(name) in text for text in texts)
         )
 
@@ -129,15 +124,17 @@ class Plan:
 
     def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         """Return the row query over a relation; nothing is read."""
-        for condition in self.conditions:
-            relation = relation.filter(condition)
         return relation.project(self.projection)
 
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
+    if keys is None and any(key.sql in statement.rows.unit_columns for key in statement.keys):
+        raise refuse("GROUP BY the unit")
     columns: dict[str, str] = {}
-    unit = _unit(statement, terms.unit, columns)
+    unit = terms.unit
+    if unit is not None:
+        unit = replace(unit, column=_label(columns, str(unit.column), quoted(OWNER)))
     by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
     questions: dict[str, Statistic] = {}
     own: dict[str, Epsilon] = {}
@@ -155,9 +152,8 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     elif keys is None and _needs_row_count(statement):
         questions[f"{start}answer_rows"] = Count()
     public = _public(statement, by, keys)
-    terms = replace(
-        terms, unit=unit, delta=_delta(statement, terms, keys), copies=statement.rows.copies
-    )
+    delta, copies = _delta(statement, terms, keys), statement.rows.bag.copies
+    terms = replace(terms, unit=unit, delta=delta, copies=copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
 
 
@@ -251,25 +247,10 @@ def _label(made: dict[str, str], wanted: str, sql: str) -> str:
 
 def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:
     """Yield the labels of what a call aggregates, texts of files as numbers; none for rows."""
-    base = statement.rows.base
-    texts = base.source is not None and base.source.texts and call.needs_numbers
+    kinds = statement.rows.bag.kinds if call.needs_numbers else {}
+    texts = {quoted(name) for name, kind in kinds.items() if kind == TEXT}
     for shown, sql in zip(call.shown, call.values, strict=True):
-        plain = texts and sql in map(quoted, base.columns)
-        yield _label(columns, shown, f"TRY_CAST({sql} AS DOUBLE)" if plain else sql)
-
-
-def _unit(statement: Statement, unit: Unit | None, columns: dict[str, str]) -> Unit | None:
-    if unit is None:
-        return None
-    found = {folded(name): sql for name, sql in statement.rows.named_columns}
-    sql = found.get(folded(str(unit.column)))
-    if sql is None:
-        named = statement.rows.named
-        raise MissingColumnError(
-            f"{named.name!r} has no column {unit.column!r} to be the privacy unit",
-            hint=f"its columns are {', '.join(map(repr, named.columns[:20]))}",
-        )
-    return replace(unit, column=_label(columns, str(unit.column), sql))
+        yield _label(columns, shown, f"TRY_CAST({sql} AS DOUBLE)" if sql in texts else sql)
 
 
 def _delta(statement: Statement, terms: Terms, keys: object) -> object:
@@ -353,7 +334,7 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     named = answers.rename_columns([*keys, *others])
     for given in plan.statement.givens:
         if given.single:
-            named = named.append_column(given.name, given.beside(named.num_rows))
+            named = named.append_column(given.name, given.repeated(named.num_rows))
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
 
 
@@ -371,14 +352,6 @@ def planned(
     raise _unplanned(plan, twin, engine, kind)
 
 
-WHY: Mapping[type[Exception], str] = {
-    duckdb.BinderException: "its types or fields don't go together",
-    duckdb.CatalogException: "there is no such function for these types",
-    duckdb.ConversionException: "a constant in it does not fit its type",
-    duckdb.OutOfRangeException: "a constant in it is out of range",
-}
-
-
 def _unplanned(
     plan: Plan,
     twin: duckdb.DuckDBPyRelation,
@@ -387,27 +360,22 @@ def _unplanned(
 ) -> InvalidQuestionError:
     """Return the error for a statement that DuckDB can't plan, in words that are not DuckDB's."""
     types = dict(zip(twin.columns, map(str, twin.types), strict=True))
-    what = "the whole of it"
+    what, names, kinds = "the whole of it", list[str](), list[str]()
     for relation, text, sql in _expressions(plan, twin, engine):
         try:
             relation.project(f"TRY({sql}) AS x").to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
-            named = [name for name in plan.used if quoted(name) in sql]
-            declared = ", ".join(f"{name} is {types[name].split('(')[0]}" for name in named)
-            what, kind = f"{text}{f' ({declared})' if declared else ''}", type(error)
+            names = [name for name in plan.used if quoted(name) in sql]
+            kinds = [types[name].split("(")[0] for name in names]
+            what, kind = text, type(error)
             break
-    return InvalidQuestionError(
-        f"DuckDB can't plan the statement: {what}: {WHY.get(kind, 'a type in it has no place')}",
-        hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
-    )
+    return unplanned(what, names, kinds, kind)
 
 
 def _expressions(
     plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
 ) -> Iterator[tuple[duckdb.DuckDBPyRelation, str, str]]:
     """Yield the expressions of a statement, each with what it is over and its text."""
-    for sql in plan.statement.conditions:
-        yield twin, sql, sql
     for label, sql in plan.columns:
         yield twin, label, sql
     with suppress(duckdb.Error):

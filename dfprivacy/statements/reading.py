@@ -25,7 +25,7 @@ from dfprivacy.statements.calls import (
     with_intervals,
 )
 from dfprivacy.statements.expressions import (
-    Scope,
+    Spelling,
     condition,
     conjuncts,
     direction,
@@ -36,18 +36,11 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
-from dfprivacy.statements.owned import owned_rows
-from dfprivacy.statements.rows import (
-    CLAUSES,
-    Given,
-    Names,
-    Reader,
-    Rows,
-    conditions_of,
-    named_item,
-    read_rows,
-)
+from dfprivacy.statements.names import CLAUSES, named_item
+from dfprivacy.statements.relations import Expression
+from dfprivacy.statements.rows import Given, Reader
 from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.select import Rows, read_rows
 from dfprivacy.statements.tree import (
     called,
     folded,
@@ -66,6 +59,8 @@ class Column:
 
     name: str
     sql: str
+    by_row: bool = False
+    """Whether it is `by_row` an expression, of a key."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,6 @@ class Statement:
     """
 
     rows: Rows
-    conditions: tuple[str, ...]
     keys: tuple[Column, ...]
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
@@ -113,17 +107,14 @@ def statement(select: Node, reader: Reader) -> Statement:
     if kind(select) != ("", "SELECT_NODE"):
         raise refuse_node(select)
     only(select, *CLAUSES)
-    select = private(select, ordinary=reader.ordinary)
+    select = private(select)
     order, limit, offset = _modifiers(select)
-    rows = read_rows(select, reader) if reader.schema is None else owned_rows(select, reader)
-    items = [named_item(node, rows.columns, display) for node in select["select_list"]]
+    rows = read_rows(select, reader)
+    items = [named_item(node, rows.names, display) for node in select["select_list"]]
     if reader.intervals and "inner" not in select:  # a number in an expression is a number
         items = with_intervals(items)
-    names = Names(rows, items)
-    keys, sets = _keys(select, names, items)
-    if any(key.sql in rows.single for key in keys):
-        raise refuse("GROUP BY the unit")
-    release = Release(names, keys, items, sets)
+    keys, sets = _keys(select, rows, items)
+    release = Release(rows, keys, items, sets)
     outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
@@ -139,15 +130,11 @@ def statement(select: Node, reader: Reader) -> Statement:
     released = Released(outputs, having, windows, qualify, sorts, limit, offset)
     if not release.calls:
         raise refuse("no dp_ call")
-    where = () if rows.filtered else conditions_of(select, names)
-    conditions = (*rows.conditions, *where)
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
     named = {node.get("table_name") for node in nodes(select)}
     givens = tuple(own for name, own in reader.givens.items() if name in named)
     written = (select, items)
-    return Statement(
-        rows, conditions, keys, calls, delta, selection, written, released, givens, sets
-    )
+    return Statement(rows, keys, calls, delta, selection, written, released, givens, sets)
 
 
 _IN_ORDER = ("ORDER_MODIFIER", "LIMIT_MODIFIER")
@@ -175,7 +162,7 @@ def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
 
 
 def _keys(
-    select: Node, names: Names, items: Items
+    select: Node, rows: Rows, items: Items
 ) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
     """Return the keys of GROUP BY, and the grouping sets, the finest first."""
     grouped, sets = select["group_expressions"], select["group_sets"]
@@ -189,7 +176,7 @@ def _keys(
     keys: dict[str, Column] = {}
     places = []
     for node in grouped:
-        key = _key(node, names, items)
+        key = _key(node, rows, items)
         keys.setdefault(key.sql, key)
         places.append(list(keys).index(key.sql))
     found = [tuple(sorted({places[index] for index in own})) for own in sets]
@@ -210,16 +197,17 @@ def _names_columns(node: Node) -> bool:
     return any(map(is_column, nodes(node)))
 
 
-def _key(node: Node, names: Names, items: Items) -> Column:
+def _key(node: Node, rows: Rows, items: Items) -> Column:
     if literal(node)[0] in {"INTEGER", "NUMERIC"}:
         node = _ordinal(node, items)
-    sql = names.written(node)
+    key = rows.written(node, items)
     if not _names_columns(node):
         raise refuse("GROUP BY a constant")
-    for name, item in items:  # that of its column in the result, else its own text
-        if not _is_released(item) and names.written(item) == sql:
-            return Column(name, sql)
-    return Column(named_item(node, names.rows.columns, display)[0], sql)
+    for index, (name, item) in enumerate(items):
+        # that of its column in the result, else its own text
+        if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
+            return Column(name, key.sql, key.by_row)
+    return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row)
 
 
 def _ordinal(node: Node, items: Items) -> Node:
@@ -285,7 +273,7 @@ class Release:
     `items` are the SELECT list by name; an expression may use the aliases of those before it.
     """
 
-    names: Names
+    rows: Rows
     keys: Sequence[Column]
     items: Sequence[tuple[str, Node]]
     sets: Sequence[tuple[int, ...]] = ()
@@ -300,7 +288,7 @@ class Release:
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""
-        scope = Scope(lambda parts: self._column(parts, before), self._special)
+        scope = Spelling(lambda parts: self._column(parts, before), self._special)
         return write(node, scope)
 
     def sorted_by(self, node: Node) -> str:
@@ -311,6 +299,10 @@ class Release:
                 if folded(name) == folded(node["column_names"][0]):
                     return self.written(item, index)
         return self.written(node)
+
+    def _over_rows(self, node: Node) -> Expression:
+        """Return an expression over the protected rows."""
+        return self.rows.written(node, self.items)
 
     def _special(self, node: Node) -> str | None:
         if is_dp(node):
@@ -332,7 +324,7 @@ class Release:
         if not self.keys or holds_dp(node):
             return None
         try:
-            sql = self.names.written(node)
+            sql = self._over_rows(node).sql
         except (RefusedStatementError, MissingColumnError):
             return None
         known = [key.sql for key in self.keys]
@@ -341,7 +333,7 @@ class Release:
     def _grouping(self, node: Node) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
         only(node, "children")
-        sqls = [self.names.written(child) for child in node["children"]]
+        sqls = [self._over_rows(child).sql for child in node["children"]]
         known = [key.sql for key in self.keys]
         if not all(sql in known for sql in sqls):
             raise refuse("GROUPING of no key")  # fmt: skip
@@ -355,7 +347,7 @@ class Release:
         return f"({' + '.join(bits)})"
 
     def _answer(self, node: Node) -> str:
-        call = read_call(node, self.names.written, self.names.rows.bounds)
+        call = read_call(node, self._over_rows, self.rows.bounds)
         self.calls.setdefault(call, display(node))
         start = qualified(f"answer_{list(self.calls).index(call)}")
         if wants_interval(node):
@@ -377,5 +369,6 @@ class Release:
             for index, (name, item) in enumerate(self.items[:before]):
                 if folded(name) == folded(parts[0]):
                     return self.written(item, index)
-        self.names.column(parts)
+        if self.rows.scope.find(parts) is None:
+            raise self.rows.scope.missing(parts)
         raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Protocol
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.statements.expressions import STORED, Size, longest
@@ -36,6 +35,8 @@ class Expression:
     outer: frozenset[str] = frozenset()
     sure: bool = False
     size: Size | None = None
+    by_row: bool = False
+    """Whether a row computes the same beside any others: see `expressions.by_row`."""
 
     @property
     def tried(self) -> str:
@@ -54,13 +55,30 @@ def column(name: str) -> Expression:
     return Expression(quoted(name), frozenset([name]))
 
 
-class Leaf(Protocol):
-    """How the columns of a stored table are read: a SELECT, over its rows or over none."""
+@dataclass(frozen=True)
+class StoredRead:
+    """The columns that are read of a stored table, by their new names, and of which rows.
 
-    def __call__(
-        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
-    ) -> str:
-        """Return the SELECT of columns under new names, of rows that fulfil all conditions."""
+    `wanted` are those that are selected in the end. `owner` are the column that names the unit, if
+    there is one, and the SQL of the owner.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    conditions: Sequence[Expression]
+    wanted: tuple[str, ...]
+    owner: tuple[str, str] | None
+
+    def over(self, source: str, where: Sequence[str] = ()) -> str:
+        """Return the SELECT of the wanted columns and the owner over a source of the others."""
+        unit, owner = self.owner or ("", None)
+        conditions = [*where, *([f"{quoted(unit)} IS NOT NULL"] if unit else [])]
+        kept = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {_list(_named(self.wanted), owner=owner)} FROM {source}{kept}"  # noqa: S608 ours
+
+
+Leaf = Callable[[StoredRead], str]
+"""How a stored table is read: returns a SELECT, over its rows or over none."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +163,10 @@ def _named(names: Iterable[str], of: str = "") -> list[str]:
 
 @dataclass(frozen=True)
 class _Stored:
-    """How a stored table is written: all that is asked of its rows stands where they are read."""
+    """How a stored table is written: all that is asked of its rows stands where they are read.
+
+    `owner` are the column that names the unit, if there is one, and the SQL of the owner.
+    """
 
     table: str
     columns: Mapping[str, str]
@@ -156,13 +177,10 @@ class _Stored:
         """Return the SELECT of some columns, and of the owner."""
         used = frozenset(wanted).union(*(one.uses for one in self.conditions))
         read = {name: own for name, own in self.columns.items() if name in used}
-        owner = unit = None
-        if self.owner is not None:
-            unit, owner = self.owner
+        unit, _ = self.owner or ("", "")
+        if unit:
             read[unit] = self.columns[unit]
-        below = leaf(self.table, read, self.conditions)
-        where = "" if unit is None else f" WHERE {quoted(unit)} IS NOT NULL"
-        return f"SELECT {_list(_named(wanted), owner=owner)} FROM ({below}) AS stored{where}"  # noqa: S608 ours
+        return leaf(StoredRead(self.table, read, self.conditions, wanted, self.owner))
 
 
 def stored(
@@ -177,15 +195,39 @@ def stored(
     return Bag(tuple(columns), owner is not None, text, read=read, kinds=known, sure=True)
 
 
-def single(table: str, columns: Mapping[str, str]) -> Bag:
+def stored_conditions(bag: Bag) -> tuple[Expression, ...]:
+    """Return the conditions on a stored table; none for other relations."""
+    return bag.text.conditions if isinstance(bag.text, _Stored) else ()
+
+
+def without_conditions(bag: Bag) -> Bag:
+    """Return all rows of a stored table."""
+    assert isinstance(bag.text, _Stored)  # noqa: S101 it has conditions
+    return replace(bag, text=replace(bag.text, conditions=()))
+
+
+def single(
+    table: str, columns: Mapping[str, str], kinds: Mapping[str, str] = MappingProxyType({})
+) -> Bag:
     """Return a stored table of which every row is protected by itself."""
-    public = stored(table, columns)
+    return replace(stored(table, columns, ("", "true"), kinds), single=True)
+
+
+def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
+    """Return rows that are protected by themselves, as rows of the unit that a column names.
+
+    `owner` is the SQL of the owner. A row without a unit is left out.
+    """
+    assert bag.single  # noqa: S101 so each row is a function of one stored row
 
     def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        below = public.sql(wanted, leaf)
-        return f"SELECT {_list(_named(wanted), owner='true')} FROM ({below}) AS rows"  # noqa: S608
+        below = bag.sql([*wanted, unit], leaf)
+        return (
+            f"SELECT {_list(_named(wanted), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
+            f"WHERE {quoted(unit)} IS NOT NULL"
+        )
 
-    return Bag(public.columns, True, text, single=True, read=public.read)  # noqa: FBT003 owned
+    return replace(bag, text=text, single=False)
 
 
 def _by_itself(bag: Bag, what: str) -> None:

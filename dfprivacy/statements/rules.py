@@ -21,7 +21,8 @@ from dfprivacy.errors import RefusedStatementError
 Node = dict[str, Any]
 
 _SILENT = frozenset({"class", "type", "alias", "query_location", "query_location_length",
-                     "qualified_name", "is_operator", "written", "given", "inner"})  # fmt: skip
+                     "qualified_name", "is_operator", "written", "given", "inner",
+                     "numeric"})  # fmt: skip
 _NOTHING: tuple[Node, ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
 
 
@@ -154,8 +155,10 @@ no frame = no frame was passed under the name {name!r}
 a name with more than three parts = a name with more than three parts: a table has a database, a
     schema and a name
     -> SELECT dp_count(*) FROM memory.main.t
-JOIN = a join, or several tables in FROM: %once
-    -> %join
+second table = {second!r} beside {first!r}: nothing says whose rows it holds
+    -> say whose they are: schema=dfp.Schema(unit='{first}.id', links={{'{second}.{first}_id':
+    '{first}.id'}}); or that everybody may know them: dfp.Schema(rows='{first}',
+    public=['{second}']), of frames {second}=dfp.public(frame)
 TABLE_FUNCTION = a table function: what it reads is no relation whose rows are known
     -> name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')
 unnest = UNNEST: it makes many rows out of one
@@ -174,11 +177,6 @@ RECURSIVE_CTE_NODE = WITH RECURSIVE: %once
     -> %with
 two CTEs of one name = two CTEs of one name: it must be plain which is meant
     -> rename one of them
-unused CTE = a CTE that is not used, or used beside another: a statement has one chain from its
-    SELECT down to one relation
-    -> %with
-materialized = MATERIALIZED or NOT MATERIALIZED: a CTE is read once in any case
-    -> %with
 column_name_alias = new names for columns in FROM or WITH: a column keeps the name that its relation
     gives it
     -> rename it in a subquery: FROM (SELECT age AS a FROM people) AS v
@@ -189,10 +187,6 @@ sample = SAMPLE: which rows are left depends on all the others
     -> leave SAMPLE out; a smaller epsilon costs less: dp_mean(x, 0, 100, 0.1)
 at_clause = AT (VERSION ...): %unknown
     -> %prepare
-qualify = QUALIFY: %several
-    -> SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100
-group_expressions = GROUP BY inside a subquery or CTE: %several
-    -> group in the outermost SELECT: SELECT city, dp_count(*) FROM t GROUP BY city
 having = HAVING inside a subquery or CTE: %several
     -> SELECT city, dp_count(*) AS n FROM t GROUP BY city HAVING n > 100
 DISTINCT_MODIFIER = DISTINCT: %several
@@ -203,10 +197,11 @@ OFFSET = OFFSET inside a subquery or CTE: which rows are left depends on all the
     -> put OFFSET at the end of the statement
 ORDER_MODIFIER = ORDER BY inside a subquery or CTE: the order of protected rows means nothing
     -> put ORDER BY at the end of the statement
-SUBQUERY = a subquery in an expression: %several
-    -> SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10
-SUBQUERY:EXISTS = EXISTS: %several
-    -> SELECT dp_mean(x, 0, 100) FROM t WHERE x > 10
+SUBQUERY = such a subquery in an expression: %unknown
+    -> compare with one number, (SELECT dp_max(x) FROM t); or x IN (SELECT y FROM u)
+SUBQUERY:EXISTS = EXISTS inside of an aggregate: it is a condition on rows
+    -> filter rows by it, WHERE EXISTS (...), or name it first: FROM (SELECT *, EXISTS (...) AS
+    is_there FROM t)
 STAR:True = COLUMNS(...): what is asked must be plain
     -> name the columns: dp_mean(x, 0, 100)
 LAMBDA = a lambda, or ->: %unknown
@@ -347,10 +342,18 @@ rows beside answers = {rows!r} beside released answers: it stands for rows, and 
     answers may look at nothing else
     -> aggregate it in a CTE of its own: WITH r AS (SELECT city, dp_count(*) AS n FROM t GROUP BY
     city) SELECT max(n) FROM r
+count of released groups = a count of groups that are released by secret keys: groups of few units
+    are hidden, and it would not count them
+    -> count values, count(DISTINCT session); or the groups of each unit, SELECT count(*) FROM
+    (SELECT user_id, session FROM t GROUP BY user_id, session); to count released groups, write
+    dp_count(*) in the subquery
 unnamed table = table {name!r}, which the schema does not name: whom its rows are about is not known
     -> link it, links={{'{last}.customer': 'customer.id'}}, or declare it public, public=['{last}']
 public tables alone = a release of public tables alone: there is no one to protect
     -> leave the dp_ calls out: SELECT count(*) FROM nation is answered exactly, at no cost
+answers alone = a dp_ call over released answers: they are public already
+    -> leave it out, SELECT max(n) FROM (SELECT city, dp_count(*) AS n FROM t GROUP BY city); or
+    GROUP BY the unit too, so that the subquery is about rows
 GROUP BY the unit = GROUP BY the unit, or a key of its rows, in the outermost SELECT: each row of
     the result would be about a single unit
     -> group by what many units share: SELECT nation, dp_count(*) FROM customer GROUP BY nation; or

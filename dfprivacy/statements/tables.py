@@ -18,12 +18,16 @@ from dfprivacy.statements.gate import NO_COLUMN, reads
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
-    Expression,
     Leaf,
     Link,
+    StoredRead,
+    filtered,
     linked,
+    owned_by,
     single,
     stored,
+    stored_conditions,
+    without_conditions,
 )
 from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.rules import nearly, refuse
@@ -31,6 +35,8 @@ from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
 
 T = TypeVar("T")
+TEXT = "text of a file"
+"""The type of a column of a file that declares no types: its text can stand for a number."""
 
 
 def owner_of(column: str, kind: object) -> str:
@@ -45,14 +51,38 @@ def owner_of(column: str, kind: object) -> str:
     raise refuse("type of a unit", base=base)
 
 
+WHY: Mapping[type[Exception], str] = {
+    duckdb.BinderException: "its types or fields don't go together",
+    duckdb.CatalogException: "there is no such function for these types",
+    duckdb.ConversionException: "a constant in it does not fit its type",
+    duckdb.OutOfRangeException: "a constant in it is out of range",
+}
+
+
+def unplanned(
+    text: str, names: Sequence[str], kinds: Sequence[str], error: type[Exception]
+) -> InvalidQuestionError:
+    """Return the error for an expression that DuckDB can't plan, in words that are not DuckDB's."""
+    declared = ", ".join(f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True))
+    shown = f"{text}{f' ({declared})' if declared else ''}: " if text else ""
+    return InvalidQuestionError(
+        f"DuckDB can't plan the statement: {shown}{WHY.get(error, 'a type in it has no place')}",
+        hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
+    )
+
+
 @dataclass
 class Tables:
     """The tables of a schema, as one statement reads them; nothing is read until it runs."""
 
-    schema: Schema
+    schema: Schema | None
     place: Place
     engine: duckdb.DuckDBPyConnection
     givens: Mapping[str, Given] = field(default_factory=dict)
+    unit_column: str | None = None
+    """The column of the unit's table that names the unit; None where each row is protected."""
+    lone: Relation | None = None
+    """The one table or view of a statement without a schema, once it has been named."""
     known: dict[tuple[str, ...], Relation] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     twins: dict[tuple[str, tuple[str, ...]], tuple[duckdb.DuckDBPyRelation, str]] = field(
@@ -64,8 +94,19 @@ class Tables:
     used: dict[str, Relation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.place.check_texts()
-        for name in (*self.schema.tables, *self.schema.public):
+        if self.schema is not None:
+            self.place.check_texts()
+            self.unit_column = self.schema.unit_column if self.schema.unit else None
+            self._find_tables(self.schema)
+        elif self.unit_column is not None:
+            self.place.check_texts()
+        for name, given in self.givens.items():
+            self.known[given.relation.path] = given.relation
+            self.names[name] = given.relation.path
+
+    def _find_tables(self, schema: Schema) -> None:
+        """Find the tables and columns that a schema names."""
+        for name in (*schema.tables, *schema.public):
             relation = self.place.find(tuple(name.split(".")))
             if relation.definition is not None:
                 raise refuse("view in a schema", name=name)
@@ -73,23 +114,20 @@ class Tables:
                 raise refuse("table twice", name=name)
             self.known[relation.path] = relation
             self.names[folded(name)] = relation.path
-        for table, column in self.schema.key_columns:
+        for table, column in schema.key_columns:
             path = self.names.get(folded(table))
             if path is None:
                 raise refuse("table without a link", table=table)
             self._spelt(self.known[path], column)
-        for name, given in self.givens.items():
-            self.known[given.relation.path] = given.relation
-            self.names[name] = given.relation.path
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
         """Return what everybody knows of columns of a table, by their folded names."""
-        found = self._about(relation, self.schema.bounds)
+        found = self._about(relation, self.schema.bounds if self.schema else {})
         return {name: Bounds(*ends) for name, ends in found.items()}
 
     def matches(self, relation: Relation) -> dict[str, int]:
         """Return the most rows with one value of columns of a table, by their folded names."""
-        return self._about(relation, self.schema.matches)
+        return self._about(relation, self.schema.matches if self.schema else {})
 
     def _about(self, relation: Relation, given: Mapping[str, T]) -> dict[str, T]:
         parts = ((name.rpartition("."), own) for name, own in given.items())
@@ -99,15 +137,17 @@ class Tables:
             if self.names[folded(table)] == relation.path
         }
 
-    @staticmethod
-    def _spelt(relation: Relation, column: str) -> str:
+    def _spelt(self, relation: Relation, column: str) -> str:
         found = {folded(name): name for name in relation.columns}.get(folded(column))
         if found is None:
+            role = "to be the privacy unit" if self.schema is None else "which the schema names"
             raise MissingColumnError(
-                f"{relation.name!r} has no column {column!r}, which the schema names",
+                f"{relation.name!r} has no column {column!r}, {role}",
                 hint=f"{nearly(column, relation.columns)}its columns are "
                 f"{', '.join(map(repr, relation.columns[:20]))}",
             )
+        if "\0" in found:
+            raise refuse("NUL")
         return found
 
     def find(self, parts: Sequence[str], near: Relation | None) -> Relation:
@@ -115,9 +155,70 @@ class Tables:
         if len(parts) == 1 and parts[0] in self.givens:
             return self.givens[parts[0]].relation
         relation = self.place.find(tuple(parts), near)
-        if relation.definition is None and relation.path not in self.known:
+        if self.schema is None:
+            self._protect(relation)
+        elif relation.definition is None and relation.path not in self.known:
             raise refuse("unnamed table", name=relation.name, last=relation.path[-1])
         return relation
+
+    def _protect(self, relation: Relation) -> None:
+        """Protect the one table or view that a statement without a schema names.
+
+        The column of the unit may be one of a view. Where rows are protected, those of the table
+        below it are.
+        """
+        if relation.definition is not None and self.unit_column is None:
+            return
+        if self.lone is None:
+            self.lone = relation
+            self._add(relation)
+        elif relation.path != self.lone.path:
+            raise refuse("second table", first=self.lone.path[-1], second=relation.path[-1])
+
+    def _add(self, relation: Relation) -> None:
+        self.known[relation.path] = relation
+        self.names[folded(".".join(map(quoted, relation.path)))] = relation.path
+
+    def below_view(self) -> Tables:
+        """Return the tables below a view whose rows belong to units by one of its columns."""
+        return Tables(
+            None, self.place, self.engine, known=self.known, names=self.names, twins=self.twins,
+            plans=self.plans, used=self.used,
+        )  # fmt: skip
+
+    def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
+        """Return the rows of a view, of which each belongs to the unit that a column names."""
+        column = names[self._spelt(view, str(self.unit_column))]
+        (kind,) = self.kinds(bag, [column])
+        bag = owned_by(bag, column, owner_of(column, kind))
+        return replace(bag, keys={column: self._unit_key})
+
+    @property
+    def protected(self) -> Relation:
+        """The table of the unit, or of the rows that are protected by themselves."""
+        if self.schema is not None:
+            return self.known[self.names[folded(self.schema.unit_table)]]
+        return next(self.used[name] for name in self.used if name not in self.givens)
+
+    @property
+    def _unit_key(self) -> str:
+        """The name of the unit's column, as columns with the same values are known by."""
+        return folded(str(self.schema.unit)) if self.schema is not None else "unit"
+
+    def _is_public(self, name: str) -> bool:
+        if self.schema is None:
+            return name in self.givens
+        return name not in map(folded, self.schema.tables)
+
+    def _has_unit(self, name: str) -> bool:
+        """Check whether a table has the column of the unit."""
+        return self.schema is None or name == folded(self.schema.unit_table)
+
+    @staticmethod
+    def types(relation: Relation) -> Mapping[str, str]:
+        """Return the declared types of the columns of a table, as far as they are known."""
+        texts = dict.fromkeys(relation.columns, TEXT) if relation.table.texts else {}
+        return texts or relation.table.kinds
 
     def bag(
         self, relation: Relation, taken: Iterable[str] = ()
@@ -130,8 +231,8 @@ class Tables:
             new[own] = fresh(own, [*taken, *new.values(), OWNER])
         columns = {here: own for own, here in new.items()}
         pairs = tuple(new.items())
-        kinds = relation.table.kinds
-        if name not in map(folded, self.schema.tables):
+        kinds = self.types(relation)
+        if self._is_public(name):
             most = self.matches(relation)
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
             unique = self.givens[name].unique if name in self.givens else None
@@ -139,22 +240,21 @@ class Tables:
                 unique = frozenset(new[column] for column in new if folded(column) in unique)
             bag = stored(name, columns, kinds=kinds)
             return replace(bag, matches=known, unique=unique), pairs
-        unit = folded(self.schema.unit_table)
-        if self.schema.unit is None:
-            return single(name, columns), pairs
-        if name == unit:
-            own = self._spelt(relation, self.schema.unit_column)
+        if self.unit_column is None:
+            return single(name, columns, kinds), pairs
+        if self._has_unit(name):
+            own = self._spelt(relation, self.unit_column)
             owner = new[own], owner_of(new[own], self._kind(name, own))
             bag = stored(name, columns, owner, kinds)
         else:
-            link = self.schema.link_of(name)
+            link = None if self.schema is None else self.schema.link_of(name)
             assert link is not None  # noqa: S101 a table with owners is the unit's or linked
             above, key = self._above(link)
             own = self._spelt(relation, link[0])
             one, two = self._check_link(name, own, link)
             target = f"{folded(link[1])}.{folded(link[2])}"
             mine = None
-            if target == folded(str(self.schema.unit)):
+            if target == self._unit_key:
                 whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
                 mine = owner_of(new[own], one) if str(one) == str(two) else whole
             rows = stored(name, columns, kinds=kinds)
@@ -187,18 +287,18 @@ class Tables:
     def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
         """Return the columns that belong to one owner, each with the key that it stands for."""
         keys: dict[str, str] = {}
-        for child, parent in self.schema.links.items():
+        for child, parent in (self.schema.links if self.schema else {}).items():
             for side in (child, parent):
                 table, _, own = side.rpartition(".")
                 if folded(table) == name:
                     keys[new[self._spelt(relation, own)]] = folded(parent)
-        if self.schema.unit is not None and name == folded(self.schema.unit_table):
-            keys[new[self._spelt(relation, self.schema.unit_column)]] = folded(self.schema.unit)
+        if self.unit_column is not None and self._has_unit(name):
+            keys[new[self._spelt(relation, self.unit_column)]] = self._unit_key
         return keys
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
-        declared = [bag.kinds.get(name, "") for name in names]
+        declared = [bag.kinds.get(name, "").replace(TEXT, "VARCHAR") for name in names]
         if all(own.split("(")[0] in SINGLE | {"DECIMAL"} for own in declared):
             return declared
         planned = self.planned(bag, names)
@@ -212,10 +312,20 @@ class Tables:
             if text not in self.plans:
                 self.plans[text] = self.engine.sql(text)
             return self.plans[text]
-        raise InvalidQuestionError(
-            "DuckDB can't plan the statement: its types or fields don't go together",
-            hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
-        )
+        raise self._unplanned(bag)
+
+    def _unplanned(self, bag: Bag) -> InvalidQuestionError:
+        """Return the error for a relation that DuckDB can't plan; it names the first condition."""
+        for condition in stored_conditions(bag):
+            try:
+                self.engine.sql(filtered(without_conditions(bag), [condition]).sql([], self.twin))
+            except duckdb.Error as error:
+                names = [name for name in bag.columns if name in condition.uses]
+                kinds = [
+                    str(kind).split("(")[0] for kind in self.kinds(without_conditions(bag), names)
+                ]
+                return unplanned(condition.sql, names, kinds, type(error))
+        return unplanned("", [], [], duckdb.BinderException)
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
@@ -243,84 +353,75 @@ class Tables:
 
     # how tables are read
 
-    def twin(
-        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
-    ) -> str:
+    def twin(self, read: StoredRead) -> str:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
-        names = tuple(dict.fromkeys(columns.values()))
+        names = tuple(dict.fromkeys(read.columns.values()))
+        return _select(read, *self._twin(read.table, names))
+
+    def _twin(self, table: str, names: tuple[str, ...]) -> tuple[duckdb.DuckDBPyRelation, str]:
         if (table, names) not in self.twins:
             source = self.known[self.names[table]].table
-            made = guarded(lambda: source.twin(names, self.engine))
-            self.twins[table, names] = made, f"({made.sql_query()})"
-        return _read(*self.twins[table, names], columns, conditions)
+            rows = guarded(lambda: source.twin(names, self.engine))
+            self.twins[table, names] = rows, f"({rows.sql_query()})"
+        return self.twins[table, names]
+
+    def reads_by_try(self, bag: Bag, names: Sequence[str]) -> bool:
+        """Check whether the gate reads a column by an expression that can fail."""
+        for table, columns in self._tables_of(bag, names).items():
+            rows, _ = self._twin(table, tuple(columns))
+            if any("TRY(" in sql for sql in reads(rows.columns, rows.types)):
+                return True
+        return False
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
         """Return how the rows are read that a relation is made of: every table once, and whole."""
-        found = {
+        sources = {
             table: self.place.lend(self.givens[table].columns(tuple(columns)), self.engine)
             if table in self.givens
             else self.place.stored(self.known[self.names[table]], tuple(columns), self.engine)
             for table, columns in self._tables_of(bag, names).items()
         }
-
-        def leaf(
-            table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
-        ) -> str:
-            return _read(*found[table], columns, conditions)
-
-        return leaf
+        return lambda read: _select(read, *sources[read.table])
 
     @staticmethod
     def _tables_of(bag: Bag, names: Sequence[str]) -> dict[str, dict[str, None]]:
         """Return the tables that a relation is made of, with the columns that are read of each."""
-        wanted: dict[str, dict[str, None]] = {}
+        columns: dict[str, dict[str, None]] = {}
 
-        def note(
-            table: str,
-            columns: Mapping[str, str],
-            conditions: Sequence[Expression] = (),  # noqa: ARG001 as every leaf
-        ) -> str:
-            wanted.setdefault(table, {}).update(dict.fromkeys(columns.values()))
+        def note(read: StoredRead) -> str:
+            columns.setdefault(read.table, {}).update(dict.fromkeys(read.columns.values()))
             return "SELECT 1"
 
         bag.sql(names, note)
-        return wanted
+        return columns
 
-    def shown(
-        self, table: str, columns: Mapping[str, str], conditions: Sequence[Expression] = ()
-    ) -> str:
+    def shown(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
-        path = ".".join(map(quoted, self.known[self.names[table]].path))
-        made = [f"{quoted(own)} AS {quoted(name)}" for name, own in columns.items()]
-        return _where(f"SELECT {', '.join(made) or NO_COLUMN} FROM {path}", conditions)  # noqa: S608
+        path = ".".join(map(quoted, self.known[self.names[read.table]].path))
+        if all(column == name for name, column in read.columns.items()):
+            return read.over(path, [condition.tried for condition in read.conditions])
+        columns = [f"{quoted(column)} AS {quoted(name)}" for name, column in read.columns.items()]
+        below = f"(SELECT {', '.join(columns) or NO_COLUMN} FROM {path}) AS stored"  # noqa: S608
+        return read.over(below, [condition.tried for condition in read.conditions])
 
 
-def _read(
-    found: duckdb.DuckDBPyRelation,
-    table: str,
-    columns: Mapping[str, str],
-    conditions: Sequence[Expression],
-) -> str:
+def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> str:
     """Return the SELECT of columns through the gate, conditions that need none first."""
-    kinds = dict(zip(found.columns, found.types, strict=True))
-    read = dict(zip(columns, reads(list(columns), [kinds[own] for own in columns.values()]),
-                    strict=True))  # fmt: skip
-    plain = {name for name, sql in read.items() if sql == quoted(name)}
-    first = [own for own in conditions if own.sure or own.uses <= plain]
-    made = [
-        f"{quoted(own)}{' COLLATE C' if str(kinds[own]) == 'VARCHAR' else ''} AS {quoted(name)}"
-        for name, own in columns.items()
+    kinds = dict(zip(source.columns, source.types, strict=True))
+    types = [kinds[column] for column in read.columns.values()]
+    gate = dict(zip(read.columns, reads(list(read.columns), types), strict=True))
+    plain = {name for name, sql in gate.items() if sql == quoted(name)}
+    first = [own for own in read.conditions if own.sure or own.uses <= plain]
+    columns = [
+        f"{quoted(column)}{' COLLATE C' if str(kinds[column]) == 'VARCHAR' else ''} "
+        f"AS {quoted(name)}"
+        for name, column in read.columns.items()
     ]
-    below = _where(f"SELECT {', '.join(made) or NO_COLUMN} FROM {table}", first)  # noqa: S608 ours
-    if len(plain) == len(read):
-        return below
-    gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in read.items())
-    others = [own for own in conditions if own not in first]
-    return _where(f"SELECT {gated} FROM ({below}) AS stored", others)  # noqa: S608 ours
-
-
-def _where(select: str, conditions: Sequence[Expression]) -> str:
-    if not conditions:
-        return select
-    where = " AND ".join(own.tried for own in conditions)
-    return f"SELECT * FROM ({select}) AS every WHERE {where}"  # noqa: S608 ours
+    below = f"(SELECT {', '.join(columns) or NO_COLUMN} FROM {table}) AS stored"  # noqa: S608 ours
+    where = [condition.tried for condition in first]
+    if len(plain) == len(gate):
+        return read.over(below, where)
+    gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in gate.items())
+    kept = f" WHERE {' AND '.join(where)}" if where else ""
+    others = [condition.tried for condition in read.conditions if condition not in first]
+    return read.over(f"(SELECT {gated} FROM {below}{kept}) AS gated", others)  # noqa: S608 ours

@@ -8,28 +8,39 @@ ALLOWED = [
         "query": "SELECT city, dp_count(*) AS n FROM visits GROUP BY city",
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT city, dp_mean(age, 0, 100) AS m FROM visits GROUP BY 1",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city", "age" AS "age" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "age" FROM (SELECT "city", "age", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT city, vip, dp_count(*) AS n FROM visits GROUP BY ALL",
         "asks": ["count()"],
         "keys": ["city", "vip"],
-        "rows": 'SELECT "city" AS "city", "vip" AS "vip" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "vip" FROM (SELECT "city", "vip", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT city, dp_mean(age, 0, 100) FROM visits GROUP BY city ORDER BY 2 DESC",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city", "age" AS "age" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "age" FROM (SELECT "city", "age", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -38,7 +49,9 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -48,21 +61,29 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT city, vip, dp_count(*) AS n FROM visits GROUP BY city, vip ORDER BY ALL",
         "asks": ["count()"],
         "keys": ["city", "vip"],
-        "rows": 'SELECT "city" AS "city", "vip" AS "vip" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "vip" FROM (SELECT "city", "vip", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT upper(city) AS town, dp_count(*) AS n FROM visits GROUP BY town",
         "asks": ["count()"],
         "keys": ["town"],
-        "rows": 'SELECT TRY(upper("city")) AS "town" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY(upper("city")) AS "town" FROM (SELECT "city", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -72,14 +93,19 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["upper(city)"],
-        "rows": 'SELECT TRY(upper("city")) AS "upper(city)" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY(upper("city")) AS "upper(city)" FROM (SELECT "city", true AS "owner" '
+            'FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT upper(city) || '!' AS loud, dp_count(*) AS n FROM visits GROUP BY city",
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -89,7 +115,10 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["town"],
-        "rows": 'SELECT "city" AS "town" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" AS "town" FROM (SELECT "city", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -99,7 +128,9 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -109,7 +140,10 @@ ALLOWED = [
         ),
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city", "age" AS "age" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "age" FROM (SELECT "city", "age", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -119,7 +153,10 @@ ALLOWED = [
         ),
         "asks": ["sum('income', bounds=(0.0, 100000.0))", "count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city", "income" AS "income" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "income" FROM (SELECT "city", "income", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -129,7 +166,9 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -140,7 +179,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["y", "m"],
         "rows": (
-            'SELECT TRY(year("day")) AS "y", TRY(month("day")) AS "m" FROM "memory"."main"."visits"'
+            'SELECT TRY(year("day")) AS "y", TRY(month("day")) AS "m" FROM (SELECT "day", '
+            'true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.001),
     },
@@ -152,7 +192,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["month"],
         "rows": (
-            'SELECT TRY(date_trunc(\'month\', "day")) AS "month" FROM "memory"."main"."visits"'
+            'SELECT TRY(date_trunc(\'month\', "day")) AS "month" FROM (SELECT "day", true AS '
+            '"owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.001),
     },
@@ -162,7 +203,7 @@ ALLOWED = [
         "keys": ["q"],
         "rows": (
             "SELECT TRY(date_part('QUARTER', date_trunc('day', \"day\"))) AS \"q\" FROM "
-            '"memory"."main"."visits"'
+            '(SELECT "day", true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.001),
     },
@@ -173,14 +214,20 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["decade"],
-        "rows": 'SELECT TRY((("age" // 10) * 10)) AS "decade" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY((("age" // 10) * 10)) AS "decade" FROM (SELECT "age", true AS "owner" '
+            'FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "SELECT age IS NULL AS unknown, dp_count(*) AS n FROM visits GROUP BY unknown",
         "asks": ["count()"],
         "keys": ["unknown"],
-        "rows": 'SELECT TRY(("age" IS NULL)) AS "unknown" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY(("age" IS NULL)) AS "unknown" FROM (SELECT "age", true AS "owner" '
+            'FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
 ]

@@ -13,9 +13,9 @@ ALLOWED = [
         "asks": ["mean('income', bounds=(0.0, 100000.0))"],
         "keys": ["band"],
         "rows": (
-            'SELECT TRY(CASE  WHEN (("age" < 30)) THEN (\'young\') WHEN (("age" >= 50)) '
-            'THEN (\'old\') ELSE \'other\' END) AS "band", "income" AS "income" FROM '
-            '"memory"."main"."visits"'
+            'SELECT TRY(CASE  WHEN (("age" < 30)) THEN (\'young\') WHEN (("age" >= 50)) THEN '
+            '(\'old\') ELSE \'other\' END) AS "band", "income" FROM (SELECT "age", "income", '
+            'true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.001),
     },
@@ -24,8 +24,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["city"],
         "rows": (
-            'SELECT "city" AS "city" FROM "memory"."main"."visits" '
-            'WHERE TRY(CAST("vip" AS BOOLEAN))'
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE CAST("vip" AS BOOLEAN))'
         ),
         "cost": (1.0, 0.001),
     },
@@ -36,14 +36,20 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY(("age" > 30))',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE ("age" > 30))'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": 'SELECT "Home town", dp_count(*) AS n FROM visits GROUP BY "Home town"',
         "asks": ["count()"],
         "keys": ["Home town"],
-        "rows": 'SELECT "Home town" AS "Home town" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "Home town" FROM (SELECT "Home town", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
@@ -51,7 +57,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["zip"],
         "rows": (
-            'SELECT TRY(struct_extract("place", \'zip\')) AS "zip" FROM "memory"."main"."visits"'
+            'SELECT TRY(struct_extract("place", \'zip\')) AS "zip" FROM (SELECT "place", true '
+            'AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.001),
     },
@@ -63,7 +70,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["class"],
         "rows": (
-            'SELECT TRY((CAST("vip" AS INTEGER) + 1)) AS "class" FROM "memory"."main"."visits"'
+            'SELECT TRY(("vip" + 1)) AS "class" FROM (SELECT TRY(CAST("vip" AS INTEGER)) AS '
+            '"vip", "owner" AS "owner" FROM (SELECT "vip", true AS "owner" FROM '
+            '"memory"."main"."visits") AS rows)'
         ),
         "cost": (1.0, 0.001),
     },
@@ -75,8 +84,10 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["city"],
         "rows": (
-            'SELECT "city" AS "city" FROM "memory"."main"."visits" WHERE TRY(("age" > '
-            '30)) AND TRY(CAST("vip" AS BOOLEAN))'
+            'SELECT "city" FROM (SELECT "city" AS "city", "owner" AS "owner" FROM (SELECT '
+            '"city" AS "city", "vip" AS "vip", "owner" AS "owner" FROM (SELECT "city", '
+            '"vip", true AS "owner" FROM "memory"."main"."visits" WHERE ("age" > 30)) AS '
+            'rows) AS rows WHERE CAST("vip" AS BOOLEAN))'
         ),
         "cost": (1.0, 0.001),
     },
@@ -88,7 +99,9 @@ ALLOWED = [
         "asks": ["mean('k', bounds=(0.0, 100.0))"],
         "keys": ["town"],
         "rows": (
-            'SELECT "city" AS "town", TRY(("income" / 1000)) AS "k" FROM "memory"."main"."visits"'
+            'SELECT "town", "k" FROM (SELECT "city" AS "town", TRY(("income" / 1000)) AS "k", '
+            '"owner" AS "owner" FROM (SELECT "city", "income", true AS "owner" FROM '
+            '"memory"."main"."visits") AS rows)'
         ),
         "cost": (1.0, 0.001),
     },
@@ -101,8 +114,11 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": ["c"],
         "rows": (
-            'SELECT "city" AS "c" FROM "memory"."main"."visits" '
-            'WHERE TRY(CAST("vip" AS BOOLEAN)) AND TRY(("age" > 25))'
+            'SELECT "c" FROM (SELECT "city" AS "c", "owner" AS "owner" FROM (SELECT "city" AS '
+            '"city", "owner" AS "owner" FROM (SELECT "city" AS "city", "age" AS "age", '
+            '"owner" AS "owner" FROM (SELECT "city", "age", true AS "owner" FROM '
+            '"memory"."main"."visits" WHERE CAST("vip" AS BOOLEAN)) AS rows) AS rows WHERE '
+            '("age" > 25)) AS rows)'
         ),
         "cost": (1.0, 0.001),
     },
@@ -111,9 +127,10 @@ ALLOWED = [
         "asks": ["mean('half', bounds=(0.0, 100.0))"],
         "keys": ["c"],
         "rows": (
-            'SELECT "city" AS "c", TRY(("age" / 2)) AS "half" FROM '
-            '"memory"."main"."visits" WHERE TRY((("age" >= 21) AND ("city" IN (\'Rome\', '
-            "'Oslo'))))"
+            'SELECT "c", "half" FROM (SELECT "city" AS "c", TRY(("age" / 2)) AS "half", '
+            '"owner" AS "owner" FROM (SELECT "city", "age", true AS "owner" FROM '
+            '"memory"."main"."visits" WHERE ("age" >= 21) AND ("city" IN (\'Rome\', '
+            "'Oslo'))) AS rows)"
         ),
         "cost": (1.0, 0.001),
     },
@@ -125,8 +142,8 @@ ALLOWED = [
         "asks": ["sum('age', bounds=(0.0, 100.0))"],
         "keys": ["month"],
         "rows": (
-            'SELECT TRY(strftime("day", \'%Y-%m\')) AS "month", "age" AS "age" FROM '
-            '"memory"."main"."visits" WHERE TRY(("day" IS NOT NULL))'
+            'SELECT TRY(strftime("day", \'%Y-%m\')) AS "month", "age" FROM (SELECT "age", '
+            '"day", true AS "owner" FROM "memory"."main"."visits" WHERE ("day" IS NOT NULL))'
         ),
         "cost": (1.0, 0.001),
     },
@@ -137,7 +154,9 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
 ]

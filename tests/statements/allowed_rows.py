@@ -8,7 +8,7 @@ ALLOWED = [
         "query": "SELECT dp_mean(age, -1 * 10, 10 * 10 + 20, 1 / 2) AS m FROM visits",
         "asks": ["mean('age', bounds=(-10.0, 120.0))"],
         "keys": [],
-        "rows": 'SELECT "age" AS "age" FROM "memory"."main"."visits"',
+        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (0.5, 0.0),
     },
     {
@@ -16,8 +16,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" '
-            'BETWEEN 30 AND 40) AND (NOT "vip")))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE ("age" BETWEEN 30 AND 40) AND (NOT "vip"))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -28,8 +28,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("city" IN '
-            "('Rome', 'Oslo')) OR (\"city\" IS NULL)))"
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            "WHERE ((\"city\" IN ('Rome', 'Oslo')) OR (\"city\" IS NULL)))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -41,9 +41,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("city" '
-            "LIKE 'R%') AND (NOT (\"city\" ILIKE '%x%')) AND (NOT (\"Home town\" LIKE "
-            "'a!_%' ESCAPE '!'))))"
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            "WHERE (\"city\" LIKE 'R%') AND TRY((NOT (\"city\" ILIKE '%x%'))) AND TRY((NOT "
+            "(\"Home town\" LIKE 'a!_%' ESCAPE '!'))))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -55,9 +55,10 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("day" '
-            ">= CAST('2024-03-01' AS DATE)) AND (\"day\" < (CAST('2024-03-01' AS "
-            "DATE) + to_months(CAST(trunc(CAST('2' AS DOUBLE)) AS INTEGER))))))"
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE ("day" >= CAST(\'2024-03-01\' AS DATE)) AND TRY(("day" < '
+            "(CAST('2024-03-01' AS DATE) + to_months(CAST(trunc(CAST('2' AS DOUBLE)) AS "
+            "INTEGER))))))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -69,9 +70,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(((NOT '
-            '(CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true)) AND ("age" '
-            'IS NOT NULL) AND (CAST("vip" AS BOOLEAN) IS DISTINCT FROM false)))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE TRY((NOT (CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true))) AND '
+            '("age" IS NOT NULL) AND TRY((CAST("vip" AS BOOLEAN) IS DISTINCT FROM false)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -83,9 +84,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            'TRY(((((("age" + 1) * 2) - -3) > 70) OR ((("age" % 7) = 0) AND "vip") '
-            'OR (((-("age")) ** 2) < -2000)))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE TRY(((((("age" + 1) * 2) - -3) > 70) OR ((("age" % 7) = 0) AND "vip") OR '
+            '(((-("age")) ** 2) < -2000))))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -97,9 +98,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" '
-            'IS DISTINCT FROM 30) AND (coalesce("age", 0) != 31) AND '
-            '(nullif("age", 32) IS NOT NULL)))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE ("age" IS DISTINCT FROM 30) AND TRY((coalesce("age", 0) != 31)) AND '
+            'TRY((nullif("age", 32) IS NOT NULL)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -112,10 +113,11 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            'TRY((regexp_matches("city", \'^[RO]\') AND (length(trim("city")) = 4) '
-            'AND regexp_matches("city", \'R?o.*\') AND regexp_full_match("city", '
-            "'[A-Z][a-z]+')))"
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            "WHERE TRY(CAST(regexp_matches(\"city\", '^[RO]') AS BOOLEAN)) AND "
+            'TRY((length(trim("city")) = 4)) AND TRY(CAST(regexp_matches("city", \'R?o.*\') '
+            "AS BOOLEAN)) AND TRY(CAST(regexp_full_match(\"city\", '[A-Z][a-z]+') AS "
+            "BOOLEAN)))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -128,9 +130,9 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            "TRY(((substring(\"city\", 2, 1) = 'o') AND (position('s' IN \"city\") > "
-            "1) AND (trim(\"city\", 'R') != 'ome') AND (\"city\"[1] = 'O')))"
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            "WHERE TRY((substring(\"city\", 2, 1) = 'o')) AND TRY((position('s' IN \"city\") "
+            "> 1)) AND TRY((trim(\"city\", 'R') != 'ome')) AND TRY((\"city\"[1] = 'O')))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -141,8 +143,9 @@ ALLOWED = [
         "asks": ["mean('CASE  WHEN (vip) THEN (income) END', bounds=(0.0, 100000.0))"],
         "keys": [],
         "rows": (
-            'SELECT TRY(CASE  WHEN ("vip") THEN ("income") END) AS "CASE  WHEN (vip) '
-            'THEN (income) END" FROM "memory"."main"."visits"'
+            'SELECT TRY(CASE  WHEN ("vip") THEN ("income") END) AS "CASE  WHEN (vip) THEN '
+            '(income) END" FROM (SELECT "income", "vip", true AS "owner" FROM '
+            '"memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -158,8 +161,8 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT TRY(TRY_CAST("note" AS DOUBLE)) AS "TRY_CAST(note AS DOUBLE)", '
-            'TRY(TRY_CAST("note" AS INTEGER)) AS "TRY_CAST(note AS INTEGER)" FROM '
-            '"memory"."main"."visits"'
+            'TRY(TRY_CAST("note" AS INTEGER)) AS "TRY_CAST(note AS INTEGER)" FROM (SELECT '
+            '"note", true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -175,8 +178,8 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT TRY((CAST("age" AS DOUBLE) / 2)) AS "(CAST(age AS DOUBLE) / 2)", '
-            'TRY(CAST("income" AS DECIMAL(9, 2))) AS "CAST(income AS DECIMAL(9, 2))" '
-            'FROM "memory"."main"."visits"'
+            'TRY(CAST("income" AS DECIMAL(9, 2))) AS "CAST(income AS DECIMAL(9, 2))" FROM '
+            '(SELECT "age", "income", true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -192,9 +195,9 @@ ALLOWED = [
         ],
         "keys": [],
         "rows": (
-            'SELECT TRY(("income" / 1000)) AS "(income / 1000)", TRY(greatest("age", '
-            '30)) AS "greatest(age, 30)", TRY(if("vip", 1, 0)) AS "if(vip, 1, 0)" FROM '
-            '"memory"."main"."visits"'
+            'SELECT TRY(("income" / 1000)) AS "(income / 1000)", TRY(greatest("age", 30)) AS '
+            '"greatest(age, 30)", TRY(if("vip", 1, 0)) AS "if(vip, 1, 0)" FROM (SELECT '
+            '"age", "income", "vip", true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -210,7 +213,8 @@ ALLOWED = [
         "keys": [],
         "rows": (
             'SELECT TRY(struct_extract("place", \'flat\')) AS "v·place·flat", '
-            'TRY(list_sum("tags")) AS "list_sum(tags)" FROM "memory"."main"."visits"'
+            'TRY(list_sum("tags")) AS "list_sum(tags)" FROM (SELECT "tags", "place", true AS '
+            '"owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -222,8 +226,9 @@ ALLOWED = [
         "asks": ["mean('decades', bounds=(0.0, 10.0))"],
         "keys": [],
         "rows": (
-            'SELECT TRY(("age" / 10)) AS "decades" FROM "memory"."main"."visits" WHERE '
-            'TRY(("age" > 30))'
+            'SELECT "decades" FROM (SELECT TRY(("age" / 10)) AS "decades", "owner" AS "owner" '
+            'FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits" WHERE ("age" '
+            "> 30)) AS rows)"
         ),
         "cost": (1.0, 0.0),
     },
@@ -234,7 +239,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(CAST("vip" AS BOOLEAN))'
+            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
+            '"owner" FROM "memory"."main"."visits" WHERE CAST("vip" AS BOOLEAN)) AS rows)'
         ),
         "cost": (1.0, 0.0),
     },
@@ -245,7 +251,12 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((("age" + 1) > 40))',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT "owner" AS '
+            '"owner" FROM (SELECT "age" AS "age", "owner" AS "owner" FROM (SELECT "age", '
+            'true AS "owner" FROM "memory"."main"."visits") AS rows) AS rows WHERE '
+            'TRY((("age" + 1) > 40))) AS rows)'
+        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -255,14 +266,20 @@ ALLOWED = [
         ),
         "asks": ["mean('x', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": 'SELECT "age" AS "x" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "x" FROM (SELECT "age" AS "x", "owner" AS "owner" FROM (SELECT "age", '
+            'true AS "owner" FROM "memory"."main"."visits") AS rows)'
+        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) AS n FROM ((SELECT * FROM visits))",
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
+            '"owner" FROM "memory"."main"."visits") AS rows)'
+        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -270,8 +287,10 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY(("city" LIKE '
-            "'R%')) AND TRY((\"age\" > 30))"
+            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT "age" AS '
+            '"age", "owner" AS "owner" FROM (SELECT "age" AS "age", "owner" AS "owner" FROM '
+            '(SELECT "age", true AS "owner" FROM "memory"."main"."visits" WHERE ("city" LIKE '
+            "'R%')) AS rows) AS rows) AS rows WHERE (\"age\" > 30))"
         ),
         "cost": (1.0, 0.0),
     },
@@ -282,8 +301,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         "rows": (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE '
-            'TRY(((md5("city") LIKE \'%\') AND ((hash("user_id") % 2) = 0)))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE TRY((md5("city") LIKE \'%\')) AND TRY(((hash("user_id") % 2) = 0)))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -291,28 +310,38 @@ ALLOWED = [
         "query": 'SELECT "dp_count"(*) FROM visits',
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": 'SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "WITH RECURSIVE c AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
+            '"owner" FROM "memory"."main"."visits") AS rows)'
+        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": 'SELECT dp_count("upper"(city)) FROM visits',
         "asks": ["count('upper(city)')"],
         "keys": [],
-        "rows": 'SELECT TRY(upper("city")) AS "upper(city)" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT TRY(upper("city")) AS "upper(city)" FROM (SELECT "city", true AS "owner" '
+            'FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -321,8 +350,8 @@ ALLOWED = [
         "keys": [],
         ("rows"): (
             'SELECT TRY(to_days(CAST(trunc(CAST("age" AS DOUBLE)) AS INTEGER))) AS '
-            '"to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))" FROM '
-            '"memory"."main"."visits"'
+            '"to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))" FROM (SELECT "age", true '
+            'AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },
@@ -330,7 +359,10 @@ ALLOWED = [
         "query": "SELECT dp_count(E'\\x41') FROM visits",
         "asks": ["count(\"'A'\")"],
         "keys": [],
-        "rows": 'SELECT TRY(\'A\') AS "\'A\'" FROM "memory"."main"."visits"',
+        "rows": (
+            "SELECT TRY('A') AS \"'A'\" FROM (SELECT true AS \"owner\" FROM "
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -338,8 +370,8 @@ ALLOWED = [
         "asks": ["count()"],
         "keys": [],
         ("rows"): (
-            'SELECT true AS "row" FROM "memory"."main"."visits" WHERE TRY((NOT '
-            '(CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true)))'
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
+            'WHERE TRY((NOT (CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true))))'
         ),
         "cost": (1.0, 0.0),
     },
@@ -347,21 +379,28 @@ ALLOWED = [
         "query": "SELECT dp_count(*) FROM visits WINDOW w AS (ORDER BY age)",
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) FROM visits GROUP BY (city, vip)",
         "asks": ["count()"],
         "keys": ["city", "vip"],
-        "rows": 'SELECT "city" AS "city", "vip" AS "vip" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT "city", "vip" FROM (SELECT "city", "vip", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "(SELECT dp_count(*) FROM visits)",
         "asks": ["count()"],
         "keys": [],
-        "rows": 'SELECT true AS "row" FROM "memory"."main"."visits"',
+        "rows": (
+            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
+        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -369,8 +408,8 @@ ALLOWED = [
         "asks": ["count(\"timezone('Europe/Berlin', day)\")"],
         "keys": [],
         ("rows"): (
-            "SELECT TRY(timezone('Europe/Berlin', \"day\")) AS "
-            '"timezone(\'Europe/Berlin\', day)" FROM "memory"."main"."visits"'
+            "SELECT TRY(timezone('Europe/Berlin', \"day\")) AS \"timezone('Europe/Berlin', "
+            'day)" FROM (SELECT "day", true AS "owner" FROM "memory"."main"."visits")'
         ),
         "cost": (1.0, 0.0),
     },

@@ -4,20 +4,6 @@ Each with the error and how its message begins.
 """
 
 REFUSED = [
-    ("SELECT dp_count(*), count(*) FROM visits", "RefusedStatementError", "count(...):"),
-    (
-        "SELECT city, dp_count(*) AS n, sum(age) AS s FROM visits GROUP BY city",
-        "RefusedStatementError",
-        "sum(...):",
-    ),
-    ("SELECT dp_count(*) AS n, min(age) AS low FROM visits", "RefusedStatementError", "min(...):"),
-    ("SELECT dp_count(*) AS n, max(age) AS high FROM visits", "RefusedStatementError", "max(...):"),
-    ("SELECT dp_count(*) AS n, avg(age) AS a FROM visits", "RefusedStatementError", "avg(...):"),
-    (
-        "SELECT dp_count(*) AS n, median(age) AS m FROM visits",
-        "RefusedStatementError",
-        "median(...):",
-    ),
     ("SELECT dp_count(*) AS n, list(age) AS l FROM visits", "RefusedStatementError", "list(...):"),
     (
         "SELECT dp_count(*) AS n, string_agg(note, ',') AS l FROM visits",
@@ -30,32 +16,16 @@ REFUSED = [
         "any_value(...):",
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING count(*) > 1",
-        "RefusedStatementError",
-        "count(...):",
-    ),
-    (
         "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING age > 1",
         "RefusedStatementError",
         'column "age" outside a dp_ call:',
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY avg(age)",
-        "RefusedStatementError",
-        "avg(...):",
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY age",
         "RefusedStatementError",
         'column "age" outside a dp_ call:',
     ),
-    (
-        "SELECT CASE WHEN count(*) > 5 THEN dp_count(*) END FROM visits",
-        "RefusedStatementError",
-        "count(...):",
-    ),
-    ("SELECT max(dp_count(*)) FROM visits", "RefusedStatementError", "max(...):"),
-    ("SELECT avg(age) FROM visits", "RefusedStatementError", "avg(...):"),
+    ("SELECT max(dp_count(*)) FROM visits", "RefusedStatementError", "dp_count(...) here:"),
     (
         "SELECT dp_mean(dp_count(*), 0, 100) FROM visits",
         "RefusedStatementError",
@@ -74,7 +44,7 @@ REFUSED = [
     (
         "SELECT dp_mean(age, (SELECT min(age) FROM visits), 100) FROM visits",
         "RefusedStatementError",
-        "a subquery in an expression:",
+        "a bound that is no constant number:",
     ),
     (
         "SELECT dp_mean(age, 0, 100, age) FROM visits",
@@ -192,12 +162,12 @@ REFUSED = [
     (
         "SELECT dp_mean(nothing, 0, 100) FROM visits",
         "MissingColumnError",
-        ("'memory.main.visits' has no column 'nothing' here"),
+        "no table in FROM has a column 'nothing'",
     ),
     (
         "SELECT dp_mean(adults.half, 0, 100) FROM visits",
         "MissingColumnError",
-        ("'memory.main.visits' has no column 'adults.half' here"),
+        "no table in FROM has a column 'adults.half'",
     ),
     (
         "SELECT dp_keep(1e-6) FROM visits",

@@ -7,17 +7,7 @@ REFUSED = [
     (
         "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM c, c AS d",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
-    ),
-    (
-        "WITH c AS MATERIALIZED (SELECT * FROM visits) SELECT dp_count(*) FROM c",
-        "RefusedStatementError",
-        "MATERIALIZED or NOT MATERIALIZED:",
-    ),
-    (
-        "WITH c AS NOT MATERIALIZED (SELECT * FROM visits) SELECT dp_count(*) FROM c",
-        "RefusedStatementError",
-        "MATERIALIZED or NOT MATERIALIZED:",
+        "a join of protected rows:",
     ),
     (
         (
@@ -28,27 +18,9 @@ REFUSED = [
         "WITH RECURSIVE:",
     ),
     (
-        "WITH c AS (SELECT * FROM visits), d AS (SELECT * FROM c) SELECT dp_count(*) FROM c",
-        "RefusedStatementError",
-        ("a CTE that is not used, or used beside another:"),
-    ),
-    (
-        "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM visits",
-        "RefusedStatementError",
-        ("a CTE that is not used, or used beside another:"),
-    ),
-    (
         "WITH c AS (SELECT * FROM visits), c AS (SELECT * FROM adults) SELECT dp_count(*) FROM c",
         "RefusedStatementError",
         "the statement can't be read:",
-    ),
-    (
-        (
-            "WITH c AS (SELECT * FROM visits) SELECT dp_count(*) FROM (WITH c AS "
-            "(SELECT * FROM adults) SELECT * FROM c)"
-        ),
-        "RefusedStatementError",
-        "two CTEs of one name:",
     ),
     (
         "WITH c(x) AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
@@ -68,7 +40,7 @@ REFUSED = [
     (
         "WITH c AS (SELECT DISTINCT user_id FROM visits) SELECT dp_count(*) FROM c",
         "RefusedStatementError",
-        "DISTINCT:",
+        "DISTINCT of protected rows:",
     ),
     (
         (
@@ -76,20 +48,20 @@ REFUSED = [
             "SELECT dp_count(*) FROM c"
         ),
         "RefusedStatementError",
-        "GROUP BY inside a subquery or CTE:",
+        "a dp_ call over released answers:",
     ),
     (
         "WITH c AS (SELECT max(age) AS a FROM visits) SELECT dp_count(*) FROM c",
         "RefusedStatementError",
-        "max(...):",
+        "a dp_ call over released answers:",
     ),
     (
         (
-            "WITH c AS (SELECT *, row_number() OVER () AS r FROM visits) SELECT "
-            "dp_count(*) FROM c WHERE r = 1"
+            "WITH c AS (SELECT *, row_number() OVER () AS r FROM visits) "
+            "SELECT dp_count(*) FROM c WHERE r = 1"
         ),
         "RefusedStatementError",
-        "a window function (OVER):",
+        "a window of protected rows:",
     ),
     (
         "WITH c AS (SELECT unnest(tags) AS tag FROM visits) SELECT dp_count(*) FROM c",
@@ -104,7 +76,7 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM (SELECT age FROM visits QUALIFY row_number() OVER () = 1)",
         "RefusedStatementError",
-        "QUALIFY:",
+        "a window of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM (SELECT age, age FROM visits)",
@@ -119,7 +91,7 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM (SELECT * EXCLUDE (nothing) FROM visits)",
         "MissingColumnError",
-        ("'memory.main.visits' has no column 'nothing' here"),
+        "no table in FROM has a column 'nothing'",
     ),
     (
         "SELECT dp_count(*) FROM (FROM visits LIMIT 3)",

@@ -240,7 +240,7 @@ REFUSED = [
     (
         "SELECT dp_count(rowid) FROM visits",
         "MissingColumnError",
-        ("'memory.main.visits' has no column 'rowid' here"),
+        ("no table in FROM has a column 'rowid'"),
     ),
     (
         "SELECT dp_count(*) FROM visits |> WHERE age > 3",

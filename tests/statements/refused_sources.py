@@ -7,62 +7,53 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM visits, visits v2",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a join of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM visits JOIN visits v2 USING (user_id)",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a join of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM visits v LEFT JOIN adults a ON v.user_id = a.person",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a join of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM visits CROSS JOIN range(50)",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a table function:",
     ),
     (
         "SELECT dp_count(*) FROM visits NATURAL JOIN adults",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "NATURAL JOIN:",
     ),
     (
         "SELECT dp_count(*) FROM visits POSITIONAL JOIN adults",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "POSITIONAL JOIN:",
     ),
     (
         "SELECT dp_count(*) FROM visits v ASOF JOIN adults a ON v.age >= a.half",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "ASOF JOIN:",
     ),
     (
         "SELECT dp_count(*) FROM visits SEMI JOIN adults ON visits.user_id = adults.person",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a join of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM visits, generate_series(1, 50)",
         "RefusedStatementError",
-        "a join, or several tables in FROM:",
+        "a table function:",
     ),
-    (
-        "SELECT dp_count(*) FROM visits, unnest(tags)",
-        "RefusedStatementError",
-        "a join, or several tables in FROM:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits v, LATERAL (SELECT v.age)",
-        "RefusedStatementError",
-        "a join, or several tables in FROM:",
-    ),
+    ("SELECT dp_count(*) FROM visits, unnest(tags)", "RefusedStatementError", "UNNEST:"),
     (
         "SELECT dp_count(*) FROM (SELECT * FROM visits UNION ALL SELECT * FROM visits)",
         "RefusedStatementError",
-        "UNION:",
+        "UNION ALL of protected rows:",
     ),
     ("SELECT dp_count(*) FROM visits TABLESAMPLE 10%", "RefusedStatementError", "SAMPLE:"),
     ("SELECT dp_count(*) FROM visits USING SAMPLE 10 ROWS", "RefusedStatementError", "SAMPLE:"),
@@ -161,12 +152,12 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM joined",
         "RefusedStatementError",
-        ("in the view 'memory.main.joined': a join, or several tables in FROM:"),
+        "in the view 'memory.main.joined': a join of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM counted",
         "RefusedStatementError",
-        ("in the view 'memory.main.counted': GROUP BY inside a subquery or CTE:"),
+        "in the view 'memory.main.counted': GROUP BY of protected rows:",
     ),
     (
         "SELECT dp_count(*) FROM from_file",

@@ -87,9 +87,9 @@ def measured(query, con=None, schema=SCHEMA, **frames):
                 given.table = lent(given, job.engine)
         else:  # of public tables alone
             _Drawn(job).give(plan)
-        source = plan.statement.rows.source
-        rows = source.rows(plan.used, job.engine)
-        read = gated(rows, source.gated)
+        protected = plan.statement.rows
+        rows = protected.read(plan.used, job.engine)
+        read = gated(rows, protected.gated)
         try:
             with job.reading(plain=read is rows):
                 return plan, plan.rows_of(read).to_arrow_table()

@@ -90,6 +90,9 @@ def test_a_default_collation_makes_no_two_names_one(con):
         "SET default_collation = 'noaccent'"
     )
     assert [count(con, name) for name in ("cafe", "café", "the", "thé")] == [20, 30, 20, 30]
+    with pytest.raises(dfp.RefusedStatementError, match="default collation"):
+        count(con, "cafe", unit="i", max_rows=1)
+    con.execute("SET default_collation = ''")
     counts = [count(con, name, unit="i", max_rows=1) for name in ("cafe", "café", "the", "thé")]
     assert counts == [20, 1, 20, 1]
 
@@ -103,11 +106,8 @@ def test_views_are_taken_apart(con):
         "CREATE VIEW few (a, b) AS SELECT x + 1, y FROM s.half WHERE y >= 20"
     )
     plan = dfp.explain("SELECT dp_sum(a, 0, 99) AS s FROM few WHERE b < 90", con=con)
-    assert plan.row_query == (
-        'SELECT TRY(("x" + 1)) AS "a" FROM "memory"."s"."own" WHERE TRY(("x" < 50)) AND '
-        'TRY((("x" * 2) >= 20)) AND TRY((("x" * 2) < 90))'
-    )
-    assert plan.relation == "memory.main.few"
+    assert 'FROM "memory"."s"."own" WHERE ("x" < 50)' in plan.row_query
+    assert plan.relation == "memory.s.own"
     wanted = con.execute("SELECT count(*) FROM few WHERE b < 90").fetchall()[0][0]
     assert count(con, "few WHERE b < 90") == wanted
 
@@ -119,9 +119,9 @@ def test_a_unit_is_a_column_of_the_relation_in_from(con):
         f"SELECT city, dp_count(*) FROM {inside} GROUP BY city",
         con=con, unit="USER_ID", max_rows=2, max_groups=1, delta=1e-6,
     )  # fmt: skip
-    assert plan.row_query.startswith('SELECT "user_id" AS "USER_ID", "city" AS "city"')
+    assert 'SELECT "city", "user_id" AS "owner"' in plan.row_query
     plan = dfp.explain("SELECT dp_count(*) FROM adults", con=con, unit="person", max_rows=1)
-    assert plan.row_query.startswith('SELECT "user_id" AS "person"')
+    assert '"person" AS "owner"' in plan.row_query
     with pytest.raises(dfp.MissingColumnError, match="to be the privacy unit"):
         dfp.explain("SELECT dp_count(*) FROM adults", con=con, unit="user_id", max_rows=1)
 

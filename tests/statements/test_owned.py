@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import catalog, owned, plan, relations
+from dfprivacy.statements import catalog, joins, relations, select
 from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
@@ -20,6 +20,12 @@ HERE = Path(__file__).parent
 ALLOWED = (HERE / "owned_allowed.sql").read_text().splitlines()
 UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text().splitlines()]
 """Statements that look at several units at once as they are written, and how they are refused."""
+
+
+def skip_checks(monkeypatch):
+    """Leave out the checks of what an author has said."""
+    for module in (joins, select):
+        monkeypatch.setattr(module, "require", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +90,7 @@ def test_a_unit_changes_its_own_rows_only(dirty, crowded, query):
 @pytest.mark.parametrize(("query", "_"), some(UNSAID, 0))
 def test_without_the_checker_too(dirty, crowded, monkeypatch, query, _):
     """With the checker off, whatever runs keeps owners apart by itself."""
-    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+    skip_checks(monkeypatch)
     unit, con = crowded
     assert differ_in_one_unit(query, dirty, con, unit)
 
@@ -112,8 +118,8 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
     def leaking(left, right, how, equal, others=()):
         return true(left, without_owner(right), how, equal, others)
 
-    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
-    monkeypatch.setattr(owned, "joined", leaking)
+    skip_checks(monkeypatch)
+    monkeypatch.setattr(joins, "joined", leaking)
     monkeypatch.setattr(relations, "joined", leaking)
     assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
 
@@ -168,7 +174,7 @@ def test_a_join_on_another_column_is_no_link(monkeypatch):
         "INSERT INTO customer VALUES (1000, 'named as an order', 1, 5.0); "
         "INSERT INTO orders VALUES (8000, 1000, 5.0, 'open', NULL)"
     )
-    monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+    skip_checks(monkeypatch)
     before, after = shop(NOBODY, more), shop(NOBODY, more, HOSTILE.format(unit=3, many=60))
     assert differ_in_one_unit(query, before, after, 3)
     monkeypatch.setattr(
@@ -376,7 +382,7 @@ def test_rows_by_themselves_are_not_compared(rest, monkeypatch):
     for _ in range(2):
         with pytest.raises(dfp.RefusedStatementError):
             dfp.explain(f"SELECT dp_count(*) AS n FROM {rest}", con=shop(), schema=ROWS)
-        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+        skip_checks(monkeypatch)
 
 
 PRICES = "CREATE TABLE price AS SELECT i % 9 AS customer, i // 9 AS list FROM range(63) r(i)"
@@ -397,7 +403,7 @@ def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, mo
     """By brute force no row brings more rows than declared, and noise is for so many."""
     if not checked:
         monkeypatch.setattr(Tables, "repeats", lambda *_: False)
-        monkeypatch.setattr(owned, "meant", lambda *_, **__: None)
+        skip_checks(monkeypatch)
     con, largest, query = shop(PRICES), 0, f"SELECT {query}"
     _, whole = measured(query, con, schema=MATCHES)
     for row in (0, 1, 7, 8):
@@ -531,7 +537,7 @@ def test_the_audit_finds_an_optimiser_that_is_on(on_time, with_late, monkeypatch
     failing = "CAST(word AS INTEGER) = 7 OR day < DATE '2024-05-01'"
     query = f"SELECT dp_count(CASE WHEN {failing} THEN 1 END) AS n FROM line"
     assert rows_of_others(query, on_time) == rows_of_others(query, with_late)
-    monkeypatch.setattr(plan, "by_row", lambda *_: True)
+    monkeypatch.setattr(select, "by_row", lambda *_: True)
     assert rows_of_others(query, on_time) != rows_of_others(query, with_late)
 
 

@@ -299,11 +299,7 @@ def test_the_page_has_every_rule():
 
 QUERIES = [case["query"] for case in ALLOWED]
 EXPRESSIONS = [
-    "(SELECT max(age) FROM visits)",
     "EXISTS (SELECT 1 FROM visits)",
-    "avg(age)",
-    "count(*)",
-    "max(age)",
     "string_agg(note, ',')",
     "row_number() OVER (ORDER BY income)",
     "sum(age) OVER (PARTITION BY city)",
@@ -318,8 +314,6 @@ EXPRESSIONS = [
     "unnest(tags)",
     "list_transform(tags, t -> t)",
     "my_macro(age)",
-    "sum(age) FILTER (WHERE vip)",
-    "count(DISTINCT age)",
     "dp_product(age)",
     "?",
     "dp_mean(age, 0, user_id)",
@@ -363,7 +357,9 @@ def tree_of(query):
 def statement(empty):
     """Read a statement over the table, and plan no release of it."""
     parser, place = duckdb.connect(), connection_source(empty)
-    return lambda text: composing.read(text, Reader(place, parser))
+    value = pa.table({"value": pa.nulls(0)})
+    reader = Reader(place, parser, planned=lambda _: value, computed=lambda _: value)
+    return lambda text: composing.read(text, reader)
 
 
 @pytest.fixture
@@ -489,7 +485,7 @@ def test_broken_texts(statement):
         assert read.statements
         for one in read.statements:
             assert one.calls
-            assert one.rows.base.path[-1] == "visits"
+            assert one.rows.table.path[-1] == "visits"
 
 
 if __name__ == "__main__":

@@ -150,7 +150,10 @@ def test_an_explanation_is_a_frozen_value(shared):
     assert plan_lines == [
         "protects  one row, added or removed",
         "relation  memory.main.visits",
-        'rows      SELECT "city" AS "city" FROM "memory"."main"."visits"',
+        (
+            'rows      SELECT "city" FROM (SELECT "city", true AS "owner" FROM '
+            '"memory"."main"."visits")'
+        ),
         "groups    city: secret, shown if the noisy count is large enough, delta 1e-6",
         "asks      dp_count() -> count()",
         "spends    epsilon 0.5 on count()",
@@ -159,6 +162,7 @@ def test_an_explanation_is_a_frozen_value(shared):
             "WHERE TRY((released.answer_0 > 5)) "
             "ORDER BY released.answer_0 ASC NULLS LAST, released.place LIMIT 3"
         ),
+        "columns   city VARCHAR, n BIGINT",
         "costs     epsilon 0.5, delta 1e-6",
         (
             "functions epsilon 1, delta 1e-6 if dp_* functions on the connection run this text: "

@@ -1,0 +1,822 @@
+"""Read FROM, WHERE and conditions with subqueries: which rows are joined, and by what.
+
+What runs is written by relations.py, which keeps owners apart by itself. Here stands which join is
+require, and the refusals that keep a statement from meaning something else than what runs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import MissingColumnError
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.expressions import Spelling, certain, condition, size_of, write
+from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
+from dfprivacy.statements.names import (
+    CommonTable,
+    CompiledQuery,
+    Condition,
+    Scope,
+    VisibleColumn,
+    definition_of,
+    holds_subquery,
+    inside,
+    is_about,
+    is_plain,
+    name_unnamed,
+    named_in,
+    put_beside,
+    read_ctes,
+    require,
+    split_condition,
+    unfolded,
+)
+from dfprivacy.statements.relations import (
+    OWNER,
+    Bag,
+    Expression,
+    Window,
+    chosen,
+    column,
+    distinct,
+    extended,
+    filtered,
+    joined,
+    marked,
+    renamed,
+    windowed,
+)
+from dfprivacy.statements.rows import Relation
+from dfprivacy.statements.rules import REFUSALS, Node, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.tables import TEXT, Tables
+from dfprivacy.statements.tree import (
+    arguments,
+    called,
+    folded,
+    fresh,
+    is_column,
+    kind,
+    literal,
+    nodes,
+)
+
+T = TypeVar("T")
+_MOST_RELATIONS = 500
+"""How many relations a statement may hold, its views and CTEs taken apart."""
+
+Special = Callable[[Node, set[str], set[str]], str | None]
+Items = Sequence[tuple[str, Node]]
+CommonTables = Mapping[str, CommonTable]
+
+
+@dataclass
+class Joins(ABC):
+    """Reads FROM and WHERE of one statement; a subclass reads the SELECTs in it."""
+
+    tables: Tables
+    compiled: int = 0
+    view_around: Relation | None = None
+    """The view that is being taken apart: its names are looked for from where it is."""
+    about_all: list[Node] = field(default_factory=list)
+    """SELECTs whose aggregates are about several units."""
+    later: list[Node] = field(default_factory=list)
+    """Conditions of joins that hold subqueries: they filter what has been joined, as in WHERE."""
+
+    def from_where(
+        self,
+        select: Node,
+        ctes: CommonTables,
+        items: Items,
+        outer: Scope | None = None,
+        used_names: set[str] | None = None,
+    ) -> tuple[Scope, list[Condition]]:
+        """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
+        if outer is not None and kind(select["from_table"]) == ("", "EMPTY"):
+            raise refuse("subquery without FROM")
+        if used_names is None:
+            used_names = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+        before, self.later = self.later, []
+        views, conditions, _ = self._collect_joins(select["from_table"], ctes, used_names)
+        later, self.later = self.later, before
+        joint = replace(put_beside(views), outer=outer)
+        around: list[Condition] = []
+        _compare_as_numbers(select["where_clause"], joint)
+        for node in split_condition(select["where_clause"]):
+            if holds_subquery(node):
+                later.append(node)
+                continue
+            compiled = self.condition_of(node, joint, items)
+            (around if compiled.expression.outer else conditions).append(compiled)
+            conditions += self._implied(node, views, joint, items)
+        view = replace(self._order_joins(views, conditions), outer=outer)
+        for node in later:
+            view = self._where(node, view, ctes, items, used_names)
+        return view, around
+
+    def _implied(
+        self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
+    ) -> Iterator[Condition]:
+        """Yield certain conditions on one relation each that follow from an OR over several."""
+        if kind(node) != ("CONJUNCTION", "CONJUNCTION_OR"):
+            return
+        sides = [split_condition(child) for child in node["children"]]
+        for view in views if len(views) > 1 else ():
+            term = [[part for part in side if is_about(view, part)] for side in sides]
+            if all(term) and term != sides:
+                every = [{**node, "type": "CONJUNCTION_AND", "children": side} for side in term]
+                compiled = self.condition_of({**node, "children": every}, joint, items)
+                if compiled.expression.sure:
+                    yield compiled
+
+    def _collect_joins(
+        self, node: Node, ctes: CommonTables, used_names: set[str], before: Sequence[Scope] = ()
+    ) -> tuple[list[Scope], list[Condition], bool]:
+        """Return the relations of a FROM that are joined in any order, and what joins them.
+
+        Conditions see relations `before`, those on the left of the whole, where they name what is
+        in none of their own. Third is whether these are among the relations returned.
+        """
+        if kind(node) != ("", "JOIN"):
+            return [self._relation(node, ctes, used_names)], [], False
+        only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
+             "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
+        if node["alias"]:
+            raise refuse_part("an alias of a whole join")
+        way, sort = node["join_type"], node["ref_type"]
+        if sort not in {"REGULAR", "CROSS"} or way not in {"INNER", "LEFT", "SEMI", "ANTI"}:
+            names = [f"{sort} JOIN", f"{way} JOIN"]
+            raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
+        left, ahead, joint = self._collect_joins(node["left"], ctes, used_names, before)
+        around = [] if joint else [*before]
+        sides = [*around, *left] if way == "INNER" else []
+        later, waiting, correlated = self.later, len(self.later), list[Condition]()
+        lateral = _is_beside(node)
+        try:
+            if not lateral:
+                right, behind, over = self._collect_joins(node["right"], ctes, used_names, sides)
+        except MissingColumnError as error:
+            if not _names_left(node, left, error):
+                raise
+            lateral = True
+        if lateral:
+            self.later, behind, over = later[:waiting], [], False
+            left, right, correlated = self._lateral(node, left, ahead, ctes, used_names)
+            way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
+        right, conditions = _by_names(node, left, right, over=over)
+        conditions += correlated
+        if over:
+            left, around, joint = [], [], True
+        if way != "INNER" and len(self.later) > waiting:
+            raise refuse("subquery in ON")
+        conditions += self._on(node.get("condition"), way, [*left, *right], around)
+        if way == "INNER":
+            return [*left, *right], [*ahead, *behind, *conditions], joint
+        uses = frozenset[str]().union(*(term.uses for term in (*ahead, *conditions)))
+        if around and not uses <= frozenset(put_beside([*left, *right]).bag.columns):
+            left, joint = [*around, *left], True
+        first, second = self._order_joins(left, ahead), self._order_joins(right, behind)
+        if way == "LEFT":  # a condition on one side says which rows of the right have a match
+            inside = [term for term in conditions if term.uses <= frozenset(second.bag.columns)]
+            second = replace(second, bag=filtered(second.bag, [term.expression for term in inside]))
+            conditions = [term for term in conditions if term not in inside]
+        bag = self.join(first, second, way, conditions)
+        seen = (*first.seen, *second.seen) if way == "LEFT" else first.seen
+        return [Scope(bag, seen)], [], joint
+
+    def _on(
+        self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
+    ) -> list[Condition]:
+        """Return the conditions of a join; those with subqueries are `later`."""
+        conditions = []
+        for part in split_condition(node):
+            if holds_subquery(part):
+                if way != "INNER":
+                    raise refuse("subquery in ON")
+                self.later.append(part)
+                continue
+            try:
+                conditions.append(self.condition_of(part, put_beside(sides), ()))
+            except MissingColumnError:
+                if not around:
+                    raise
+                conditions.append(self.condition_of(part, put_beside([*around, *sides]), ()))
+        return conditions
+
+    def _lateral(
+        self,
+        node: Node,
+        left: list[Scope],
+        ahead: list[Condition],
+        ctes: CommonTables,
+        used_names: set[str],
+    ) -> tuple[list[Scope], list[Scope], list[Condition]]:
+        """Return the sides of a join whose right one names columns of the left; what joins them.
+
+        Where that aggregates, its columns are beside those of the left, and there is no right side.
+        """
+        only(node["right"], "subquery")
+        select, path = node["right"]["subquery"]["node"], (node["right"]["alias"],)
+        if not is_plain(select):
+            alone = {**select, "select_list": []}
+            always = literal(node["condition"]) == ("BOOLEAN", "true")
+            if not is_plain(alone) or (node["join_type"] == "LEFT" and not always):
+                raise refuse("LATERAL")
+            lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
+            return [lateral.extended(alone, select["select_list"], path)], [], []
+        without = _is_beside(node)
+        if without:  # without FROM: expressions over the row beside it
+            inner = self._order_joins(left, ahead)
+            where = split_condition(select["where_clause"])
+            remaining = [self.condition_of(term, inner, ()).expression for term in where]
+            bag, conditions = (
+                filtered(inner.bag, remaining) if remaining else inner.bag,
+                list[Condition](),
+            )
+        else:
+            inner, conditions = self.from_where(
+                select, read_ctes(select, ctes), (), put_beside(left), used_names
+            )
+            bag = inner.bag
+        seen = list[VisibleColumn]()
+        for name, item in (
+            term for part in select["select_list"] for term in unfolded(part, inner)
+        ):
+            compiled = self.written(item, inner, ())
+            if compiled.outer:
+                raise refuse("LATERAL")
+            bag, term = as_column(bag, compiled, [*used_names])
+            used_names.add(folded(term))
+            seen.append(VisibleColumn(path, name, term))
+        if without:
+            return [Scope(bag, (*inner.seen, *seen))], [], []
+        return left, [Scope(bag, tuple(seen))], [_opened(term) for term in conditions]
+
+    def _relation(self, node: Node, ctes: CommonTables, used_names: set[str]) -> Scope:
+        self.compiled += 1
+        if self.compiled > _MOST_RELATIONS:
+            raise refuse("too many relations")
+        bounds: Mapping[str, Bounds] = {}
+        path, query = named_in(node, ctes)
+        if query is None:
+            relation = self.tables.find(path, self.view_around)
+            compiled, path = self._table(relation, used_names), relation.path
+            bounds = {} if relation.definition else self.tables.bounds(relation)
+        else:
+            compiled = self.query(query.select, query.ctes)
+        path = (node["alias"],) if node["alias"] else path
+        bag, new = renamed(compiled.bag, used_names)
+        seen = (
+            VisibleColumn(path, name, new[term], bounds=bounds.get(folded(name)))
+            for name, term in compiled.names
+        )
+        return Scope(bag, tuple(seen))
+
+    def _table(self, relation: Relation, used_names: set[str]) -> CompiledQuery:
+        if relation.definition is None:
+            return self._within_matches(
+                relation, CompiledQuery(*self.tables.bag(relation, used_names))
+            )
+        above, self.view_around = (self.view_around, self.tables), relation
+        names_units = relation is self.tables.lone
+        try:
+            self.tables = self.tables.below_view() if names_units else self.tables
+            with inside(relation):
+                compiled = self.query(definition_of(relation, self.tables.engine), {})
+                if len(compiled.names) != len(relation.columns):
+                    raise refuse("view without definition")
+        finally:
+            self.view_around, self.tables = above
+        pairs = zip(relation.columns, compiled.names, strict=True)
+        names = tuple((name, column) for name, (_, column) in pairs)
+        bag = (
+            self.tables.own_rows(relation, compiled.bag, dict(names))
+            if names_units
+            else compiled.bag
+        )
+        return CompiledQuery(bag, names)
+
+    @abstractmethod
+    def query(self, node: Node, ctes: CommonTables) -> CompiledQuery:
+        """Return the relation of a subquery, CTE or view."""
+
+    @abstractmethod
+    def scalar(
+        self, select: Node, ctes: CommonTables, around: Scope
+    ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
+        """Return one aggregate by the columns that are compared with those around.
+
+        With the relation come the column of the value, pairs of an expression around it and the
+        column that it equals, and the value of no rows.
+        """
+
+    def _within_matches(self, relation: Relation, compiled: CompiledQuery) -> CompiledQuery:
+        """Return the rows of a table that each unit has, within the matches that are declared."""
+        bag, limits = compiled.bag, self.tables.matches(relation)
+        if not limits or not bag.owned:
+            return compiled
+        columns = {folded(name): term for name, term in compiled.names}
+        kinds = self.tables.kinds(bag, bag.columns)
+        for name, kind_ in zip(bag.columns, kinds, strict=True):
+            if name in {columns[term] for term in limits}:
+                require_single(kind_, f"matches of column {name!r}")
+        keys = bag.keys
+        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, set())
+        for term, number in limits.items():
+            position = fresh("place", [*bag.columns, OWNER])
+            window = Window("row_number", (), (), (columns[term],), (), "", breaks_ties=True)
+            limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
+            joint = filtered(windowed(bag, {position: window}), [limit])
+            bag = chosen(joint, {name: column(name) for name in bag.columns})
+        remaining = {name: key for name, key in keys.items() if name in bag.columns}
+        depth = compiled.bag.depth
+        names = tuple((name, now) for name, now in compiled.names if now in bag.columns)
+        return CompiledQuery(replace(bag, keys=remaining, depth=depth), names)
+
+    def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Condition]) -> Scope:
+        """Join relations: from the one with the longest link on, each by what it has in common."""
+        joint = put_beside(views)
+        if len(views) == 1 and not conditions:
+            return joint
+        parts, waiting = [], list(conditions)
+        for view in views:
+            mine = [term for term in waiting if term.uses <= frozenset(view.bag.columns)]
+            waiting = [term for term in waiting if term not in mine]
+            remaining = filtered(view.bag, [term.expression for term in mine]) if mine else view.bag
+            parts.append(replace(view, bag=remaining))
+        compiled = max(parts, key=lambda term: (term.bag.owned, term.bag.depth))
+        parts.remove(compiled)
+        while parts:
+            other = max(parts, key=lambda term: self._nearness(compiled.bag, term.bag, waiting))
+            parts.remove(other)
+            both = frozenset((*compiled.bag.columns, *other.bag.columns))
+            now = [term for term in waiting if term.uses <= both]
+            waiting = [term for term in waiting if term not in now]
+            compiled = Scope(
+                self.join(compiled, other, "INNER", now), (*compiled.seen, *other.seen)
+            )
+        return replace(joint, bag=compiled.bag)
+
+    def _nearness(self, bag: Bag, other: Bag, waiting: Sequence[Condition]) -> tuple[bool, bool]:
+        pairs = [_across(term, bag, other) for term in waiting]
+        return _says_owner(bag, other, pairs), any(pairs)
+
+    def join(
+        self,
+        first_side: Scope,
+        two: Scope,
+        how: str,
+        conditions: Sequence[Condition],
+        *,
+        is_said: bool = False,
+    ) -> Bag:
+        """Return a join, by equal columns where their types compare.
+
+        Conditions name the owner, unless it has been `said` before.
+        """
+        if not is_said:
+            self.check_owner(first_side, two, conditions)
+        left, right = first_side.bag, two.bag
+        columns = (*left.columns, *(() if how in {"SEMI", "ANTI"} else right.columns))
+        equal: list[tuple[str, str]] = []
+        others: list[Expression] = []
+        for term in conditions:
+            pair = _across(term, left, right)
+            if pair is not None:
+                used_names = (*left.columns, *right.columns)
+                left, mine = as_column(left, pair[0], used_names)
+                right, theirs = as_column(right, pair[1], (*used_names, mine))
+                if alike(*self.tables.kinds(left, [mine]), *self.tables.kinds(right, [theirs])):
+                    equal.append((mine, theirs))
+                    continue
+            others.append(term.expression)
+        written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
+        self._check_once(left, right, how, equal, written)
+        return replace(joined(left, right, how, equal, others), columns=columns)
+
+    def _check_once(
+        self,
+        left: Bag,
+        right: Bag,
+        how: str,
+        equal: Sequence[tuple[str, str]],
+        written: Mapping[str, str],
+    ) -> None:
+        """Refuse a public table of which a row that is protected by itself meets several.
+
+        `written` has the names of columns as the statement writes them.
+        """
+        if left.owned == right.owned or how not in {"INNER", "LEFT"}:
+            return
+        public, names = (right, [two for _, two in equal]) if left.owned else (
+            left, [first_side for first_side, _ in equal]
+        )  # fmt: skip
+        names_known = public.unique is not None and public.unique <= set(names)
+        protected = left if left.owned else right
+        names_known |= any(name in public.matches for name in names)
+        if not protected.single or not names or names_known:
+            return
+        shown = ", ".join(written.get(name, name) for name in names)
+        if self.tables.is_released(public, names):
+            raise refuse("several released matches", names=shown)
+        if self.tables.repeats(public, names):
+            raise refuse("several matches", names=shown)
+
+    @staticmethod
+    def check_owner(left: Scope, right: Scope, conditions: Sequence[Condition]) -> None:
+        """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
+        pairs = [_across(term, left.bag, right.bag) for term in conditions]
+        require(
+            not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
+            "join across units",
+            left.bag,
+            "a join",
+            condition=_rewrite(left, right),
+        )
+
+    def written(
+        self, node: Node, scope: Scope, items: Items, special: Special | None = None
+    ) -> Expression:
+        """Return an expression over rows and items; `special` writes some nodes."""
+        uses, outer = set[str](), set[str]()
+
+        def name_column(parts: Sequence[str], before: int | None) -> str:
+            match = scope.find(parts)
+            if match is not None:
+                uses.add(match[1])
+                return match[0]
+            if len(parts) == 1:
+                for index, (alias, item) in enumerate(items[:before]):
+                    if folded(alias) == folded(parts[0]):
+                        return write_part(item, index)
+            if scope.outer is not None and (match := scope.outer.find(parts)) is not None:
+                outer.add(match[1])
+                return match[0]
+            raise scope.missing(parts)
+
+        def write_part(part: Node, before: int | None) -> str:
+            def written_otherwise(node: Node) -> str | None:
+                if node.get(_NUMERIC):
+                    return f"TRY_CAST({name_column(node['column_names'], before)} AS DOUBLE)"
+                return None if special is None else special(node, uses, outer)
+
+            return write(
+                part, Spelling(lambda parts: name_column(parts, before), written_otherwise)
+            )
+
+        sql = write_part(node, None)
+        around = {} if scope.outer is None else scope.outer.bag.sizes
+        size = size_of(sql, {**around, **scope.bag.sizes})
+        sure = special is None and bool(certain(node, scope.kind))
+        return Expression(sql, frozenset(uses), frozenset(outer), sure, size)
+
+    def condition_of(
+        self, node: Node, view: Scope, items: Items, special: Special | None = None
+    ) -> Condition:
+        """Return a condition on rows."""
+        compiled = self.written(node, view, items, special)
+        joint = condition(node, compiled.sql)
+        sure = compiled.sure and (joint == compiled.sql or certain(node, view.kind) == "BOOLEAN")
+        compiled = replace(compiled, sql=joint, sure=sure)
+        if kind(node) != ("COMPARISON", "COMPARE_EQUAL") or special is not None:
+            return Condition(compiled)
+        sides = [self.written(node[side], view, items) for side in ("left", "right")]
+        return Condition(compiled, (sides[0], sides[1]))
+
+    def row_condition(self, node: Node, scope: Scope) -> Expression:
+        """Return a condition on single rows, without a subquery."""
+        _compare_as_numbers(node, scope)
+        return self.condition_of(node, scope, ()).expression
+
+    def _where(
+        self, node: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
+    ) -> Scope:
+        """Return the rows of a view that fulfil a condition with subqueries."""
+        membership = _negated(node)
+        if membership is not None and _is_membership(membership[0]):
+            sub, denied = membership
+            other, conditions = self.matches(sub, view, ctes, items, used_names)
+            bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
+            if denied and sub["subquery_type"] == "ANY":
+                bag = self._known(replace(view, bag=bag), other, conditions)
+            return replace(view, bag=bag)
+        special = Subqueries(self, view, ctes, items, used_names)
+        compiled = self.condition_of(node, view, items, special.answer)
+        if compiled.expression.outer:
+            raise refuse("correlated")
+        size_of(compiled.expression.sql, special.view.bag.sizes)
+        return replace(view, bag=filtered(special.view.bag, [compiled.expression]))
+
+    def _known(self, view: Scope, other: Scope, conditions: Sequence[Condition]) -> Bag:
+        """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
+
+        The last condition is that comparison. Where there are no others, all that counts of the
+        other relation is whether it has a row with NULL, and one without.
+        """
+        *rest, same = conditions
+        assert same.pair is not None  # noqa: S101 as `matches` makes it
+        mine, value = same.pair
+        name = fresh("missing", [*view.bag.columns, *other.bag.columns, OWNER])
+        missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
+        bag = extended(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
+        doubt = Expression(f"({quoted(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
+        joint = [*rest, Condition(doubt)]
+        return self.join(view, replace(other, bag=bag), "ANTI", joint, is_said=True)
+
+    def matches(
+        self, sub: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
+    ) -> tuple[Scope, list[Condition]]:
+        """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
+        only(sub, "subquery", "subquery_type", "comparison_type", "child")
+        select = sub["subquery"]["node"]
+        around = replace(view, outer=None)
+        if is_plain(select):
+            inner, conditions = self.from_where(select, read_ctes(select, ctes), (), around)
+            items = [item for node in select["select_list"] for item in unfolded(node, inner)]
+            is_any = sub["subquery_type"] == "ANY"
+            value = self.written(_one(items), inner, ()) if is_any else None
+        else:
+            compiled = self.query(select, ctes)
+            bag, new = renamed(compiled.bag, used_names | {folded(n) for n in view.bag.columns})
+            inner = Scope(
+                bag, tuple(VisibleColumn((), name, new[term]) for name, term in compiled.names)
+            )
+            conditions = []
+            value = column(new[_one(compiled.names)]) if sub["subquery_type"] == "ANY" else None
+        if value is not None:
+            if value.outer:
+                raise refuse("correlated")
+            mine = self.written(sub["child"], around, items)
+            same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
+            conditions = [*conditions, Condition(same, (mine, value))]
+        return inner, [_opened(term) for term in conditions]
+
+
+_NUMERIC = "numeric"
+"""The mark of a name that stands for a text of a file and is compared with a number."""
+
+
+def _compare_as_numbers(where: Node | None, scope: Scope) -> None:
+    """Mark the names of texts of files that a WHERE compares with numbers."""
+    for node in nodes(where) if TEXT in scope.bag.kinds.values() else ():
+        operands = _operands(node)
+        if any(literal(operand)[0] in {"INTEGER", "NUMERIC"} for operand in operands):
+            for name in filter(is_column, operands):
+                name[_NUMERIC] = scope.kind(name["column_names"]) == TEXT
+
+
+def _operands(node: Node) -> list[Node]:
+    """Return the operands of a comparison or an arithmetic operator."""
+    if kind(node)[0] == "COMPARISON":
+        return [node["left"], node["right"]]
+    if kind(node)[0] == "BETWEEN":
+        return [node["input"], node["lower"], node["upper"]]
+    if kind(node)[1] in {"COMPARE_IN", "COMPARE_NOT_IN"}:
+        return list(node["children"])
+    return arguments(node) if called(node) in {"+", "-", "*", "/", "%", "//"} else []
+
+
+def _opened(term: Condition) -> Condition:
+    """Return a condition of a subquery over the join of it with what is around it."""
+
+    def opened(first_side: Expression) -> Expression:
+        return replace(first_side, uses=first_side.uses | first_side.outer, outer=frozenset())
+
+    pair = None if term.pair is None else (opened(term.pair[0]), opened(term.pair[1]))
+    return Condition(opened(term.expression), pair)
+
+
+@dataclass
+class Subqueries:
+    """Subqueries inside of an expression: each becomes a column of the rows."""
+
+    compiler: Joins
+    view: Scope
+    ctes: CommonTables
+    items: Items
+    used_names: set[str]
+
+    def answer(self, node: Node, uses: set[str], _: set[str]) -> str | None:
+        """Return the column that stands for a subquery; None for any other node."""
+        if kind(node) != ("SUBQUERY", "SUBQUERY"):
+            return None
+        sql, columns = self._membership(node) if _is_membership(node) else self._scalar(node)
+        uses |= columns
+        return sql
+
+    def name(self, label: str, other: Scope) -> str:
+        """Return a name that no column has: of the rows, or of those that they are joined with."""
+        columns = (*self.view.bag.columns, *other.bag.columns)
+        name = fresh(label, [*self.used_names, *columns, OWNER])
+        self.used_names.add(folded(name))
+        return name
+
+    def _membership(self, node: Node) -> tuple[str, set[str]]:
+        compiler = self.compiler
+        other, conditions = compiler.matches(
+            node, self.view, self.ctes, self.items, self.used_names
+        )
+        result = self.name("found", other)
+        if node["subquery_type"] == "EXISTS":
+            self._mark(other, conditions, result)
+            return quoted(result), {result}
+        unsure = self.name("unsure", other)
+        *rest, same = conditions
+        perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
+        self._mark(other, conditions, result)
+        self._mark(other, [*rest, Condition(perhaps)], unsure, checked=conditions)
+        sql = f"CASE WHEN {quoted(result)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
+        return f"({sql})", {result, unsure}
+
+    def _mark(
+        self,
+        other: Scope,
+        conditions: Sequence[Condition],
+        name: str,
+        checked: Sequence[Condition] | None = None,
+    ) -> None:
+        self.compiler.check_owner(self.view, other, checked or conditions)
+        matched, others = (
+            self.compiler.join(self.view, other, how, conditions, is_said=True)
+            for how in ("SEMI", "ANTI")
+        )
+        self._become(marked(matched, others, name))
+
+    def extended(self, select: Node, items: Sequence[Node], path: tuple[str, ...]) -> Scope:
+        """Return the rows with what a SELECT without items aggregates for each row, by items."""
+        seen = [*self.view.seen]
+        for item in items:
+            uses = set[str]()
+            sub = {"class": "SUBQUERY", "type": "SUBQUERY", "subquery_type": "SCALAR",
+                   "subquery": {"node": {**select, "select_list": [item]}}}  # fmt: skip
+            sql = str(self.answer(sub, uses, set()))
+            bag, term = as_column(
+                self.view.bag, Expression(sql, frozenset(uses)), [*self.used_names]
+            )
+            self.used_names.add(folded(term))
+            self._become(bag)
+            seen.append(VisibleColumn(path, item["alias"] or name_unnamed(item), term))
+        return Scope(self.view.bag, tuple(seen))
+
+    def _become(self, bag: Bag) -> None:
+        self.view = replace(self.view, bag=bag)
+
+    def _scalar(self, node: Node) -> tuple[str, set[str]]:
+        """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
+        compiler = self.compiler
+        select = node["subquery"]["node"]
+        if kind(select) != ("", "SELECT_NODE") or node["subquery_type"] != "SCALAR":
+            raise refuse_node(node)
+        only(node, "subquery", "subquery_type", "comparison_type")
+        around = replace(self.view, outer=None)
+        bag, value, keys, empty = compiler.scalar(select, self.ctes, around)
+        require(bool(keys) or not bag.owned, "number about everybody", bag, "a subquery")
+        pairs = []
+        for mine, theirs in keys:
+            same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
+            pairs.append(Condition(same, (mine, column(theirs))))
+        self._become(compiler.join(self.view, Scope(bag, ()), "LEFT", pairs))
+        if empty is None:
+            return quoted(value), {value}
+        return f"coalesce({quoted(value)}, {empty})", {value}
+
+
+def unify_equal_values(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> Bag:
+    """Return a relation in which equal values of some columns are the same bits."""
+    compiled = {
+        name: Expression(one_float(name, term), frozenset([name]))
+        for name, term in zip(names, kinds, strict=True)
+        if str(term) in FLOATS
+    }
+    return replace(extended(bag, compiled), keys=bag.keys)
+
+
+def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) -> Bag:
+    """Return a relation whose columns tell all rows apart that differ; those not read may go."""
+    remaining = []
+    for name, term in zip(bag.columns, kinds, strict=True):
+        if name in read:
+            require_single(term, f"column {name!r} beside a window that breaks ties by it")
+        if is_single(term):
+            remaining.append(name)
+    return chosen(bag, {name: column(name) for name in remaining})
+
+
+def _is_beside(node: Node) -> bool:
+    """Check for a join with a subquery without FROM, which has one row at most beside each."""
+    if kind(node["right"]) != ("", "SUBQUERY"):
+        return False
+    select = node["right"]["subquery"]["node"]
+    items = is_plain(select) and kind(select["from_table"]) == ("", "EMPTY")
+    every = literal(node["condition"]) == ("BOOLEAN", "true") and not select["where_clause"]
+    remaining = node["join_type"] == "INNER" or (node["join_type"] == "LEFT" and every)
+    return (
+        items and remaining and not any(kind(term)[0] == "STAR" for term in select["select_list"])
+    )
+
+
+def _names_left(node: Node, left: Sequence[Scope], error: MissingColumnError) -> bool:
+    """Check if a column that a subquery in FROM lacks is one of the relations before it."""
+    if kind(node["right"]) != ("", "SUBQUERY") or node["join_type"] not in {"INNER", "LEFT"}:
+        return False
+    names = [term["column_names"] for term in nodes(node["right"]) if is_column(term)]
+    lacking = [term for term in names if repr(".".join(term)) in error.message]
+    return any(put_beside(left).find(term) for term in lacking)
+
+
+def _by_names(
+    node: Node, left: Sequence[Scope], right: Sequence[Scope], *, over: bool
+) -> tuple[list[Scope], list[Condition]]:
+    """Return the right side of a join as it is seen beside USING, and what that compares."""
+    mine, theirs, seen = put_beside(left), put_beside(right), [*right]
+    conditions = []
+    for name in node.get("using_columns") or ():
+        first_side, two = mine.find([name]), theirs.find([name])
+        if first_side is None or two is None or over:
+            raise (theirs if two is None else mine).missing([name])
+        equal = Expression(f"({first_side[0]} = {two[0]})", frozenset([first_side[1], two[1]]))
+        conditions.append(Condition(equal, (column(first_side[1]), column(two[1]))))
+        for position, view in enumerate(seen):  # the name alone means the left one
+            hidden = (replace(term, plain=term.plain and folded(term.name) != folded(name))
+                      for term in view.seen)  # fmt: skip
+            seen[position] = replace(view, seen=tuple(hidden))
+    return seen, conditions
+
+
+def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
+    """Return the sides of an equality, that of the left relation first; None for others."""
+    if term.pair is None:
+        return None
+    first_side, two = term.pair
+    mine, theirs = frozenset(left.columns), frozenset(right.columns)
+    for first, second in ((first_side, two), (two, first_side)):
+        if first.uses and second.uses and first.uses <= mine and second.uses <= theirs:
+            return first, second
+    return None
+
+
+def as_column(bag: Bag, expression: Expression, used_names: Sequence[str]) -> tuple[Bag, str]:
+    """Return a relation in which an expression is a column."""
+    term = expression.column
+    if term is not None:
+        return bag, term
+    name = fresh("key", [*used_names, OWNER])
+    return extended(bag, {name: expression}), name
+
+
+def _says_owner(
+    left: Bag, right: Bag, pairs: Iterable[tuple[Expression, Expression] | None]
+) -> bool:
+    """Check if one of the equalities is between keys that belong to one unit."""
+    for first_side, two in filter(None, pairs):
+        mine, theirs = left.keys.get(first_side.column or ""), right.keys.get(two.column or "")
+        if mine is not None and mine == theirs:
+            return True
+    return False
+
+
+def _keys(view: Scope) -> list[tuple[str, str]]:
+    """Return the columns that can be named and belong to one unit, with the key of each."""
+    names = {term.column: term.written for term in view.seen}
+    return [(names[term], key) for term, key in view.bag.keys.items() if term in names]
+
+
+def _rewrite(left: Scope, right: Scope) -> str:
+    mine, theirs = _keys(left), _keys(right)
+    for first_side, key in mine:
+        for two, other in theirs:
+            if key == other:
+                return f"{first_side} = {two}"
+    names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
+    return f"join along the links of the schema ({names or 'keep the key columns in subqueries'})"
+
+
+def name_unit(view: Scope) -> str:
+    """Return a name of the unit's column, for a message."""
+    return next((name for name, _ in _keys(view)), "the column of the unit")
+
+
+def _negated(node: Node) -> tuple[Node, bool] | None:
+    """Return a subquery that is a whole condition, and whether it is denied."""
+    if kind(node) == ("SUBQUERY", "SUBQUERY"):
+        return node, False
+    if kind(node) == ("OPERATOR", "OPERATOR_NOT"):
+        only(node, "children")
+        (child,) = node["children"]
+        result = _negated(child)
+        return None if result is None else (result[0], not result[1])
+    return None
+
+
+def _is_membership(node: Node) -> bool:
+    sort = node.get("subquery_type")
+    return sort == "EXISTS" or (sort == "ANY" and node["comparison_type"] == "COMPARE_EQUAL")
+
+
+def _one(columns: Sequence[tuple[str, T]]) -> T:
+    if len(columns) != 1:
+        raise refuse("IN over several columns")
+    return columns[0][1]

@@ -1,0 +1,328 @@
+"""Resolve the names in a statement: columns in scope, CTEs, views and stars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import MissingColumnError, RefusedStatementError
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.expressions import conjuncts, display, field_of
+from dfprivacy.statements.functions import AGGREGATES
+from dfprivacy.statements.relations import Bag, Expression
+from dfprivacy.statements.rows import Relation
+from dfprivacy.statements.rules import REFUSALS, Node, nearly, only, refuse, refuse_part
+from dfprivacy.statements.tree import called, folded, is_column, kind, nodes, parse_view, plain
+
+CLAUSES = (
+    "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
+    "group_sets", "aggregate_handling", "having", "qualify",
+)  # fmt: skip
+"""The parts of a SELECT that some rule knows."""
+
+
+@dataclass(frozen=True)
+class VisibleColumn:
+    """A column that can be named: qualified by a path; `plain` where its name alone will do."""
+
+    path: tuple[str, ...]
+    name: str
+    column: str
+    plain: bool = True
+    bounds: Bounds | None = None
+
+    @property
+    def written(self) -> str:
+        """The name by which a statement can write it."""
+        return ".".join((*self.path[-1:], self.name))
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The rows of a FROM, and what can be named; `outer` are those around a subquery."""
+
+    bag: Bag
+    seen: tuple[VisibleColumn, ...]
+    outer: Scope | None = None
+
+    def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
+        """Return the SQL of a name, and the column that it is, or is a field of."""
+        last = len(parts) - 1
+        for length in dict.fromkeys((last, *range(last))):  # a table's column before a field
+            column = self._find_column(parts[:length], parts[length])
+            if column is not None:
+                sql = quoted(column)
+                for name in parts[length + 1 :]:
+                    sql = field_of(sql, name)
+                return sql, column
+        return None
+
+    def _find_column(self, path: Sequence[str], name: str) -> str | None:
+        matches = [
+            visible
+            for visible in self.seen
+            if folded(visible.name) == folded(name)
+            and (qualifies(visible.path, path) if path else visible.plain)
+        ]
+        if len({visible.column for visible in matches}) > 1:
+            names = " or ".join(visible.written for visible in matches)
+            raise refuse("column of several tables", name=name, names=names)
+        return matches[0].column if matches else None
+
+    def kind(self, parts: Sequence[str]) -> str:
+        """Return the declared type of a column, where a catalog says it; "" for other names."""
+        sql, result = self.find(parts) or ("", "")
+        return self.bag.kinds.get(result, "") if sql == quoted(result) else ""
+
+    def missing(self, parts: Sequence[str]) -> Exception:
+        """Return the error for a name that is no column."""
+        name = ".".join(parts)
+        if f"@{folded(name)}" in REFUSALS:
+            return refuse(f"@{folded(name)}")
+        visible_names = [visible.name for visible in self.seen]
+        return MissingColumnError(
+            f"no table in FROM has a column {name!r}",
+            hint=f"{nearly(name, visible_names)}the columns are "
+            f"{', '.join(map(repr, visible_names[:20]))}; text stands in "
+            f"single quotes, '{name}', and double quotes make a name",
+        )
+
+
+def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None:  # noqa: FBT001 the condition
+    """Refuse a query over several units unless the condition that names the unit holds.
+
+    relations.py writes the owner wherever rows meet. So a wrong condition here can answer another
+    question, but can't release what should not be released.
+    """
+    if not holds:
+        raise refuse("several protected rows", what=what) if bag.single else refuse(rule, **words)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of a join or a WHERE; with `pair`, it says that two expressions are equal."""
+
+    expression: Expression
+    pair: tuple[Expression, Expression] | None = None
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The columns that it names."""
+        return self.expression.uses
+
+
+@dataclass(frozen=True)
+class CompiledQuery:
+    """A query as a relation, and the names of its columns in order."""
+
+    bag: Bag
+    names: tuple[tuple[str, str], ...]
+
+
+def named_item(
+    node: Node, columns: Iterable[tuple[str, object]], shown: Callable[[Node], str] | None = None
+) -> tuple[str, Node]:
+    """Return an item of a SELECT list with its name; a column's as its relation spells it."""
+    if not node["alias"] and is_column(node):
+        name = node["column_names"][-1]
+        return next((column for column, _ in columns if folded(column) == folded(name)), name), node
+    return node["alias"] or (shown or name_unnamed)(node), node
+
+
+def name_unnamed(node: Node) -> str:
+    """Return the name of an expression without one: its text, or its place in the statement."""
+    try:
+        return display(node)
+    except RefusedStatementError:
+        return f"column {node.get('query_location', 0)}"
+
+
+def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
+    """Check if parts of a name before a column mean a relation of this path."""
+    column, suffix = [folded(part) for part in path], [folded(part) for part in parts]
+    return column[len(column) - len(suffix) :] == suffix
+
+
+@dataclass(frozen=True)
+class CommonTable:
+    """A CTE, with those that it can see."""
+
+    select: Node
+    ctes: Mapping[str, CommonTable]
+
+
+def read_ctes(select: Node, outer: Mapping[str, CommonTable]) -> dict[str, CommonTable]:
+    """Return the CTEs that a query can name."""
+    ctes, used_names = dict(outer), set[str]()
+    only(select["cte_map"], "map")
+    for entry in select["cte_map"]["map"]:
+        only(entry, "key", "value")
+        common = entry["value"]
+        if common.get("aliases"):
+            raise refuse("column_name_alias")
+        only(common, "query_node", "materialized")
+        name = folded(entry["key"])
+        if name in used_names:
+            raise refuse("two CTEs of one name")
+        used_names.add(name)
+        ctes[name] = CommonTable(common["query_node"], dict(ctes))
+    return ctes
+
+
+def named_in(
+    node: Node, ctes: Mapping[str, CommonTable]
+) -> tuple[tuple[str, ...], CommonTable | None]:
+    """Return the parts of a name in FROM, and the query that it is: a CTE, or a subquery without.
+
+    There is none for a table or view.
+    """
+    if kind(node) == ("", "SUBQUERY"):
+        only(node, "subquery")
+        only(node["subquery"], "node")
+        return (), CommonTable(node["subquery"]["node"], ctes)
+    if kind(node) != ("", "BASE_TABLE"):
+        raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
+    only(node, "table_name", "schema_name", "catalog_name")
+    names = (node["catalog_name"], node["schema_name"], node["table_name"])
+    parts = tuple(name for name in names if name)
+    if list(parts) != node["qualified_name"]["path"]:
+        raise refuse("a name with more than three parts")
+    return parts, ctes.get(folded(parts[0])) if len(parts) == 1 else None
+
+
+def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
+    """Return the tree of the query that a view stands for."""
+    text = view.definition
+    select = parse_view(text, engine) if text and "_scan(" not in text else None
+    if select is None:
+        raise refuse("view without definition")
+    return select
+
+
+@contextmanager
+def inside(view: Relation) -> Iterator[None]:
+    """Name the view in the refusals of a block."""
+    try:
+        yield
+    except RefusedStatementError as error:
+        raise RefusedStatementError(
+            f"in the view {view.name!r}: {error.message}", hint=error.hint
+        ) from None
+
+
+def require_apart(columns: Sequence[tuple[str, object]]) -> None:
+    """Refuse columns of a subquery, CTE or view of which two have one name."""
+    if len({folded(name) for name, _ in columns}) < len(columns):
+        raise refuse("two columns in a subquery")
+
+
+def starred(
+    star: Node, seen: Sequence[tuple[str, list[str]]], absent: Callable[[str], Exception]
+) -> list[tuple[str, Node]]:
+    """Return the items that * stands for; `seen` are columns with the parts of their full names."""
+    only(star, "relation_name", "exclude_list", "replace_list")
+    left_out = {folded(name) for name in star["exclude_list"]}
+    for item in star["replace_list"]:
+        only(item, "key", "value")
+    replaced = {folded(item["key"]): item["value"] for item in star["replace_list"]}
+    visible_names = {folded(name) for name, _ in seen}
+    for name in [*left_out, *replaced]:
+        if name not in visible_names:
+            raise absent(name)
+    plain = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
+    return [
+        (name, replaced.get(folded(name), {**plain, "column_names": parts}))
+        for name, parts in seen
+        if folded(name) not in left_out
+    ]
+
+
+def put_beside(views: Sequence[Scope]) -> Scope:
+    """Return the columns of several relations; their rows are joined later."""
+    seen = tuple(column for view in views for column in view.seen)
+    if len(views) == 1:
+        return Scope(views[0].bag, seen)
+    columns = tuple(name for view in views for name in view.bag.columns)
+    keys = {name: key for view in views for name, key in view.bag.keys.items()}
+    owned = any(view.bag.owned for view in views)
+    kinds = {name: column for view in views for name, column in view.bag.kinds.items()}
+    sizes = {name: column for view in views for name, column in view.bag.sizes.items()}
+    return Scope(Bag(columns, owned, _no_text, keys, kinds=kinds, sizes=sizes), seen)
+
+
+def _no_text(*_: object) -> str:
+    raise AssertionError("relations that are not joined have no text")
+
+
+def unfolded(node: Node, view: Scope) -> list[tuple[str, Node]]:
+    """Return items of a SELECT list with their names, * written out."""
+    if kind(node) == ("STAR", "STAR") and not node["columns"]:
+        of = node["relation_name"]
+        seen = [
+            column for column in view.seen if (qualifies(column.path, [of]) if of else column.plain)
+        ]
+        if not seen:
+            raise view.missing([of or "*"])
+        named = [(column.name, [*column.path[-1:], column.name]) for column in seen]
+        return starred(node, named, lambda name: view.missing([name]))
+    return [named_item(node, ((column.name, column) for column in view.seen))]
+
+
+def split_condition(node: Node | None) -> list[Node]:
+    """Return the conditions that AND combines, and those that every side of an OR has."""
+    if node is None:
+        return []
+    result = list[Node]()
+    for part in conjuncts(node):
+        result.append(part)
+        if kind(part) == ("CONJUNCTION", "CONJUNCTION_OR"):
+            first, *others = [split_condition(child) for child in part["children"]]
+            visible_names = [[plain(column) for column in other] for other in others]
+            result += [
+                column for column in first if all(plain(column) in other for other in visible_names)
+            ]
+    return result
+
+
+def is_about(view: Scope, node: Node) -> bool:
+    """Check if a condition names columns of one relation, and no others."""
+    names = [column["column_names"] for column in nodes(node) if is_column(column)]
+    return bool(names) and all(view.find(column) is not None for column in names)
+
+
+def holds_subquery(node: Node) -> bool:
+    """Check for a subquery in an expression."""
+    return any(kind(part) == ("SUBQUERY", "SUBQUERY") for part in nodes(node))
+
+
+def is_plain(select: Node) -> bool:
+    """Check if a SELECT only projects and filters."""
+    if kind(select) != ("", "SELECT_NODE"):
+        return False
+    parts = ("group_expressions", "having", "qualify", "modifiers", "group_sets", "sample")
+    return not any(select.get(part) for part in parts) and not holds_aggregates(
+        select["select_list"]
+    )
+
+
+def holds_aggregates(tree: object) -> bool:
+    """Check for an aggregate or window in a tree, outside of subqueries."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if kind(node) == ("SUBQUERY", "SUBQUERY"):
+                continue
+            if called(node) in AGGREGATES:
+                return True
+            if node.get("class") == "WINDOW":
+                waiting.extend(v for k, v in node.items() if k != "function_name")
+                continue
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False

@@ -1,0 +1,645 @@
+"""Read the SELECTs of subqueries, CTEs and views: groups, windows, DISTINCT and UNION ALL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import duckdb
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.calls import holds_dp
+from dfprivacy.statements.expressions import (
+    STORED,
+    Size,
+    by_row,
+    condition,
+    direction,
+    is_dp,
+    longest,
+    size_of,
+)
+from dfprivacy.statements.functions import (
+    AGGREGATES,
+    BY_LIST,
+    CALLED,
+    EXACT,
+    WINDOWS,
+    alike,
+    exact_sum,
+    frame_of,
+    is_number_of_rows,
+    require_exact,
+    require_single,
+)
+from dfprivacy.statements.joins import (
+    CommonTables,
+    Items,
+    Joins,
+    Subqueries,
+    keep_distinguishing_columns,
+    name_unit,
+    unify_equal_values,
+)
+from dfprivacy.statements.names import (
+    CLAUSES,
+    CompiledQuery,
+    Condition,
+    Scope,
+    holds_aggregates,
+    read_ctes,
+    require,
+    require_apart,
+    unfolded,
+)
+from dfprivacy.statements.relations import (
+    OWNER,
+    Bag,
+    Expression,
+    Window,
+    chosen,
+    column,
+    distinct,
+    extended,
+    filtered,
+    grouped,
+    united,
+    windowed,
+)
+from dfprivacy.statements.rows import Reader, Relation
+from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.tables import Tables
+from dfprivacy.statements.tree import called, folded, fresh, is_column, kind, literal, nodes
+
+
+@dataclass
+class Compiler(Joins):
+    """Reads the relations of one statement."""
+
+    def query(self, node: Node, ctes: CommonTables) -> CompiledQuery:
+        """Return the relation of a subquery, CTE or view."""
+        sort = kind(node)
+        if sort == ("", "SET_OPERATION_NODE"):
+            return self._union(node, ctes)
+        if sort != ("", "SELECT_NODE"):
+            raise refuse_node(node)
+        return _Select(self, node, read_ctes(node, ctes)).compiled()
+
+    def scalar(
+        self, select: Node, ctes: CommonTables, around: Scope
+    ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
+        """Return one aggregate by the columns that are compared with those around."""
+        return _Select(self, select, read_ctes(select, ctes), around).scalar()
+
+    def _union(self, node: Node, ctes: CommonTables) -> CompiledQuery:
+        if node["setop_type"] != "UNION" or not node["setop_all"]:
+            raise refuse(
+                "set operation",
+                operation=node["setop_type"].replace("_", " "),
+                every=" ALL" if node["setop_all"] else "",
+            )
+        only(node, "setop_type", "setop_all", "children", "cte_map", "modifiers")
+        for modifier in node["modifiers"]:
+            raise refuse_part(modifier["type"])
+        ctes = read_ctes(node, ctes)
+        parts = [self.query(child, ctes) for child in node["children"]]
+        names = parts[0].names
+        if any(len(part.names) != len(names) for part in parts):
+            raise refuse("UNION ALL of widths")
+        kinds = [self.tables.kinds(part.bag, [term for _, term in part.names]) for part in parts]
+        for position, (name, _) in enumerate(names):
+            if not all(alike(kinds[0][position], term[position]) for term in kinds):
+                raise refuse("UNION ALL of types", name=name)
+        used_names: list[str] = [OWNER]
+        new: list[str] = []
+        for name, _ in names:
+            new.append(fresh(name, used_names))
+            used_names.append(new[-1])
+        maps = [dict(zip(new, (term for _, term in part.names), strict=True)) for part in parts]
+        bag = united([part.bag for part in parts], maps)
+        return CompiledQuery(bag, tuple(zip((name for name, _ in names), new, strict=True)))
+
+
+@dataclass
+class _Select:
+    """One SELECT of a subquery, CTE or view: its groups, windows and columns, in their order."""
+
+    compiler: Compiler
+    node: Node
+    ctes: CommonTables
+    outer: Scope | None = None
+    used_names: set[str] = field(default_factory=set)
+
+    def name(self, label: str) -> str:
+        name = fresh(label, [*self.used_names, OWNER])
+        self.used_names.add(folded(name))
+        return name
+
+    def _start(self) -> tuple[Scope, list[Condition], list[tuple[str, Node]]]:
+        select = self.node
+        only(select, *CLAUSES)
+        by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
+        if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
+            raise refuse_part("aggregate_handling")
+        sets = select["group_sets"]
+        if sets and (
+            len(sets) > 1 or sorted(sets[0]) != list(range(len(select["group_expressions"])))
+        ):
+            raise refuse("group_sets")
+        named = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+        view, around = self.compiler.from_where(select, self.ctes, named, self.outer)
+        items = [item for node in select["select_list"] for item in unfolded(node, view)]
+        if by_all:
+            keys = [
+                node
+                for _, node in items
+                if not holds_aggregates(node) and any(map(is_column, nodes(node)))
+            ]
+            self.node = {**select, "group_expressions": keys}
+        self.used_names |= {folded(name) for name in view.bag.columns}
+        if self.outer is not None:
+            self.used_names |= {folded(name) for name in self.outer.bag.columns}
+        return view, around, items
+
+    def compiled(self) -> CompiledQuery:
+        """Return its relation."""
+        view, _, items = self._start()
+        ordered = self._modifiers()
+        stage = _Stage(self, view, items)
+        stage.prepare()
+        out = [(name, stage.written(node, index)) for index, (name, node) in enumerate(items)]
+        having = [] if self.node["having"] is None else [stage.condition(self.node["having"])]
+        qualify = [] if self.node["qualify"] is None else [stage.condition(self.node["qualify"])]
+        on = None
+        if ordered is not None and ordered[0]:
+            on = stage.first([*ordered[0]], ordered[1])
+        bag = stage.bag(having, [*qualify, *([on] if on else [])])
+        names: list[tuple[str, str]] = []
+        compiled: dict[str, Expression] = {}
+        for name, expression in out:
+            term = fresh(name, [*compiled, OWNER])
+            compiled[term] = expression
+            names.append((name, term))
+        require_apart(names)
+        bag = chosen(bag, compiled)
+        if ordered is not None and not ordered[0]:
+            bag = self._distinct(bag)
+        return CompiledQuery(bag, tuple(names))
+
+    def _distinct(self, bag: Bag) -> Bag:
+        require(
+            bool(bag.keys) or not bag.owned,
+            "DISTINCT across units",
+            bag,
+            "DISTINCT",
+        )
+        kinds = self.compiler.tables.kinds(bag, bag.columns)
+        for name, term in zip(bag.columns, kinds, strict=True):
+            require_single(term, f"DISTINCT over column {name!r}")
+        return distinct(unify_equal_values(bag, bag.columns, kinds))
+
+    def _modifiers(self) -> tuple[list[Node], list[Node]] | None:
+        """Return the columns of DISTINCT [ON] and its order; None without."""
+        result = {modifier["type"]: modifier for modifier in self.node["modifiers"]}
+        unique = result.pop("DISTINCT_MODIFIER", None)
+        targets = [] if unique is None else unique.get("distinct_on_targets") or []
+        order = result.pop("ORDER_MODIFIER", None) if targets else None
+        for name, modifier in result.items():
+            skips = name == "LIMIT_MODIFIER" and not modifier["limit"]
+            raise refuse_part("OFFSET" if skips else name)
+        if unique is None:
+            return None
+        only(unique, "distinct_on_targets")
+        return targets, [] if order is None else order["orders"]
+
+    def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
+        """Return one aggregate by the columns that are compared with those around.
+
+        With the relation come the column of the value, pairs of an expression around it and the
+        column that it equals, and what stands for no rows.
+        """
+        select = self.node
+        if select["group_expressions"] or select["modifiers"] or select["having"]:
+            raise refuse("no one aggregate")
+        view, around, items = self._start()
+        if len(items) != 1 or not holds_aggregates(items[0][1]):
+            raise refuse("no one aggregate")
+        keys: list[tuple[Expression, Expression]] = []
+        for term in around:
+            sides = term.pair or (term.expression, term.expression)
+            inner = [side for side in sides if side.uses and not side.outer]
+            outer = [side for side in sides if side.outer and not side.uses]
+            if term.pair is None or len(inner) != 1 or len(outer) != 1:
+                raise refuse("correlated by more than equality")
+            keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
+        stage = _Stage(self, view, items)
+        named = [(mine, stage.key(theirs)) for mine, theirs in keys]
+        value = stage.written(items[0][1], 0)
+        if stage.windows or value.outer:
+            raise refuse("correlated")
+        name = self.name("value")
+        counts = {"count", "count_star"}
+        empty = "0" if called(items[0][1]) in counts else None
+        if empty is None and any(called(part) in counts for part in nodes(items[0][1])):
+            raise refuse("no one aggregate")
+        bag = extended(stage.bag([], []), {name: value})
+        remaining = {term: column(term) for term in (*(term for _, term in named), name)}
+        return chosen(bag, remaining), name, named, empty
+
+
+@dataclass
+class _Stage:
+    """The aggregates and windows of a SELECT, collected while its expressions are written."""
+
+    select: _Select
+    view: Scope
+    items: Items
+    keys: dict[str, str] = field(default_factory=dict)
+    before: dict[str, Expression] = field(default_factory=dict)
+    calls: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
+    ahead: dict[str, Expression] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    grouped: bool = False
+    sums: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    """The columns that expressions over windows name."""
+
+    def __post_init__(self) -> None:
+        """Find out if rows are grouped."""
+        select = self.select.node
+        parts = [[node for _, node in self.items], select["having"], select["qualify"]]
+        self.grouped = bool(select["group_expressions"]) or holds_aggregates(parts)
+        self.subqueries = Subqueries(
+            self.select.compiler, self.view, self.select.ctes, self.items, self.select.used_names
+        )
+
+    def prepare(self) -> None:
+        """Read the keys of GROUP BY, and see that the unit is among them."""
+        for node in self.select.node["group_expressions"]:
+            position = None
+            if literal(node)[0] in {"INTEGER", "NUMERIC"}:
+                position = int(literal(node)[1]) if literal(node)[1].isdecimal() else 0
+                if not 1 <= position <= len(self.items):
+                    raise refuse("place in GROUP BY")
+            key = node if position is None else self.items[position - 1][1]
+            self.key(self.select.compiler.written(key, self.view, self.items))
+        bag = self.view.bag
+        is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
+        if not is_said:
+            self.select.compiler.about_all.append(self.select.node)
+        require(
+            is_said,
+            "GROUP BY across units",
+            bag,
+            "GROUP BY",
+            unit=name_unit(self.view),
+        )
+
+    def key(self, expression: Expression) -> str:
+        """Return the column of a key."""
+        if expression.outer:
+            raise refuse("correlated")
+        self.grouped = True
+        if expression.sql not in self.keys:
+            term = expression.column
+            self.keys[expression.sql] = term or self._named(self.before, expression, "key")
+        return self.keys[expression.sql]
+
+    def _named(self, result: dict[str, Any], label: object, name: str) -> str:
+        """Return the column of what is wanted: a new one, unless there is one already."""
+        for term, names_known in result.items():
+            if names_known == label:
+                return term
+        term = self.select.name(name)
+        result[term] = label
+        return term
+
+    def condition(self, node: Node) -> Expression:
+        """Return a condition over aggregates and windows."""
+        compiled = self.written(node, None)
+        return replace(compiled, sql=condition(node, compiled.sql))
+
+    def written(self, node: Node, index: int | None, *, windows: bool = True) -> Expression:
+        """Return an expression over aggregates and windows."""
+        items = [(name, item) for name, item in self.items[:index] if item is not node]
+
+        def special(part: Node, uses: set[str]) -> str | None:
+            result = self._special(part, windows=windows)
+            if result is None:
+                return None
+            uses.add(result)
+            return quoted(result)
+
+        def subquery(part: Node, uses: set[str], outer: set[str]) -> str | None:
+            if (
+                not self.grouped
+                and (result := self.subqueries.answer(part, uses, outer)) is not None
+            ):
+                return result
+            return special(part, uses)
+
+        compiled = self.select.compiler.written(node, self.view, items, subquery)
+        if compiled.outer:
+            raise refuse("correlated")
+        compiled = replace(compiled, size=size_of(compiled.sql, self._sizes()))
+        self.read |= compiled.uses
+        if self.grouped:
+            names_known = {*self.keys.values(), *self.calls, *self.windows}
+            for term in compiled.uses - names_known:
+                raise refuse("column beside aggregates", term=term)
+        return compiled
+
+    def _sizes(self) -> dict[str, Size]:
+        """Return how long the columns get that expressions name."""
+        sizes = dict(self.subqueries.view.bag.sizes)
+        sizes |= {name: term.size for compiled in (self.before, self.ahead)
+                  for name, term in compiled.items() if term.size is not None}  # fmt: skip
+        sizes |= {name: sizes.get(term[1], STORED) for name, term in self.calls.items()}
+        for name, window in self.windows.items():
+            sizes[name] = longest(sizes.get(term, STORED) for term in window.arguments)
+        return sizes
+
+    def _special(self, node: Node, *, windows: bool) -> str | None:
+        if node.get("class") == "WINDOW":
+            if not windows:
+                raise refuse_node(node)
+            return self._window(node)
+        if called(node) in AGGREGATES:
+            return self._aggregate(node)
+        if not self.grouped or literal(node) != ("", ""):
+            return None
+        if any(
+            called(p) in AGGREGATES or p.get("class") in {"WINDOW", "SUBQUERY"} for p in nodes(node)
+        ):
+            return None
+        try:
+            sql = self.select.compiler.written(node, self.view, self.items).sql
+        except (RefusedStatementError, MissingColumnError):
+            return None
+        return self.keys.get(sql)
+
+    def _aggregate(self, node: Node) -> str:
+        name = called(node)
+        if name not in EXACT and name not in BY_LIST:
+            raise refuse(
+                "aggregate in a subquery",
+                name=name,
+                names_known=", ".join(sorted({*EXACT, *BY_LIST})),
+            )
+        only(node, "function_name", "arguments", "distinct", "filter")
+        compiler = self.select.compiler
+        operands = [item["expression"] for item in node["arguments"]]
+        operands = [item for item in operands if kind(item) != ("STAR", "STAR")]
+        if len(operands) > 1 or (not operands and name not in {"count", "count_star"}):
+            raise refuse("arguments of an aggregate", name=name)
+        value = compiler.written(operands[0], self.view, self.items) if operands else None
+        if node["filter"] is not None:
+            where = compiler.condition_of(node["filter"], self.view, self.items).expression
+            base = value or Expression("true")
+            value = Expression(
+                f"CASE WHEN {where.sql} THEN {base.sql} END",
+                where.uses | base.uses,
+                where.outer | base.outer,
+                size=base.size,
+            )
+        if value is not None and value.outer:
+            raise refuse("correlated")
+        argument = "" if value is None else value.column or self._named(self.before, value, "value")
+        name = "count" if name == "count_star" else name
+        call = (name, argument, bool(node["distinct"]))
+        return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
+
+    def _window(self, node: Node) -> str:
+        name = folded(node["function_name"])
+        rule = WINDOWS.get(name)
+        if rule is None:
+            raise refuse_node(node)
+        only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "distinct",
+             "start_expr", "end_expr", "exclude_clause", "ignore_nulls", "has_ignore_nulls",
+             "offset_expr", "default_expr", "children", "filter_expr", "arg_orders")  # fmt: skip
+        for part in ("distinct", "has_ignore_nulls", "filter_expr", "arg_orders"):
+            if node.get(part):
+                raise refuse("parts of a window function")
+        if node.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
+            raise refuse("EXCLUDE in a window")
+        operands = [
+            item.get("expression", item)
+            for item in node.get("arguments") or node.get("children") or []
+        ]
+        operands = [item for item in operands if kind(item) != ("STAR", "STAR")]
+        more = [node[part] for part in ("offset_expr", "default_expr") if node.get(part)]
+        constants = [*operands[rule.values :], *more]
+        if not all(is_number_of_rows(term) and int(literal(term)[1]) > 0 for term in constants):
+            raise refuse("argument of a window function", name=name)
+        arguments_ = tuple(self._ahead(item) for item in operands[: rule.values])
+        if len(arguments_) < rule.values and name != "count":
+            raise refuse("no argument of a window function", name=name)
+        partition = tuple(self._ahead(item) for item in node["partitions"])
+        order = tuple((self._ahead(item["expression"]), direction(item)) for item in node["orders"])
+        frame = frame_of(node)
+        window = Window(
+            CALLED.get(name, name), arguments_, tuple(literal(term)[1] for term in constants),
+            partition, order, frame, rule.orders or frame.startswith("ROWS"),
+        )  # fmt: skip
+        return self._windowed(window, sums=rule.sums)
+
+    def _windowed(self, window: Window, *, sums: bool = False) -> str:
+        bag = self.view.bag
+        require(
+            not bag.owned
+            or any(
+                self.ahead.get(term, column(term)).column in bag.keys for term in window.partition
+            ),
+            "window across units",
+            bag,
+            "a window",
+            unit=name_unit(self.view),
+        )
+        name = self._named(self.windows, window, window.function)
+        self.sums.update(window.arguments if sums else ())
+        return name
+
+    def _ahead(self, node: Node) -> str:
+        expression = self.written(node, None, windows=False)
+        return expression.column or self._named(self.ahead, expression, "part")
+
+    def first(self, targets: Sequence[Node], order: Sequence[Node]) -> Expression:
+        """Return the condition of DISTINCT ON: the first row of each."""
+        window = Window(
+            "row_number", (), (), tuple(self._ahead(node) for node in targets),
+            tuple((self._ahead(item["expression"]), direction(item)) for item in order),
+            "", breaks_ties=True,
+        )  # fmt: skip
+        name = self._windowed(window)
+        return Expression(f"({quoted(name)} = 1)", frozenset([name]))
+
+    def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
+        """Return the rows over which all expressions are written."""
+        bag = (
+            self._aggregated() if self.grouped else extended(self.subqueries.view.bag, self.before)
+        )
+        if having and not self.grouped:
+            raise refuse("having")
+        bag = filtered(bag, having) if having else bag
+        bag = extended(bag, self.ahead)
+        if self.windows:
+            used = frozenset[str]().union(*(term.uses for term in self.windows.values()))
+            names = list(bag.columns)
+            kinds = self.select.compiler.tables.kinds(bag, names)
+            for name, term in zip(names, kinds, strict=True):
+                if name in used:
+                    require_single(term, f"a window over column {name!r}")
+                if name in self.sums:
+                    require_exact(term, name)
+            bag = unify_equal_values(bag, names, kinds)
+            if any(term.breaks_ties for term in self.windows.values()):
+                bag = keep_distinguishing_columns(bag, kinds, self.read)
+            bag = windowed(bag, self.windows)
+        return filtered(bag, qualify) if qualify else bag
+
+    def _aggregated(self) -> Bag:
+        compiler = self.select.compiler
+        bag = extended(self.subqueries.view.bag, self.before)
+        names = list(
+            dict.fromkeys([*self.keys.values(), *(a for _, a, _ in self.calls.values() if a)])
+        )
+        kinds = dict(zip(names, compiler.tables.kinds(bag, names), strict=True))
+        bag = unify_equal_values(bag, names, [*kinds.values()])
+        for name in self.keys.values():
+            require_single(kinds[name], f"GROUP BY {name!r}")
+        compiled: dict[str, Expression] = {}
+        after: dict[str, Expression] = {}
+        for term, (name, argument, unique) in self.calls.items():
+            sql, function = exact_sum(name, argument, unique=unique, sort=kinds.get(argument))
+            compiled[term] = Expression(sql, frozenset([argument] if argument else []))
+            if function:
+                after[term] = Expression(
+                    f"list_aggregate({quoted(term)}, '{function}')", frozenset([term])
+                )
+        bag = grouped(bag, list(dict.fromkeys(self.keys.values())), compiled)
+        return chosen(bag, {term: after.get(term, column(term)) for term in bag.columns})
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The protected rows of a release: its FROM and WHERE, as one relation with owners.
+
+    `table` is the table of the unit. `constants` are the SQL of released numbers, by the names
+    under which they are lent.
+    """
+
+    scope: Scope
+    compiler: Compiler
+    table: Relation
+    constants: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bag(self) -> Bag:
+        """The relation."""
+        return self.scope.bag
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the relation, the owner's last."""
+        return (*self.bag.columns, OWNER)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The columns that their names alone mean, each with its SQL."""
+        return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]
+
+    @property
+    def bounds(self) -> dict[str, Bounds]:
+        """The bounds that a schema declares, by the SQL of columns."""
+        pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
+        return {sql: bounds for sql, bounds in pairs if bounds is not None}
+
+    @property
+    def unit_columns(self) -> frozenset[str]:
+        """The SQL of columns whose values belong to one unit each."""
+        return frozenset(map(quoted, (OWNER, *self.bag.keys)))
+
+    @property
+    def tables(self) -> tuple[Relation, ...]:
+        """The tables that the rows are made of."""
+        return tuple(self.compiler.tables.used.values())
+
+    def written(self, node: Node, items: Items) -> Expression:
+        """Return an expression over the rows; `items` are aliases that it may name."""
+
+        def constant(part: Node, *_: object) -> str | None:
+            return self.constants.get(part["given"]) if "given" in part else None
+
+        expression = self.compiler.written(node, self.scope, items, constant)
+        if is_column(node) and self.scope.find(node["column_names"]) is None:
+            node = dict(reversed(items)).get(node["column_names"][-1], node)
+        return replace(expression, by_row=by_row(node, self.scope.kind))
+
+    def text(self, names: Sequence[str]) -> str:
+        """Return the query of some columns as it is shown."""
+        return self.bag.sql(names, self.compiler.tables.shown)
+
+    def read(
+        self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
+    ) -> duckdb.DuckDBPyRelation:
+        """Return some columns; no row is read yet."""
+        tables = self.compiler.tables
+        return tables.place.query(self.bag.sql(names, tables.leaves(self.bag, names)), engine)
+
+    def twin(self, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
+        """Return some columns without rows."""
+        return self.compiler.tables.planned(self.bag, names)
+
+    def computes(self, names: Sequence[str]) -> bool:
+        """Check whether an expression of some columns can fail for a row."""
+        return not self.bag.sure or self.compiler.tables.reads_by_try(self.bag, names)
+
+    @property
+    def gated(self) -> frozenset[str]:
+        """The columns whose values have come through the gate."""
+        return self.bag.read | {OWNER}
+
+
+def read_rows(select: Node, reader: Reader) -> Rows:
+    """Return the rows of the outermost SELECT: its FROM and WHERE."""
+    compiler = Compiler(tables_of(reader))
+    items = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+    scope, _ = compiler.from_where(select, read_ctes(select, {}), items)
+    if not scope.bag.owned:
+        are_answers = any(value.script.statements for value in reader.givens.values())
+        raise refuse("answers alone" if are_answers else "public tables alone")
+    scope, constants = _with_constants(select, scope, compiler)
+    return Rows(scope, compiler, compiler.tables.protected, constants)
+
+
+def tables_of(reader: Reader) -> Tables:
+    """Return the tables that a statement can name."""
+    return Tables(reader.schema, reader.place, reader.engine, reader.givens, reader.unit)
+
+
+def about_all(select: Node, reader: Reader) -> bool:
+    """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
+    compiler = Compiler(tables_of(reader))
+    with suppress(DPError):
+        compiler.query(select, {})
+    return any(node is select for node in compiler.about_all)
+
+
+def _with_constants(select: Node, scope: Scope, compiler: Compiler) -> tuple[Scope, dict[str, str]]:
+    """Return the rows beside the released numbers that calls and keys name: one row of each."""
+    items = [item for item in select["select_list"] if not holds_dp(item)]
+    parts = [items, select["group_expressions"], *(n for n in nodes(select) if is_dp(n))]
+    names = dict.fromkeys(node["given"] for node in nodes(parts) if "given" in node)
+    tables, constants = compiler.tables, dict[str, str]()
+    used_names = {folded(name) for name in scope.bag.columns}
+    for name in names:
+        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
+        used_names.add(folded(column))
+        row = Scope(replace(value, unique=frozenset()), ())
+        scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
+        constants[name] = quoted(column)
+    return scope, constants
