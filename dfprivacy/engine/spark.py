@@ -94,8 +94,9 @@ def _hashed_number(name: str, kind: str) -> str:
         return name
     number = f"CAST({name} AS DOUBLE)"
     other = f"shiftrightunsigned(xxhash64({number}), 1)"
-    integer = f"CASE WHEN CAST(floor({number}) AS DOUBLE) = {number} THEN floor({number})"
-    return f"CASE WHEN {name} IS NOT NULL THEN {integer} ELSE {other} END END"
+    integer = f"floor(greatest(least({number}, 9e18D), -9e18D))"  # which never overflows
+    equal = f"CAST({integer} AS DOUBLE) = {number}"
+    return f"CASE WHEN {name} IS NOT NULL THEN IF({equal}, {integer}, {other}) END"
 
 
 def with_edges_reached(native: Any, value: str, edges: Sequence[float]) -> Any:
