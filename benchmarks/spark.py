@@ -21,7 +21,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import dfprivacy as dfp
-from benchmarks.speed import BOUNDS, GROUPS, Row, best_in_turn, heading, lines_of
+from benchmarks.speed import BOUNDS, GROUPS, Row, heading, measure_in_turn
 
 TARGET = 1.5
 HEAD = "| frame | work | plain average, s | private mean, s | ratio | target | met |"
@@ -76,10 +76,19 @@ def measure(rows: int, rounds: int, folder: str) -> list[Row]:
         if name == "Parquet":
             cached.unpersist(blocking=True)
         for work, key in GROUPS.items():
-            plain, ours = best_in_turn(*works(frame, key), rounds if key == "g6" else 3 * rounds)
+            plain, ours = measure_in_turn(*works(frame, key), rounds if key == "g6" else 3 * rounds)
             result.append(Row(name, work, plain, ours, TARGET))
     spark.stop()
     return result
+
+
+def write_line(row: Row) -> str:
+    """Write a line of the table, in wall clock: Spark's CPU time is not of this process."""
+    met = "yes" if row.wall_ratio <= row.target else "NO"
+    return (
+        f"| {row.engine} | {row.work} | {row.plain.wall:.4f} | {row.ours.wall:.4f} "
+        f"| {row.wall_ratio:.2f} | at most {row.target:g} | {met} |"
+    )
 
 
 def main() -> int:
@@ -91,11 +100,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(options.rows, options.rounds, folder)
     load = f"PySpark {version('pyspark')}; load average at the end {os.getloadavg()[0]:.1f}."
-    text = "\n".join([*heading(options.rows, HEAD), *lines_of(rows), "", load]) + "\n"
+    text = "\n".join([*heading(options.rows, HEAD), *map(write_line, rows), "", load]) + "\n"
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "spark.md").write_text(text)
     print(text)
-    return 0 if all(row.met for row in rows) else 1
+    return 0 if all(row.wall_ratio <= row.target for row in rows) else 1
 
 
 if __name__ == "__main__":

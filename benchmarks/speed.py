@@ -2,11 +2,11 @@
 
     python -m benchmarks.speed [--rows 20000000] [--only "mean with bounds"] [--no-memory]
 
-Every ratio is one of processor time, of all threads, best of several runs; the values are floats
-from -60 to 240, and bounds either hold all of them or clip a tenth of the rows at each end. Then
-come small calls, the time of the import, and the peak memory of a 100-million-row Parquet file.
-Prints a Markdown table, writes it to benchmarks/results/speed.md, and ends with exit code 1 if a
-target is missed. Other libraries are timed by `python -m benchmarks`.
+Ratios are of CPU time of all threads and of wall clock, each the best of several runs. Values are
+floats from -60 to 240. Bounds hold all of them, or clip a tenth of the rows at each end. Then come
+small calls, the time of the import, and the peak memory of a 100-million-row Parquet file. Prints a
+Markdown table, writes it to benchmarks/results/speed.md, and ends with exit code 1 if a target is
+missed. Other libraries are timed by `python -m benchmarks`.
 """
 
 from __future__ import annotations
@@ -52,11 +52,18 @@ class Case:
     ours: Work
     target: float
 
-    def timed(self, rounds: int) -> Row:
-        """Return the line of the table, by processor time; long work is timed less often."""
-        return Row(self.engine, self.question, *best_in_turn(
-            self.plain, self.ours, rounds, time.process_time
-        ), self.target)  # fmt: skip
+    def measure(self, rounds: int) -> Row:
+        """Run both in turn, and return the line of the table."""
+        plain, ours = measure_in_turn(self.plain, self.ours, rounds)
+        return Row(self.engine, self.question, plain, ours, self.target)
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """The shortest CPU time and the shortest wall clock of some runs."""
+
+    cpu: float
+    wall: float
 
 
 @dataclass(frozen=True)
@@ -65,32 +72,37 @@ class Row:
 
     engine: str
     work: str
-    plain: float
-    ours: float
+    plain: Seconds
+    ours: Seconds
     target: float
 
     @property
-    def ratio(self) -> float:
-        return self.ours / self.plain
+    def cpu_ratio(self) -> float:
+        return self.ours.cpu / self.plain.cpu
 
     @property
-    def met(self) -> bool:
-        return self.ratio <= self.target
+    def wall_ratio(self) -> float:
+        return self.ours.wall / self.plain.wall
+
+    @property
+    def is_met(self) -> bool:
+        return max(self.cpu_ratio, self.wall_ratio) <= self.target
 
 
-def best_in_turn(
-    plain: Work, ours: Work, rounds: int, clock: Callable[[], float] = time.perf_counter
-) -> tuple[float, float]:
-    """Return the best time of each, taken alternately; what takes long is taken less often."""
-    times: tuple[list[float], list[float]] = ([], [])
+def measure_in_turn(plain: Work, ours: Work, rounds: int) -> tuple[Seconds, Seconds]:
+    """Return the shortest times of each, taken alternately. Long work runs less often."""
+    times: tuple[list[Seconds], list[Seconds]] = ([], [])
     for turn in range(rounds):
-        if turn > 2 and max(map(max, times)) > 5:
+        if turn > 2 and max(seconds.wall for runs in times for seconds in runs) > 5:
             break
-        for work, kept in zip((plain, ours), times, strict=True):
-            start = clock()
+        for work, runs in zip((plain, ours), times, strict=True):
+            wall, cpu = time.perf_counter(), time.process_time()
             work()
-            kept.append(clock() - start)
-    return min(times[0]), min(times[1])
+            runs.append(Seconds(time.process_time() - cpu, time.perf_counter() - wall))
+    plain_best, ours_best = (
+        Seconds(min(run.cpu for run in runs), min(run.wall for run in runs)) for runs in times
+    )
+    return plain_best, ours_best
 
 
 def make_frame(rows: int) -> pl.DataFrame:
@@ -195,15 +207,15 @@ def cases(polars: Engine, base: DuckDB) -> Iterator[Case]:
             "unit= with max_groups=5, over the aggregate by unit and group", engine.name,
             engine.plain(["u", "g3"], {"x": ["sum"]}),
             engine.done(lambda p=users: p.group_by("g3").mean("x", BOUNDS, delta=1e-6)),
-            1.5,
+            1.4,
         )  # fmt: skip
 
 
 def with_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
     targets = {
-        None: {"polars": 4.0, "DuckDB relation": 4.7, "dp_mean": 4.5},
-        "g3": {"polars": 1.25, "DuckDB relation": 1.7, "dp_mean": 1.6},
-        "g6": {"polars": 1.5, "DuckDB relation": 1.5, "dp_mean": 1.5},
+        None: {"polars": 4.0, "DuckDB relation": 4.0, "dp_mean": 4.0},
+        "g3": {"polars": 1.7, "DuckDB relation": 1.9, "dp_mean": 1.9},
+        "g6": {"polars": 1.6, "DuckDB relation": 1.5, "dp_mean": 2.1},
     }
     for clips, bounds in (("none clipped", BOUNDS), ("a fifth clipped", CLIPPING)):
         for size, key in GROUPS.items():
@@ -234,7 +246,7 @@ def with_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
 
 def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
     for size, key, targets in (
-        ("1,000 groups", "g3", (2.5, 3.0)), ("1,000,000 groups", "g6", (2.5, 2.4)),
+        ("1,000 groups", "g3", (4.0, 4.0)), ("1,000,000 groups", "g6", (4.0, 4.0)),
     ):  # fmt: skip
         for engine, target in zip((polars, base), targets, strict=True):
             grouped = engine.private().group_by(key)
@@ -242,20 +254,20 @@ def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
             plain = engine.plain([key], {"x": ["mean"]})
             yield Case(f"mean without bounds, {size}", engine.name, plain, ask, target)
     plain, by = base.plain(["g3"], {"x": ["mean"]}), "mean without bounds, 1,000 groups"
-    yield Case(by, "dfp.sql", plain, base.statement("dp_mean(x)", "g3"), 3.0)
+    yield Case(by, "dfp.sql", plain, base.statement("dp_mean(x)", "g3"), 4.0)
     yield Case(by, "dp_mean", plain, base.macro("dp_mean(x)", "g3"), 8.0)
     median = "median, 1,000 groups, over the engine's median"
-    for engine in (polars, base):
+    for engine, target in ((polars, 1.5), (base, 2.5)):
         grouped = engine.private().group_by("g3")
         ask = engine.done(lambda p=grouped: p.median("x", delta=1e-6))
-        yield Case(median, engine.name, engine.plain(["g3"], {"x": ["median"]}), ask, 1.4)
+        yield Case(median, engine.name, engine.plain(["g3"], {"x": ["median"]}), ask, target)
         questions = {"m": dfp.mean("x"), "d": dfp.median("x"), "q": dfp.quantiles("x", THREE)}
         ask = engine.done(lambda p=grouped, q=questions: p.agg(**q, delta=1e-6))
         plain = engine.plain(["g3"], {"x": ["mean", "median", *THREE]})
         title = "mean, median and three quantiles of a column, over the engine's"
         yield Case(title, engine.name, plain, ask, 1.8)
     plain = base.plain(["g3"], {"x": ["median"]})
-    yield Case(median, "dfp.sql", plain, base.statement("dp_median(x)", "g3"), 1.8)
+    yield Case(median, "dfp.sql", plain, base.statement("dp_median(x)", "g3"), 2.5)
     yield Case(median, "dp_median", plain, base.macro("dp_median(x)", "g3"), 8.0)
 
 
@@ -274,9 +286,9 @@ def small_calls(rounds: int = 40) -> list[str]:
     }  # fmt: skip
     lines = []
     for name, (work, target) in works.items():
-        best, _ = best_in_turn(work, lambda: None, rounds, time.process_time)
-        met = "yes" if best * 1e3 <= target else "NO"
-        lines.append(f"| {name} | {best * 1e3:.1f} ms | at most {target} ms | {met} |")
+        milliseconds = measure_in_turn(work, lambda: None, rounds)[0].cpu * 1e3
+        met = "yes" if milliseconds <= target else "NO"
+        lines.append(f"| {name} | {milliseconds:.1f} ms | at most {target} ms | {met} |")
     return lines
 
 
@@ -345,15 +357,16 @@ def heading(count: int, head: str) -> list[str]:
         f"{count:,} rows, {machine}; best of several runs, taken in turn.",
         "",
         head,
-        "|:--|:--|---:|---:|---:|---:|:--|",
+        "|:--|:--|" + "---:|" * (head.count("|") - 4) + ":--|",
     ]
 
 
 def lines_of(rows: list[Row]) -> list[str]:
     """Return one line a row."""
     return [
-        f"| {row.engine} | {row.work} | {row.plain:.4f} | {row.ours:.4f} | {row.ratio:.2f} "
-        f"| at most {row.target:g} | {'yes' if row.met else 'NO'} |"
+        f"| {row.engine} | {row.work} | {row.plain.cpu:.4f} | {row.ours.cpu:.4f} "
+        f"| {row.cpu_ratio:.2f} | {row.wall_ratio:.2f} | at most {row.target:g} "
+        f"| {'yes' if row.is_met else 'NO'} |"
         for row in rows
     ]
 
@@ -384,10 +397,13 @@ def main() -> int:
     rows = []
     for case in cases(Engine(frame, wide), DuckDB(con)):
         if options.only in f"{case.question} {case.engine}":
-            rows.append(case.timed(options.rounds))
+            rows.append(case.measure(options.rounds))
             print(*lines_of(rows[-1:]), flush=True)
     con.close()
-    head = "| engine | question | plain, s CPU | private, s CPU | ratio | target | met |"
+    head = (
+        "| engine | question | plain, s CPU | private, s CPU | ratio, CPU | ratio, wall clock "
+        "| target | met |"
+    )
     lines = [*heading(options.rows, head), *lines_of(rows), ""]
     lines.append(f"The frame of {WIDE} columns has a twentieth of the rows.")
     if not options.only:

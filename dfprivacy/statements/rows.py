@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,8 @@ from dfprivacy.statements.gate import Source
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import Target
+
+_NUMBERS = itertools.count()  # of tables that are read: nothing random is drawn before a charge
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Place(ABC):
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return columns of a table, and the name by which `query` reads them."""
         found = relation.table.rows(names, engine)
-        name = f"rows_{uuid4().hex}"
+        name = f"rows_read_{next(_NUMBERS)}"
         engine.register(name, found)  # a temporary view: it goes with the engine of the call
         return found, quoted(name)
 
