@@ -36,7 +36,8 @@ class Terms(TypedDict, total=False):
     epsilon: float
     rho: float | None
     delta: float | None
-    interval: float | str
+    interval: float
+    population: bool
 
 
 class SelectionTerms(TypedDict, total=False):
@@ -52,11 +53,11 @@ class GaussianTerms(TypedDict, total=False):
 
     rho: float | None
     delta: float | None
-    interval: float | str
+    interval: float
 
 '''
 TERMS = {
-    ("epsilon", "rho", "delta", "interval"): "Terms",
+    ("epsilon", "rho", "delta", "interval", "population"): "Terms",
     ("epsilon", "rho", "delta"): "SelectionTerms",
     ("rho", "delta", "interval"): "GaussianTerms",
 }
@@ -96,7 +97,7 @@ def _write_methods(kinds: Iterable[type[Question]], *, of_column: bool) -> Itera
         for name, parameter in signature_of(kind, of_column=of_column).parameters.items():
             if name == "self":
                 continue
-            if name in {"epsilon", "rho", "delta", "interval"}:
+            if name in {"epsilon", "rho", "delta", "interval", "population"}:
                 terms.append(name)
                 continue
             default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"

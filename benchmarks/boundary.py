@@ -411,10 +411,10 @@ ASKS: dict[str, Callable[[Any, Kind], Any]] = {
     "line": lambda own, _: own.agg(
         dfp.slope("x", "k", (0, 9), (0, 9)), cov=dfp.cov("k", "x", (0, 9), (0, 9)), **LARGE
     ),
-    "clipped": lambda own, _: own.mean("k", (1, 2), epsilon=1, interval="population"),
+    "clipped": lambda own, _: own.mean("k", (1, 2), epsilon=1, population=True),
     "clipped by key": lambda own, _: own.group_by("k").mean("x", (2, 5), **KEPT),
     "population by key": lambda own, _: own.group_by("k").sum(
-        "x", (0, 9), interval="population", **KEPT
+        "x", (0, 9), population=True, **KEPT
     ),
     "change": lambda own, _: dfp.released(own.group_by("k").count(**KEPT)).change(),
     "parts": lambda own, _: dfp.released(own.crosstab("k", "x", **KEPT)).ratio_to("total"),

@@ -457,7 +457,8 @@ def _wrong_arguments(
     required = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
     missing = [name for name in required if name not in passed]
     unknown = next((name for name in kwargs if name not in names), None)
-    if unknown in {"epsilon", "rho", "delta", "interval"} and called.startswith("dfp."):
+    shared_terms = {"epsilon", "rho", "delta", "interval", "population"}
+    if unknown in shared_terms and called.startswith("dfp."):
         hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"
         return UnknownArgumentError(f"{called} takes no argument {unknown!r}", hint=hint)
     if unknown is not None:

@@ -25,7 +25,17 @@ from dfprivacy.engine.files import quoted
 __all__ = ["Plugin"]
 
 _REQUIRED = ("ledger", "dataset")
-_TERMS = ("epsilon", "interval", "intervals", "unit", "schema", "max_rows", "max_groups", "note")
+_TERMS = (
+    "epsilon",
+    "interval",
+    "population",
+    "intervals",
+    "unit",
+    "schema",
+    "max_rows",
+    "max_groups",
+    "note",
+)
 _OF_MODELS = ("dataset", *_TERMS, "delta", "keys", "version")
 
 
@@ -33,9 +43,9 @@ class Plugin(BasePlugin):  # type: ignore[misc]  # dbt is not there when types a
     """Runs private models as statements of `dfp.sql`, at the expense of one ledger.
 
     Config: `ledger` (the path of a file made by `dfprivacy ledger create`) and `dataset` are
-    required; `epsilon`, `interval`, `intervals`, `unit`, `schema`, `max_rows`, `max_groups` and
-    `note` are those of `dfp.sql`. A model can name them too, and `delta`, `keys` and `version`, in
-    its config: `meta={'dfprivacy': {'delta': 1e-6}}`.
+    required; `epsilon`, `interval`, `population`, `intervals`, `unit`, `schema`, `max_rows`,
+    `max_groups` and `note` are those of `dfp.sql`. A model can name them too, and `delta`, `keys`
+    and `version`, in its config: `meta={'dfprivacy': {'delta': 1e-6}}`.
 
     Raises
     ------

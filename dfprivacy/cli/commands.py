@@ -44,7 +44,7 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.cli.rows import TypedKeys, column_types, open_rows
-from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source, level_of
+from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source
 from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
@@ -404,7 +404,6 @@ def write_statistics(file: Path, *, output: Path, bounds: list[str] | None, **va
         "rho",
         "delta",
         "interval",
-        "population",
         "ledger",
         "dataset",
         "period",
@@ -426,9 +425,8 @@ def merge_statistics(file: list[Path], *, parts_per_unit: int | None, **values: 
     """
     output, console = values["output"], Console()
     with readable_errors(), charged(values):
-        names = ("epsilon", "rho", "delta")
+        names = ("epsilon", "rho", "delta", "interval")
         terms = {name: values[name] for name in names if values[name] is not None}
-        terms["interval"] = level_of(values["interval"], population=values["population"])
         for path in file:
             check_output(output, path)
         by = files_of(file).header.by

@@ -232,6 +232,7 @@ def _asked(release: JobRelease) -> dict[str, Any]:
         "hive": source.hive or None,
         "where": release.where,
         "timezone": release.timezone,
+        "population": release.population or None,
         **source.text_form,
     }
     return {
@@ -239,7 +240,7 @@ def _asked(release: JobRelease) -> dict[str, Any]:
         **{name: value for name, value in optional.items() if value is not None},
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
         "unit": "one row" if unit is None else unit.text,
-        "interval": release.level,
+        "interval": release.interval,
     }
 
 

@@ -55,11 +55,10 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.plan import NOTE, Plan
 from dfprivacy.release.terms import (
     INTERVAL,
-    POPULATION,
     PublicKeys,
     Terms,
     Unit,
-    interval_of,
+    interval_level,
     unit_of,
 )
 from dfprivacy.statements.schema import Schema, schema_of
@@ -501,17 +500,6 @@ def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
     return bounds
 
 
-def level_of(interval: float, *, population: bool) -> float | str:
-    """Return the level of intervals, or the words for intervals of the population.
-
-    >>> level_of(0.9, population=False), level_of(0.9, population=True)
-    (0.9, 'population 0.9')
-    """
-    if not population:
-        return interval
-    return POPULATION if interval == INTERVAL else f"{POPULATION} {interval}"
-
-
 JobQuestion = Annotated[Any, Read(_question_of)]
 Pair = tuple[float | str, float | str]
 
@@ -542,7 +530,7 @@ class ReleaseSpec:
         with checking("timezone"), in_checked_zone(self.timezone):
             pass
         with checking("interval"):
-            interval_of(self.level)
+            interval_level(self.interval)
         with checking("bounds"):
             self._set(bounds={column: ends_of(pair) for column, pair in self.bounds.items()})
         questions = {}
@@ -568,11 +556,6 @@ class ReleaseSpec:
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def level(self) -> float | str:
-        """The level of intervals as the terms of a release have it."""
-        return level_of(self.interval, population=self.population)
 
     @cached_property
     def privacy_unit(self) -> Unit | None:
@@ -610,7 +593,12 @@ class ReleaseSpec:
             if loss is not None
         }
         bounds: Any = self.bounds if self.described is not None else {}
-        terms = Terms(interval=self.level, unit=self.privacy_unit, bounds=bounds)
+        terms = Terms(
+            interval=self.interval,
+            population=self.population,
+            unit=self.privacy_unit,
+            bounds=bounds,
+        )
         return terms.updated(delta=budget.delta, **losses)
 
     def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
@@ -822,7 +810,7 @@ class JobRelease(ReleaseSpec):
             "names": list(self.questions),
             "questions": list(self.questions.values()),
             "unit": self.privacy_unit,
-            "interval": self.level,
+            "interval": self.interval,
             "loss": budget.target or loss_of(budget.epsilon, budget.rho),
             "delta": delta_of(budget.delta),
         }
@@ -842,5 +830,6 @@ class JobRelease(ReleaseSpec):
             known_by["where"] = self.where
         if self.timezone not in {None, UTC}:
             known_by["timezone"] = self.timezone
-        known_by |= {name: True for name in ("intervals", "margins") if getattr(self, name)}
+        flags = ("intervals", "margins", "population")
+        known_by |= {name: True for name in flags if getattr(self, name)}
         return fingerprint(budget.account, budget.version, "run", known_by)

@@ -136,9 +136,9 @@ def description_of(frame: object, question: Describe, terms: Terms) -> Descripti
         hint="pass e.g. top=3",
     )
     description = Description(frame, terms, columns, tuple(question.quantiles), top)
-    if isinstance(terms.interval, str):
+    if terms.population:
         raise InvalidQuestionError(
-            "the intervals of a description are of noise alone", hint="pass interval=0.95"
+            "the intervals of a description are of noise alone", hint="leave population out"
         )
     if isinstance(terms.unit, UnlimitedUnit):
         unit = terms.unit.column

@@ -22,10 +22,11 @@ TERMS = {
     "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
     "rho": ("float | None", None, "Instead of epsilon: what it spends as zCDP, Gaussian noise."),
     "delta": ("float | None", None, "By group with secret keys: what showing them spends."),
-    "interval": (
-        "float | str",
-        INTERVAL,
-        'The level of the interval; "population" covers sampling too, at 95 %.',
+    "interval": ("float", INTERVAL, "The level of the interval."),
+    "population": (
+        "bool",
+        False,
+        "Whether it makes room for sampling: of counts, shares, sums, means and spreads.",
     ),
 }
 """The terms that every method takes: annotation, default and meaning."""
@@ -133,7 +134,7 @@ def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspe
     parameters += [
         inspect.Parameter(name, keyword, default=TERMS[name][1], annotation=TERMS[name][0])
         for name in statistic.terms
-        if name != "interval" or statistic.has_interval
+        if name not in {"interval", "population"} or statistic.has_interval
     ]
     parameters += [_parameter(argument, keyword) for argument in options]
     return inspect.Signature(parameters)

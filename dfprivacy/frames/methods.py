@@ -31,7 +31,8 @@ class Terms(TypedDict, total=False):
     epsilon: float
     rho: float | None
     delta: float | None
-    interval: float | str
+    interval: float
+    population: bool
 
 
 class SelectionTerms(TypedDict, total=False):
@@ -47,7 +48,7 @@ class GaussianTerms(TypedDict, total=False):
 
     rho: float | None
     delta: float | None
-    interval: float | str
+    interval: float
 
 
 class GroupMethods(Registered[Answer]):

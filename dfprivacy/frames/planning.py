@@ -24,7 +24,7 @@ from dfprivacy.release.plan import (
     plan_within_limits,
     shows_count,
 )
-from dfprivacy.release.terms import PublicKeys, Terms, Unit, interval_of
+from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.statistics import NUnique, Statistic, question_text
 from dfprivacy.statistics.histogram import (
     Histogram,
@@ -131,7 +131,7 @@ def _split_loss(
     split_questions = partial(
         split,
         grouped=bool(by),
-        cluster=rows if interval_of(terms.interval)[1] else 0,
+        cluster=rows if terms.population else 0,
         units=terms.unit is not None,
         groups=limits_of(terms.unit, by, keys)[1].groups,
     )

@@ -85,7 +85,8 @@ class Queryable(ABC, Generic[Answers]):
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
-        interval: float | str = INTERVAL,
+        interval: float = INTERVAL,
+        population: bool | None = None,
         **named: Statistic,
     ) -> Answers:
         """Answer several questions under one epsilon.
@@ -98,7 +99,9 @@ class Queryable(ABC, Generic[Answers]):
         >>> sorted(frame.dp.agg(dfp.mean("x", (0, 1000)), rows=dfp.count(), epsilon=1))
         ['rows', 'x']
         """
-        terms = self._terms.updated(epsilon=epsilon, rho=rho, delta=delta, interval=interval)
+        terms = self._terms.updated(
+            epsilon=epsilon, rho=rho, delta=delta, interval=interval, population=population
+        )
         answers: Answers = self._run(questions_by_name(questions, named, terms), terms)
         return answers
 
@@ -157,7 +160,8 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
-        interval: float | str = INTERVAL,
+        interval: float = INTERVAL,
+        population: bool | None = None,
         **named: Statistic,
     ) -> Explanation:
         """Explain what `agg` would do with these questions.
@@ -176,7 +180,7 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
             reached, else the "ordinary" one; the explanation says which.
         size : int
             The rows of the group, or of the table, that `within` is for.
-        epsilon, rho, delta, interval
+        epsilon, rho, delta, interval, population
             As in `agg`.
 
         Returns
@@ -206,7 +210,13 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
             no_loss_beside(epsilon, rho)
             explaining, epsilon, rho = self.within(within, size=size), EPSILON, None
         return explaining.agg(
-            *questions, epsilon=epsilon, rho=rho, delta=delta, interval=interval, **named
+            *questions,
+            epsilon=epsilon,
+            rho=rho,
+            delta=delta,
+            interval=interval,
+            population=population,
+            **named,
         )
 
     def within(self, half_width: object, *, size: int = SIZE) -> Explaining:
@@ -328,7 +338,8 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         epsilon: float = EPSILON,
         rho: float | None = None,
         delta: float | None = None,
-        interval: float | str = INTERVAL,
+        interval: float = INTERVAL,
+        population: bool | None = None,
         bounds: Mapping[Hashable, tuple[float, float]] | None = None,
         keys: Mapping[Hashable, Any] | None = None,
         ledger: Ledger | None = None,
@@ -344,6 +355,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         """Return the same frame with terms for the questions that follow.
 
         `bounds` maps columns to (lower, upper), `keys` maps group columns to their public values.
+        With `population` intervals make room for sampling: docs/explanation/intervals.md.
         Every release is charged to the account of `dataset` in `ledger`, with `note` in its
         history, and to the part of the `analyst` who asks. `period` is the one that all rows are
         of, where the dataset comes in periods (`Ledger.announce`). A ledger that remembers answers
@@ -366,11 +378,21 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         limited = max_rows is not None or max_groups is not None
         named = self._terms.unit if unit is None and limited else unit  # with new limits
         terms = self._terms.updated(
-            epsilon=epsilon, rho=rho, delta=delta, interval=interval, bounds=bounds, keys=keys,
-            ledger=ledger, dataset=dataset, version=version, note=note, period=period,
+            epsilon=epsilon,
+            rho=rho,
+            delta=delta,
+            interval=interval,
+            population=population,
+            bounds=bounds,
+            keys=keys,
+            ledger=ledger,
+            dataset=dataset,
+            version=version,
+            note=note,
+            period=period,
             analyst=analyst,
             unit=unit_of(named, max_rows, max_groups),
-        )  # fmt: skip
+        )
         account_of(
             terms.ledger, terms.dataset, terms.note, terms.version,
             period=terms.period, analyst=terms.analyst,

@@ -61,6 +61,11 @@ class FrameProtocols:
                 "a protocol takes every row for a user, and the terms name another unit",
                 hint="make one row of each unit first, or leave unit out",
             )
+        if terms.population:
+            raise InvalidQuestionError(
+                "a protocol over a column has no interval of the population",
+                hint="leave population out of the terms",
+            )
         if terms.rho is not None:
             raise InvalidLossError(
                 "a protocol over a column costs epsilon, and the terms name rho",

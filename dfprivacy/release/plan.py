@@ -25,12 +25,11 @@ from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import Answers, arrow
 from dfprivacy.release.terms import (
     INTERVAL,
-    POPULATION,
     PublicKeys,
     Terms,
     Unit,
     UnlimitedUnit,
-    interval_of,
+    interval_level,
     no_limit,
 )
 from dfprivacy.release.totals import totals
@@ -252,19 +251,19 @@ def plan_release(
     others that a ledger remembers, beside question, level, keys and costs; None leaves it
     forgotten. `sampled` says that the parts know intervals of the population.
     """
-    (level, population), delta = interval_of(terms.interval), delta_of(terms.delta)
+    level, delta = interval_level(terms.interval), delta_of(terms.delta)
     delta = required_delta(delta, keys) if by else None
     unit, contribution = limits_of(terms.unit, by, keys)
     text = question if unit is None else f"{question}; {unit.text}"
     marks: dict[str, object] = dict(known_by or {})
-    if population and (not sampled or terms.files is not None):
+    if terms.population and not sampled:
         raise InvalidQuestionError(
             "this release has no intervals of the population",
             hint="ask a frame for counts, shares, sums, means, variances or deviations, or leave "
-            "interval out",
+            "population out",
         )
-    if population:
-        marks["of"], text = POPULATION, f"{text}; interval of the population"
+    if terms.population:
+        marks["of"], text = "population", f"{text}; interval of the population"
     if terms.files is not None:
         contribution = replace(contribution, parts=terms.files.parts)
         many = f"from {len(terms.files.ids)} files, parts_per_unit={terms.files.parts}"

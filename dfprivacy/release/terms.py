@@ -203,35 +203,12 @@ def interval_level(value: object) -> float:
     """Return the level of an interval, between 0 and 1 by at least 2**-40."""
     exact = exact_number(value)
     if exact is None or not Fraction(1, 2**40) <= exact <= 1 - Fraction(1, 2**40):
+        names_population = isinstance(value, str) and "population" in value
         raise InvalidQuestionError(
             f"an interval's level must lie between 0 and 1, not {describe(value)}",
-            hint="pass interval=0.95",
+            hint=f"pass interval={'0.9, population=True' if names_population else '0.95'}",
         )
     return float(exact)
-
-
-POPULATION = "population"
-"""The word for intervals that cover sampling as well: interval="population"."""
-
-
-def interval_of(value: object) -> tuple[float, bool]:
-    """Return the level of intervals, and whether they are of the population.
-
-    >>> interval_of("population"), interval_of("population 0.9"), interval_of(0.8)
-    ((0.95, True), (0.9, True), (0.8, False))
-    """
-    if not isinstance(value, str):
-        return interval_level(value), False
-    word, _, level = value.strip().partition(" ")
-    if word != POPULATION:
-        raise InvalidQuestionError(
-            "an interval is a level between 0 and 1, or of the population",
-            hint='pass interval=0.95, interval="population" or interval="population 0.9"',
-        )
-    try:
-        return interval_level(float(level) if level else INTERVAL), True
-    except ValueError:
-        return interval_level(None), True
 
 
 class Default(float):
@@ -259,12 +236,14 @@ class Terms:
     `unit` is who is protected, one row if it is None; `files` is where statistics come from that
     were made before; a row that is protected counts as `copies` rows at most, in one group or
     several. `snapshot` is the version of a table that has versions, for releases that name none.
+    With `population` intervals make room for sampling.
     """
 
     epsilon: object = EPSILON
     rho: object = None
     delta: object = None
     interval: object = INTERVAL
+    population: bool = False
     bounds: Mapping[Hashable, object] = field(default_factory=dict)
     keys: Mapping[Hashable, object] = field(default_factory=dict)
     ledger: object = None
@@ -284,6 +263,11 @@ class Terms:
             given = getattr(self, name)
             if type(given) is not Default:
                 object.__setattr__(self, name, read_once(given))
+        if not isinstance(self.population, bool):
+            raise InvalidQuestionError(
+                f"population must be True or False, not {describe(self.population)}",
+                hint="pass interval=0.9, population=True; an answer goes by another name",
+            )
 
     def updated(self, **given: object) -> Terms:
         """Return these terms with what was given; naming rho sets a default epsilon aside."""

@@ -57,7 +57,8 @@ def sql(
     epsilon: float = EPSILON,
     delta: float | None = None,
     keys: Any = None,
-    interval: float | str = INTERVAL,
+    interval: float = INTERVAL,
+    population: bool = False,
     intervals: bool = False,
     ledger: Any = None,
     dataset: str | None = None,
@@ -94,6 +95,8 @@ def sql(
         Group keys that are public: exactly these come out.
     interval : float
         The level of dp_count_interval, dp_mean_interval and so on.
+    population : bool
+        Whether these make room for sampling: docs/explanation/intervals.md.
     intervals : bool
         Whether each answer that has an interval is followed by its ends: after `x` come `x_low`
         and `x_high`, which HAVING and ORDER BY can name, too.
@@ -154,7 +157,8 @@ def explain(
     epsilon: float = EPSILON,
     delta: float | None = None,
     keys: Any = None,
-    interval: float | str = INTERVAL,
+    interval: float = INTERVAL,
+    population: bool = False,
     intervals: bool = False,
     ledger: Any = None,
     dataset: str | None = None,
@@ -260,8 +264,8 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
         frames by name; or the path of a Parquet or CSV file, a table by the name of the file.
     **given
         The terms of every statement, by the names that `dfp.sql` has for them: `schema`, `unit`,
-        `max_rows`, `max_groups`, `epsilon`, `delta`, `keys`, `interval`, `intervals`, `ledger`,
-        `dataset`, `note`, `version`, `timezone`. Every other name is a frame's.
+        `max_rows`, `max_groups`, `epsilon`, `delta`, `keys`, `interval`, `population`, `intervals`,
+        `ledger`, `dataset`, `note`, `version`, `timezone`. Every other name is a frame's.
 
     Returns
     -------

@@ -129,7 +129,7 @@ class Question(ABC):
     kind: ClassVar[str]
     registry: ClassVar[dict[str, type[Any]]] = QUESTIONS
     asked_of: ClassVar[tuple[str, ...]] = ("frame", "group", "column")
-    terms: ClassVar[tuple[str, ...]] = ("epsilon", "rho", "delta", "interval")
+    terms: ClassVar[tuple[str, ...]] = ("epsilon", "rho", "delta", "interval", "population")
     returns: ClassVar[str] = "The caller's own frame type."
     example: ClassVar[str] = ""
     has_interval: ClassVar[bool] = True

@@ -151,7 +151,7 @@ def not_sampled_error(question: Statistic) -> InvalidQuestionError:
     """Return the error for a question whose interval can't be of the population."""
     return InvalidQuestionError(
         f"{question.text} has no interval of the population",
-        hint=f"ask one of {', '.join(kind.kind for kind in KINDS)}, or leave interval out",
+        hint=f"ask one of {', '.join(kind.kind for kind in KINDS)}, or leave population out",
     )
 
 

@@ -71,7 +71,7 @@ QUESTIONS |= {
         a=dfp.mean("x"), b=dfp.var("i"), c=dfp.sum("y"), n=dfp.count(), q=dfp.median("x"), **terms
     ),
     "pairs": lambda p, **terms: p.agg(c=dfp.corr("x", "y", (0, 3), (0, 3)), n=dfp.count(), **terms),
-    "population": lambda p, **terms: p.mean("x", (0, 3), interval="population", **terms),
+    "population": lambda p, **terms: p.mean("x", (0, 3), population=True, **terms),
     "regression": lambda p, **terms: p.regression(
         "x", ["y", "i"], {"x": (0, 3), "y": (0, 3), "i": (0, 3)}, **terms
     ),

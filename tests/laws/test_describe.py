@@ -227,7 +227,7 @@ class TestRefusals:
             ({"exclude": ["y"]}, dfp.errors.MissingColumnError),
             ({"numbers": ["city"]}, dfp.errors.InvalidQuestionError),
             ({"top": 0}, dfp.errors.InvalidQuestionError),
-            ({"interval": "population"}, dfp.errors.InvalidQuestionError),
+            ({"population": True}, dfp.errors.InvalidQuestionError),
             ({"quantiles": (2,)}, dfp.errors.InvalidQuestionError),
             ({"rho": 1}, dfp.errors.InvalidLossError),
         ],

@@ -793,7 +793,7 @@ def test_what_has_no_interval_is_refused():
     with pytest.raises(dfp.DPError, match="no interval"):
         private.median("x", method="inverse", ends=True)
     with pytest.raises(dfp.DPError, match="no interval of the population"):
-        private.median("x", ends=True, interval="population")
+        private.median("x", ends=True, population=True)
 
 
 def test_the_command_line_shows_ends(tmp_path, monkeypatch):

@@ -235,7 +235,7 @@ def test_what_can_not_be_is_refused_before_the_charge(tmp_path, asked):
     with pytest.raises(dfp.DPError):
         private.regression(*asked)
     with pytest.raises(dfp.DPError):
-        private.regression("y", ["a"], KNOWN, interval="population")
+        private.regression("y", ["a"], KNOWN, population=True)
     if asked[1] != ["t"]:
         with pytest.raises(dfp.DPError):
             rows.dp.explain.regression(*asked)

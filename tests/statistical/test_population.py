@@ -44,7 +44,7 @@ def test_intervals_hold_what_the_rows_were_drawn_from(law, rows, loss, upper_lim
     frame = pl.DataFrame({"g": group, "x": draw(generator, len(group))})
     answers = frame.dp.group_by("g", keys=range(COPIES)).agg(
         m=dfp.mean("x", bounds), t=dfp.sum("x", bounds), v=dfp.var("x", bounds),
-        s=dfp.std("x", bounds), n=dfp.count(), interval="population", **loss,
+        s=dfp.std("x", bounds), n=dfp.count(), population=True, **loss,
     )  # fmt: skip
     truths = {"m": mean, "t": mean * rows, "v": variance, "s": math.sqrt(variance), "n": rows}
     for name, truth in truths.items():
@@ -58,7 +58,7 @@ def test_shares_hold_the_share_of_the_population(upper_limit):
         group = np.repeat(np.arange(COPIES), rows)
         frame = pl.DataFrame({"g": group, "x": generator.random(len(group)) < share})
         private = frame.dp.group_by("g", keys=range(COPIES))
-        answers = private.agg(s=dfp.share("x"), epsilon=1, interval="population")
+        answers = private.agg(s=dfp.share("x"), epsilon=1, population=True)
         low, high = (answers[end].to_numpy() for end in ("low", "high"))
         held = int(((low <= share) & (share <= high)).sum())
         assert upper_limit(held, COPIES) >= 0.94
@@ -81,7 +81,7 @@ def test_units_are_drawn_with_all_their_rows(upper_limit):
     held = []
     for unit in (private, frame.dp):
         asked = unit.group_by("g", keys=range(copies))
-        made = asked.mean("x", (0, 1), epsilon=10, interval="population")
+        made = asked.mean("x", (0, 1), epsilon=10, population=True)
         held.append(int(((made["low"] <= 0.5) & (made["high"] >= 0.5)).sum()))
     assert upper_limit(held[0], copies) >= 0.94
     assert upper_limit(held[1], copies) < 0.94
@@ -93,7 +93,7 @@ def test_a_difference_of_two_samples_holds_that_of_their_populations(upper_limit
     for _ in range(copies):
         means = [
             pl.DataFrame({"x": generator.normal(at, 1, 200)}).dp.mean(
-                "x", (-8, 8), epsilon=2, interval="population"
+                "x", (-8, 8), epsilon=2, population=True
             )
             for at in (0, 1)
         ]
@@ -102,53 +102,84 @@ def test_a_difference_of_two_samples_holds_that_of_their_populations(upper_limit
     assert upper_limit(held, copies) >= 0.95
 
 
-def test_every_door_takes_the_word(tmp_path):
+def test_every_door_takes_the_argument(tmp_path):
     """Intervals are as wide at every door that has a level, wider than those of the rows alone."""
     values = {"x": [float(i % 101) for i in range(5050)]}
     frame, bounds, huge = pl.DataFrame(values), (0, 100), {"epsilon": 1e9}
     half = 1.959964 * np.std(values["x"]) / math.sqrt(5050)
-    found = {}
-    for word in ("population", "population 0.95"):
-        found[word] = frame.dp.mean("x", bounds, interval=word, **huge)
-    found["terms"] = frame.dp(interval="population").mean("x", bounds, **huge)
-    found["no bounds"] = frame.dp.mean("x", interval="population", **huge)
-    widths = {name: own.high - own.low for name, own in found.items()}
+    means = {}
+    means["method"] = frame.dp.mean("x", bounds, population=True, **huge)
+    means["agg"] = frame.dp.agg(dfp.mean("x", bounds), population=True, **huge)["x"]
+    means["terms"] = frame.dp(population=True).mean("x", bounds, **huge)
+    means["no bounds"] = frame.dp.mean("x", population=True, **huge)
+    widths = {name: mean.high - mean.low for name, mean in means.items()}
     query = "SELECT dp_mean_interval(x, 0, 100) AS a FROM t"
-    row = dfp.sql(query, t=frame, interval="population", **huge)["a"][0]
-    widths["sql"] = row["high"] - row["low"]
+    with dfp.connect({"t": frame}, population=True, **huge) as con:
+        tables = {
+            "sql": dfp.sql(query, t=frame, population=True, **huge),
+            "connect": con.sql(query).pl(),
+        }
+    for door, table in tables.items():
+        row = table["a"][0]
+        widths[door] = row["high"] - row["low"]
     frame.write_parquet(tmp_path / "rows.parquet")
     words = ["mean", str(tmp_path / "rows.parquet"), "x", "--bounds", "0", "100"]
-    words += ["--epsilon", "1e9", "--interval", "population", "--output", str(tmp_path / "a.json")]
-    ran = command(*words)
-    assert ran.exit_code == 0, ran.stderr
+    words += ["--epsilon", "1e9", "--population", "--output", str(tmp_path / "a.json")]
+    result = command(*words)
+    assert result.exit_code == 0, result.stderr
     (row,) = json.loads((tmp_path / "a.json").read_text())
     widths["command"] = row["high"] - row["low"]
     for door, width in widths.items():
         assert width == pytest.approx(2 * half, rel=0.02), door
-    assert frame.dp.mean("x", bounds, **huge).high - frame.dp.mean("x", bounds, **huge).low < 0.01
-    narrow = frame.dp.mean("x", bounds, interval="population 0.5", **huge)
+    sampled = frame.dp(population=True)
+    for mean in (
+        frame.dp.mean("x", bounds, **huge),
+        sampled.mean("x", bounds, population=False, **huge),
+        sampled.agg(dfp.mean("x", bounds), population=False, **huge)["x"],
+    ):
+        assert mean.high - mean.low < 0.01
+    narrow = frame.dp.mean("x", bounds, interval=0.5, population=True, **huge)
     assert narrow.high - narrow.low == pytest.approx(2 * half * 0.6745 / 1.96, rel=0.02)
 
 
-@pytest.mark.parametrize("word", ["people", "population x", "population 2", ""])
-def test_other_words_are_refused(word):
-    """And so are questions that have no such interval, before anything is read."""
-    private = pl.DataFrame({"x": [1.0], "y": [1.0]}).dp
-    with pytest.raises(dfp.errors.InvalidQuestionError):
-        private.mean("x", (0, 1), interval=word)
+@pytest.mark.parametrize("level", ["population", "population 0.9"])
+def test_a_level_is_no_sentence(level):
+    """The refusal of the former words names both arguments, at every door."""
+    frame = pl.DataFrame({"x": [1.0]})
+    query = "SELECT dp_mean_interval(x, 0, 1) AS a FROM t"
+    for ask in (
+        lambda: frame.dp.mean("x", (0, 1), interval=level),
+        lambda: frame.dp(interval=level).count(),
+        lambda: dfp.sql(query, t=frame, interval=level),
+        lambda: dfp.explain(query, t=frame, interval=level),
+    ):
+        with pytest.raises(dfp.errors.InvalidQuestionError) as refusal:
+            ask()
+        assert "interval=0.9, population=True" in str(refusal.value)
+
+
+@pytest.mark.parametrize("population", [0.9, 1, "0.9", dfp.count()])
+def test_only_true_and_false_are_answers(population):
+    """A level, a word or a question by the name of the argument is refused."""
+    private = pl.DataFrame({"x": [1.0]}).dp
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="must be True or False"):
+        private.agg(dfp.mean("x", (0, 1)), population=population)
 
 
 def test_questions_without_such_an_interval_are_refused(tmp_path):
     """Two columns, the papers' forms, means within ranks, histograms and files of statistics."""
     frame = pl.DataFrame({"x": [1.0], "y": [1.0]})
-    private = frame.dp(interval="population")
+    private = frame.dp(population=True)
     dfp.statistics(frame, tmp_path / "a.parquet", dfp.mean("x", (0, 1)))
     for ask in (
         lambda: private.cov("x", "y", (0, 1), (0, 1)),
         lambda: private.mean("x", (0, 1), method="shifted"),
         lambda: private.mean("x", method="subset"),
         lambda: private.histogram("x", [0, 1, 2]),
-        lambda: dfp.merge(tmp_path / "a.parquet", interval="population"),
+        lambda: private.mean_vector(["x", "y"], 2, rho=1),
+        lambda: private.shuffle.mean("x", (0, 1), epsilon=1, delta=1e-6),
     ):
         with pytest.raises(dfp.errors.InvalidQuestionError, match="of the population"):
             ask()
+    with pytest.raises(dfp.errors.UnknownArgumentError):
+        dfp.merge(tmp_path / "a.parquet", population=True)
