@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import duckdb
 import pandas as pd
@@ -18,9 +18,11 @@ from typer.core import TyperGroup
 from dfprivacy.cli.demo import flights_file
 from dfprivacy.cli.output import readable_errors
 from dfprivacy.errors import EngineError, InvalidDescriptionError, InvalidQuestionError
-from dfprivacy.server.policy import Policy, read_policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.server.users import Verifier, make_password, read_users, write_users
+
+if TYPE_CHECKING:
+    from dfprivacy.server.policy import Policy
 
 PolicyFile = Annotated[Path, typer.Argument(metavar="POLICY", help="The YAML file of the policy.")]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of an analyst.")]
@@ -57,7 +59,13 @@ def run(policy: PolicyFile) -> None:
     dfprivacy serve policy.yml
     """
     with readable_errors():
-        _run_server(read_policy(policy))
+        _run_server(_read_policy(policy))
+
+
+def _read_policy(file: Path) -> Policy:
+    from dfprivacy.server.policy import read_policy  # noqa: PLC0415 loads pydantic
+
+    return read_policy(file)
 
 
 def _run_server(policy: Policy) -> None:
@@ -86,7 +94,7 @@ def _run_server(policy: Policy) -> None:
 def check(policy: PolicyFile) -> None:
     """Check a policy, the files that it names and their rights. No row is read."""
     with readable_errors():
-        rules = read_policy(policy)
+        rules = _read_policy(policy)
         faults = [
             f"dataset {name}: there is no file {file}"
             for name, dataset in rules.datasets.items()
@@ -113,7 +121,7 @@ def check(policy: PolicyFile) -> None:
 def add_user(policy: PolicyFile, name: UserName) -> None:
     """Set the password of an analyst. It is read from the terminal, or generated if left empty."""
     with readable_errors():
-        rules = read_policy(policy)
+        rules = _read_policy(policy)
         if name not in rules.analysts:
             raise InvalidQuestionError(
                 f"the policy has no analyst {name!r}", hint="add the analyst to the policy first"
@@ -133,7 +141,7 @@ def add_user(policy: PolicyFile, name: UserName) -> None:
 def list_users(policy: PolicyFile) -> None:
     """List the analysts who have a password."""
     with readable_errors():
-        for name in sorted(read_users(read_policy(policy).users)):
+        for name in sorted(read_users(_read_policy(policy).users)):
             typer.echo(name)
 
 
@@ -141,7 +149,7 @@ def list_users(policy: PolicyFile) -> None:
 def remove_user(policy: PolicyFile, name: UserName) -> None:
     """Remove the password of an analyst, who can't log in any more."""
     with readable_errors():
-        rules = read_policy(policy)
+        rules = _read_policy(policy)
         users = read_users(rules.users)
         write_users(rules.users, {user: key for user, key in users.items() if user != name})
 
@@ -160,7 +168,7 @@ def reject(policy: PolicyFile, number: Number) -> None:
 
 def _decide(policy: Path, number: int, state: str) -> None:
     with readable_errors():
-        entry = ReviewQueue(read_policy(policy).ledger).decide(number, state)
+        entry = ReviewQueue(_read_policy(policy).ledger).decide(number, state)
         typer.echo(f"{entry.number} of {entry.analyst} is {state}: {entry.statement}")
 
 
@@ -172,7 +180,7 @@ def show_log(
 ) -> None:
     """Show who asked which statement, its price and its outcome."""
     with readable_errors():
-        rules = read_policy(policy)
+        rules = _read_policy(policy)
         if waiting:
             for entry in ReviewQueue(rules.ledger).read():
                 if entry.state == "waiting":
@@ -219,7 +227,7 @@ def demo(
         query = "SELECT carrier, AVG(dep_delay) FROM flights GROUP BY carrier"
         address = "host=127.0.0.1 port=5433 user=ann dbname=flights"
         typer.echo(f"PGPASSWORD={password} psql '{address}' -c \"{query}\"")
-        _run_server(read_policy(folder / "policy.yml"))
+        _run_server(_read_policy(folder / "policy.yml"))
 
 
 def _make_certificate(folder: Path) -> str:
