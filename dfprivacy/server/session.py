@@ -259,13 +259,13 @@ class Session:
                 value: Any = float(text)
             elif name == "within":
                 value = text if text.endswith("%") else float(text)
-            elif name == "intervals":
+            elif name in {"intervals", "population"}:
                 value = {"on": True, "true": True, "off": False, "false": False}[text.lower()]
             else:
                 raise ServerError(
                     "42704",
                     f"a session has no term dfprivacy.{name}",
-                    "its terms are epsilon, delta, within, interval and intervals",
+                    "its terms are epsilon, delta, within, interval, intervals and population",
                 )
         except (ValueError, KeyError):
             raise ServerError(

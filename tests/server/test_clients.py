@@ -60,6 +60,22 @@ def test_describe_and_explain_charge_nothing(connect):
         assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
 
 
+def test_terms_are_set_for_a_connection(connect):
+    """Intervals come as columns, of the level and the kind that were set, until they are reset."""
+    query = "SELECT COUNT(*) AS n, AVG(delay) AS delay FROM flights"
+    with connect() as connection:
+        connection.execute("SET dfprivacy.intervals = on")
+        connection.execute("SET dfprivacy.population = on")
+        connection.execute("SET dfprivacy.interval = 0.9")
+        cursor = connection.execute(query)
+        names = [column.name for column in cursor.description]
+        assert names == ["n", "n_low", "n_high", "delay", "delay_low", "delay_high"]
+        row = cursor.fetchone()
+        assert row[4] < row[3] < row[5]
+        connection.execute("RESET ALL")
+        assert len(connection.execute(query).fetchone()) == 2
+
+
 def test_parameters_of_each_type(connect):
     """Numbers, texts and dates are constants of the statement."""
     query = "SELECT COUNT(*) FROM flights WHERE month > %s AND carrier = %s AND day >= %s"
