@@ -74,6 +74,13 @@ class Origin:
             shown_from=plan.info.shown_from,
         )
 
+    @property
+    def hidden_groups(self) -> list[str]:
+        """The size from which groups of secret keys appear, in words."""
+        if self.shown_from is None:
+            return []
+        return [f"Groups with a noisy count below {self.shown_from:,} are not shown."]
+
 
 @dataclass(frozen=True)
 class Wide:

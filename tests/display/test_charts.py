@@ -82,8 +82,11 @@ def test_groups(means):
         expected
     )
     assert subtitle(chart) == [
-        "mean('delay', bounds=(0.0, 60.0)) by 'carrier'", "epsilon=2, delta=1e-06", BARS,
-    ]  # fmt: skip
+        "mean('delay', bounds=(0.0, 60.0)) by 'carrier'",
+        "epsilon=2, delta=1e-06",
+        BARS,
+        "Groups with a noisy count below 10 are not shown.",
+    ]
     domains = [d for d in find(chart.to_dict(), "domain") if isinstance(d, list)]
     assert domains[0][1:] == ["AA", "UA"]
 

@@ -116,9 +116,10 @@ def test_a_view_of_every_frame_type(flights, engine):
     lines = repr(dfp.show(released)).splitlines()
     assert lines[0] == "mean('delay', bounds=(0.0, 60.0), clipping=False) by 'carrier'"
     assert lines[1].split() == ["carrier", "delay", "interval", "count"]
-    assert lines[-2:] == [
+    assert lines[-3:] == [
         "epsilon=2, delta=1e-06",
         "The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.",
+        "Groups with a noisy count below 9 are not shown.",
     ]
 
 
@@ -217,7 +218,8 @@ def test_results_of_sql_are_shown(flights, engine):
     made = dfp.sql(query, t=FRAMES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
     lines = repr(dfp.show(made)).splitlines()
     assert lines[1].split() == ["carrier", "m", "n"]
-    assert lines[-1] == "epsilon=2, delta=1e-06"
+    assert lines[-2] == "epsilon=2, delta=1e-06"
+    assert lines[-1] == "Groups with a noisy count below 15 are not shown."
     assert dfp.plot(made).to_dict()["title"]["text"] == "m, n by carrier"
 
 

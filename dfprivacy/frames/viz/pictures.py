@@ -509,6 +509,7 @@ class ShownFrame(ShownColumns):
         return [
             self.origin.cost,
             *bars,
+            *self.origin.hidden_groups,
             *left_out(len(self.keys), self.groups, "groups", order),
             *left_out(len(self.answers), self.all_answers, "answers"),
         ]
@@ -636,6 +637,7 @@ class ShownTable(ShownColumns):
         return [
             self.origin.cost,
             *lines,
+            *self.origin.hidden_groups,
             *left_out(min(rows, MOST_ROWS), rows, "rows"),
             *left_out(min(columns, MOST_ROWS), columns, "columns"),
         ]
