@@ -428,8 +428,8 @@ group_sets = ROLLUP, CUBE and GROUPING SETS in a subquery or CTE: it puts a row 
     -> SELECT city, dp_count(*) FROM t GROUP BY city
 place in GROUP BY = a place in GROUP BY: the SELECT list has no such place
     -> name the column
-column beside aggregates = column {own!r} beside aggregates: it is no key of GROUP BY
-    -> GROUP BY {own}, or aggregate it: max({own})
+column beside aggregates = column {column!r} beside aggregates: it is no key of GROUP BY
+    -> GROUP BY {column}, or aggregate it: max({column})
 aggregate in a subquery = {name}(...) in a subquery: it is not on the list of aggregates that do not
     depend on the order of rows
     -> use one of {known}

@@ -349,8 +349,8 @@ class _Stage:
         self.read |= compiled.uses
         if self.grouped:
             names_known = {*self.keys.values(), *self.calls, *self.windows}
-            for term in compiled.uses - names_known:
-                raise refuse("column beside aggregates", term=term)
+            for column in compiled.uses - names_known:
+                raise refuse("column beside aggregates", column=column)
         return compiled
 
     def _sizes(self) -> dict[str, Size]:
@@ -388,7 +388,7 @@ class _Stage:
             raise refuse(
                 "aggregate in a subquery",
                 name=name,
-                names_known=", ".join(sorted({*EXACT, *BY_LIST})),
+                known=", ".join(sorted({*EXACT, *BY_LIST})),
             )
         only(node, "function_name", "arguments", "distinct", "filter")
         compiler = self.select.compiler

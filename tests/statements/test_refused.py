@@ -332,7 +332,6 @@ SOURCES = [
     "(SELECT DISTINCT city FROM visits)",
     "(SELECT *, row_number() OVER () AS r FROM visits)",
     "visits TABLESAMPLE 10%",
-    "visits, LATERAL (SELECT 1)",
     "(VALUES (1)) v(x)",
 ]
 CLAUSES = [

@@ -197,7 +197,7 @@ PLAIN = [
     "SELECT dp_sum(x, 0, 1) FROM t",
 ]
 COMPUTING = [
-    "SELECT dp_mean(x + 1, 0, 9) AS m FROM t",
+    "SELECT dp_mean(ln(x + 1), 0, 9) AS m FROM t",
     "SELECT dp_count(*) AS n FROM t WHERE x + 1 > 1",
     "SELECT lower(s) AS k, dp_count(*) AS n FROM t GROUP BY k",
     "SELECT dp_count(d) AS n FROM t",
