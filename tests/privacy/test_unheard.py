@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import warnings
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -163,3 +167,20 @@ def test_filters_do_not_grow():
         assert len(ours) == 1
         with pytest.raises(UserWarning, match="heard"):
             warnings.warn("heard", stacklevel=1)
+
+
+@pytest.mark.battery
+def test_commands_hear_no_warning_either(tmp_path):
+    """Forecast and answer of a command are silent, though numpy warns of an overflow in them."""
+    table = pd.DataFrame({"g": ["a"], "x": [1.0], "y": [2.0]})
+    table.to_parquet(tmp_path / "rows.parquet")
+    words = "cov rows.parquet x y --x-bounds 0 9 --y-bounds 0 9 --by g --delta 1e-6"
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-m", "dfprivacy", *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(dfp.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
