@@ -51,8 +51,8 @@ import inspect
 import os
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import _DummyThread, current_thread
@@ -370,6 +370,27 @@ def _guard_member(kind: type, name: str, member: Any) -> None:
         setattr(kind, name, _guarded(member))
 
 
+@contextmanager
+def silent() -> Iterator[None]:
+    """Let no warning be heard in a block, or in the function that this decorates.
+
+    Errors pass as they are: a command uses this, and publishes its errors at its end.
+    """
+    if _INSIDE.get():
+        yield
+        return
+    call = object()
+    try:
+        _INSIDE.set(True)
+        _UNDER_WAY.add(call)
+        _silence()
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _UNDER_WAY.discard(call)
+        _INSIDE.set(False)
+
+
 def _guarded(function: Any) -> Any:
     if hasattr(function, "is_boundary"):
         return function
@@ -379,18 +400,11 @@ def _guarded(function: Any) -> Any:
         if _INSIDE.get():
             return function(*args, **kwargs)
         failure: BaseException
-        call = object()
         try:
-            _INSIDE.set(True)
-            _UNDER_WAY.add(call)
-            _silence()
-            with np.errstate(all="ignore"):
+            with silent():
                 return function(*args, **kwargs)
         except BaseException as error:  # noqa: BLE001 raised below, where it has no context
             failure = error
-        finally:
-            _UNDER_WAY.discard(call)
-            _INSIDE.set(False)
         try:
             raise _wrong_call(function, failure, args, kwargs) or published(failure)
         finally:

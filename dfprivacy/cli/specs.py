@@ -41,7 +41,7 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     RefusedStatementError,
     UnsupportedFrameError,
-    boundary,
+    silent,
 )
 from dfprivacy.frames.crosstabs import Crosstab, CrosstabPlan, origin_of_cells
 from dfprivacy.frames.describing import Describe, description_of
@@ -607,13 +607,13 @@ class ReleaseSpec:
             return explain_plan(self.plan_under(terms, self.public_keys), None, sizes)
         return explain_plan(description_of(rows, self.described, terms).plan, {}, sizes)
 
-    @boundary
+    @silent()
     def explain(self) -> Explanation:
         """Return the cost and the errors of the release; no row is read."""
         with self._columns() as rows:
             return reached(self.budget.target, self._open_terms, partial(self._explained, rows))
 
-    @boundary
+    @silent()
     def release(self, terms: Terms) -> Any:
         """Release the answers: a table, or numbers by name where there are no groups."""
         keys = None

@@ -27,7 +27,7 @@ from dfprivacy.engine.files import open_source, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
-from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, boundary
+from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, silent
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
@@ -102,7 +102,7 @@ class Job:
         public = [relation for _, relation in self.script.public]
         return with_origin((tables or public)[whole].table.wrap(table), origin)
 
-    @boundary
+    @silent()
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released."""
         drawn = _Drawn(self)
@@ -367,7 +367,7 @@ class StatementExplanation(Explanation):
         return [f"{title:<9} {text}" for title, text in self.head()]
 
 
-@boundary
+@silent()
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
     """Return what a job would do, and what its text costs on the connection itself."""
     if not job.plans:
