@@ -38,7 +38,8 @@ def answer_text(answer):
     if not isinstance(answer, (pd.DataFrame, dict)):
         return repr(answer)
     lines = repr(dfp.show(answer)).split("\n")[isinstance(answer, pd.DataFrame) :]
-    shown = [line.rstrip() for line in lines if not line.startswith(("The bars", "± and", "Quant"))]
+    captions = ("The bars", "Groups with", "± and", "Quant")
+    shown = [line.rstrip() for line in lines if not line.startswith(captions)]
     return "\n".join(shown)
 
 
