@@ -114,7 +114,7 @@ class Contribution:
     """One unit contributes at most `rows` rows, or their weight, to each of `groups` groups.
 
     Where statistics of `parts` files are added up, it does so in each file that it has rows in,
-    which are at most so many: docs/how-to/partial.md. So does a row that a join makes `parts` rows
+    up to that number: docs/how-to/partial.md. So does a row that a join makes `parts` rows
     of.
 
     >>> Contribution(rows=3, groups=2).row_loss(Epsilon(Fraction(1)))

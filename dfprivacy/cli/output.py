@@ -61,10 +61,15 @@ def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Tabl
     places = decimal_places(table, keys)
     names = table.column_names[keys:]
     rows = [
-        [*map(_key, row[:keys]),
-         *(_cell(own, places, name in shares) for own, name in zip(row[keys:], names, strict=True))]
+        [
+            *map(_key, row[:keys]),
+            *(
+                _cell(value, places, name in shares)
+                for value, name in zip(row[keys:], names, strict=True)
+            ),
+        ]
         for row in zip(*table.to_pydict().values(), strict=True)
-    ]  # fmt: skip
+    ]
     shown = Table()
     for index, name in enumerate(table.column_names):
         widest = max((len(row[index]) for row in rows), default=0)
@@ -124,8 +129,9 @@ def write_json(table: pa.Table, path: Path) -> None:
     """Write a list of records, one a group."""
     records = table.to_pylist()
     for row in records:
-        unknown = [n for n, own in row.items() if isinstance(own, float) and not math.isfinite(own)]
-        row.update(dict.fromkeys(unknown))  # JSON has no number for them
+        for name, value in row.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                row[name] = None  # JSON has no number for it
     text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -139,7 +145,7 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 
 def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
     """Return answers about all rows, one row each; dates of several kinds are texts."""
-    if not all(isinstance(own, float) for own in numbers.values()):
+    if not all(isinstance(number, float) for number in numbers.values()):
         return _dated_table(numbers)
     rows = list(numbers.values())
     columns: dict[str, Any] = {"name": list(numbers), "value": pa.array(rows, pa.float64())}
@@ -153,17 +159,17 @@ def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
 def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
     columns = {"value": list(answers.values())}
     for end in ENDS:
-        columns[end] = [getattr(own, end, None) for own in answers.values()]
-    kinds = {type(own) for own in answers.values() if own is not None}
+        columns[end] = [getattr(answer, end, None) for answer in answers.values()]
+    kinds = {type(answer) for answer in answers.values() if answer is not None}
     if len(kinds) > 1 or Estimate in kinds:
         columns = {
-            name: [None if own is None else str(own) for own in values]
+            name: [None if value is None else str(value) for value in values]
             for name, values in columns.items()
         }
     typed = pa.array(columns["value"]).type
-    made = {name: pa.array(values, typed) for name, values in columns.items()}
-    notes = [getattr(own, NOTE, None) for own in answers.values()]
-    return pa.table({"name": list(answers), **made, NOTE: pa.array(notes, pa.string())})
+    arrays = {name: pa.array(values, typed) for name, values in columns.items()}
+    notes = [getattr(answer, NOTE, None) for answer in answers.values()]
+    return pa.table({"name": list(answers), **arrays, NOTE: pa.array(notes, pa.string())})
 
 
 def named_answers(answers: Any) -> pa.Table:

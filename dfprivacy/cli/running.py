@@ -105,9 +105,9 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
 def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
     """Return the declared types of a source that has all columns of its release."""
     types = column_types(release.source)
-    asked = [column for own in release.questions.values() for column in own.columns or ()]
+    used = [column for question in release.questions.values() for column in question.columns or ()]
     unit = release.privacy_unit
-    for column in [*asked, *release.by, *([] if unit is None else [unit.column])]:
+    for column in [*used, *release.by, *([] if unit is None else [unit.column])]:
         if column not in types:
             raise MissingColumnError(
                 f"the source of release {name!r} has no column {column!r}",
@@ -224,7 +224,7 @@ def _asked(release: JobRelease) -> dict[str, Any]:
     source, unit = release.source, release.privacy_unit
     asked: dict[str, Any] = {"source": source.text}
     if source.query is None:
-        asked["questions"] = {name: own.text for name, own in release.questions.items()}
+        asked["questions"] = {name: question.text for name, question in release.questions.items()}
         asked["by"] = list(release.by)
     optional = {
         "query": source.query,

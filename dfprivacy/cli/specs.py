@@ -90,7 +90,7 @@ _IN = " in "
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def spec(kind: type[T]) -> type[T]:
-    """Make a frozen dataclass of which pydantic allows no field that is not there."""
+    """Make a frozen dataclass whose unknown fields pydantic refuses."""
     kind.__pydantic_config__ = {"extra": "forbid"}  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(kind)
 

@@ -190,7 +190,7 @@ def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
     group = place[table.group]
     kept = group >= 0
     bins, rows = table.bins[kept], table.rows[kept]
-    moments = tuple(own[kept] for own in table.moments)
+    moments = tuple(moment[kept] for moment in table.moments)
     return added_up(BinTable(keys, keys.num_rows, table.binning, group[kept], bins, rows, moments))
 
 

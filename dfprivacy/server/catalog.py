@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.tree import nodes
 
 Tables = Mapping[str, Sequence[tuple[str, str]]]
 """Names and DuckDB types of the columns of each table."""
@@ -86,15 +88,11 @@ _MOCK_VALUES = {  # by the start of a DuckDB type
     "TIME": "TIME '12:00:00'",
 }
 _MOCK_ROWS = 5
+_LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
 
 
-@dataclass(frozen=True)
-class Parsed:
-    """The parts of a statement that decide who answers it."""
-
-    tables: frozenset[str]
-    functions: frozenset[str]
-    is_preview: bool
+MADE_UP = b"dfprivacy.made_up"
+"""The mark in the schema of made-up rows."""
 
 
 class Catalog:
@@ -113,24 +111,6 @@ class Catalog:
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
 
-    def parse(self, statement: str) -> Parsed:
-        """Find the tables and the functions of a SELECT.
-
-        Raises
-        ------
-        RefusedStatementError
-            When DuckDB can't parse it, or it is no SELECT.
-        """
-        tree = self._parse_tree(statement)
-        nodes = list(_walk(tree))
-        tables = {
-            node["table_name"].lower()
-            for node in nodes
-            if node.get("type") == "BASE_TABLE" and node.get("schema_name", "") in {"", "main"}
-        }
-        functions = {node["function_name"].lower() for node in nodes if "function_name" in node}
-        return Parsed(frozenset(tables), frozenset(functions), _is_preview(tree))
-
     def _parse_tree(self, statement: str) -> Any:
         cursor = self._empty.cursor()
         for text in (statement, rewrite_for_duckdb(statement)):
@@ -143,19 +123,26 @@ class Catalog:
             hint="this server answers SELECT statements of DuckDB's SQL",
         )
 
-    def is_about_rows(self, parsed: Parsed) -> bool:
-        """Check whether a statement reads a table of the dataset or asks for a private answer."""
-        return bool(parsed.tables & self.tables) or any(
-            name.startswith("dp_") for name in parsed.functions
+    def answer(self, statement: str, parameters: Sequence[Any]) -> pa.Table | None:
+        """Answer a statement without data, or return None if it asks for a release.
+
+        A preview of a table is answered from made-up rows, and its schema says `MADE_UP`.
+        """
+        tree = self._parse_tree(statement)
+        parts = list(nodes(tree))
+        reads_table = any(
+            node.get("type") == "BASE_TABLE"
+            and node.get("schema_name", "") in {"", "main"}
+            and node["table_name"].lower() in self.tables
+            for node in parts
         )
-
-    def answer(self, statement: str, parameters: Sequence[Any]) -> pa.Table:
-        """Answer a statement from the database without rows."""
+        calls = [node["function_name"].lower() for node in parts if "function_name" in node]
+        if reads_table and _is_preview(tree):
+            preview = _run(self._mock, statement, parameters)
+            return preview.replace_schema_metadata({MADE_UP: b""})
+        if reads_table or any(name.startswith("dp_") for name in calls):
+            return None
         return _run(self._empty, rewrite_for_duckdb(statement), parameters)
-
-    def answer_from_mock(self, statement: str, parameters: Sequence[Any]) -> pa.Table:
-        """Answer a statement from mock rows."""
-        return _run(self._mock, statement, parameters)
 
     def close(self) -> None:
         """Close both databases."""
@@ -171,12 +158,12 @@ def make_empty_copy(tables: Tables) -> duckdb.DuckDBPyConnection:
 def _make_database(tables: Tables, rows: int) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
     for table, columns in tables.items():
-        declared = ", ".join(f"{quote_name(name)} {kind}" for name, kind in columns)
-        connection.execute(f"CREATE TABLE {quote_name(table)} ({declared})")
+        declared = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+        connection.execute(f"CREATE TABLE {quoted(table)} ({declared})")
         if rows:
             values = ", ".join(f"CAST({_find_mock_value(kind)} AS {kind})" for _, kind in columns)
             connection.execute(
-                f"INSERT INTO {quote_name(table)} SELECT {values} FROM range({rows})"  # noqa: S608 quoted
+                f"INSERT INTO {quoted(table)} SELECT {values} FROM range({rows})"  # noqa: S608 quoted
             )
     return connection
 
@@ -187,20 +174,20 @@ def _find_mock_value(kind: str) -> str:
     return next((value for start, value in _MOCK_VALUES.items() if kind.startswith(start)), "1")
 
 
-def quote_name(name: str) -> str:
-    """Quote a name for DuckDB."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _run(
     database: duckdb.DuckDBPyConnection, statement: str, parameters: Sequence[Any]
 ) -> pa.Table:
+    cursor = database.cursor()
+    timer = threading.Timer(_LONGEST_SECONDS, cursor.interrupt)
+    timer.start()
     try:
-        return database.cursor().sql(statement, params=list(parameters)).to_arrow_table()
+        return cursor.sql(statement, params=list(parameters)).to_arrow_table()
     except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
         raise RefusedStatementError(
             str(error).splitlines()[0], hint="the catalog has tables and columns, and no rows"
         ) from None
+    finally:
+        timer.cancel()
 
 
 def rewrite_for_duckdb(statement: str) -> str:
@@ -216,15 +203,6 @@ def rewrite_for_duckdb(statement: str) -> str:
     for pattern, replacement in _REWRITES:
         statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
     return statement
-
-
-def _walk(tree: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(tree, dict):
-        yield tree
-        tree = list(tree.values())
-    if isinstance(tree, list):
-        for child in tree:
-            yield from _walk(child)
 
 
 def _is_preview(tree: Any) -> bool:

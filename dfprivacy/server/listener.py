@@ -20,6 +20,7 @@ from pygwire.constants import StartupRequestCode, TransactionStatus
 from pygwire.exceptions import PygwireError
 from pygwire.messages import PGMessage
 
+from dfprivacy.errors import DPError
 from dfprivacy.server import encoding
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import Outcome, Server, Session, split_statements
@@ -195,6 +196,13 @@ class Client:
     # Login
 
     async def _log_in(self) -> None:
+        try:
+            await self._exchange_login()
+        except (ValueError, LookupError, DPError):  # a malformed proof, or no file of users
+            self.send_fatal("28P01", "the login can't be read")
+            raise Disconnect from None
+
+    async def _exchange_login(self) -> None:
         startup: messages.StartupMessage | None = None
         exchange: ScramExchange | None = None
         async for message in self.receive(_LARGEST_LOGIN_MESSAGE):

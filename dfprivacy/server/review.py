@@ -36,24 +36,17 @@ class ReviewQueue:
         with self._open() as descriptor:
             return _load(descriptor)
 
-    def find(self, analyst: str, dataset: str, statement: str, epsilon: float) -> Waiting | None:
-        """Return the entry of a statement, if there is one."""
-        request = (analyst, dataset, statement, epsilon)
-        for entry in self.read():
-            if (entry.analyst, entry.dataset, entry.statement, entry.epsilon) == request:
-                return entry
-        return None
-
     def add(self, analyst: str, dataset: str, statement: str, epsilon: float) -> Waiting:
-        """Append a statement, unless it is there."""
-        entry = self.find(analyst, dataset, statement, epsilon)
-        if entry is not None:
-            return entry
+        """Return the entry of a statement, which is appended unless it is there."""
         with self._open() as descriptor:
             entries = _load(descriptor)
-            entry = Waiting(len(entries) + 1, analyst, dataset, statement, epsilon)
-            _store(descriptor, [*entries, entry])
-        return entry
+            for entry in entries:
+                new = Waiting(entry.number, analyst, dataset, statement, epsilon, entry.state)
+                if entry == new:
+                    return entry
+            new = Waiting(len(entries) + 1, analyst, dataset, statement, epsilon)
+            _store(descriptor, [*entries, new])
+        return new
 
     def decide(self, number: int, state: str) -> Waiting:
         """Approve or reject a statement.

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.server.catalog import Catalog
+from dfprivacy.server.catalog import MADE_UP, Catalog
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.server.workers import Request, ServerError, Worker, WorkerPool, describe_error
@@ -126,7 +126,8 @@ class Session:
         begin = time.monotonic()
         outcome, price = "refused", 0.0
         try:
-            self._check_access(statement)
+            self._check_statement(statement)
+            self._count_statement()
             answer, price = await self._route(statement, tuple(parameters))
         except Exception as error:  # noqa: BLE001 the client reads what it may
             failure = describe_error(error)
@@ -154,21 +155,19 @@ class Session:
         if _SHOW.match(statement) or _EXPLAIN.match(statement):
             name = "QUERY PLAN" if _EXPLAIN.match(statement) else _show_name(statement)
             return pa.schema({name: pa.string()})
-        catalog = self.server.catalogs[self.dataset]
         try:
-            parsed = catalog.parse(statement)
-            if not catalog.is_about_rows(parsed):
-                return catalog.answer(statement, parameters).schema
-            if parsed.is_preview:
-                return catalog.answer_from_mock(statement, parameters).schema
-            request = Request("describe", statement, tuple(parameters), self.terms, self.analyst)
-            answer = await self._ask(request)
-            return answer.to_table().schema
+            self._check_statement(statement)
+            table = await self._ask_catalog(statement, tuple(parameters))
+            if table is None:
+                values = tuple(parameters)
+                request = Request("describe", statement, values, self.terms, self.analyst)
+                table = (await self._ask(request)).to_table()
         except Exception as error:  # noqa: BLE001 the client reads what it may
             failure = describe_error(error)
             raise ServerError(failure.code, failure.message, failure.hint) from None
+        return table.schema
 
-    def _check_access(self, statement: str) -> None:
+    def _check_statement(self, statement: str) -> None:
         if len(statement) > LONGEST_STATEMENT:
             raise ServerError(
                 "54000",
@@ -179,6 +178,8 @@ class Session:
             raise ServerError(
                 "28000", "the policy of this server has expired", "ask the owner to renew it"
             )
+
+    def _count_statement(self) -> None:
         times = self.server.recent.setdefault(self.analyst, deque())
         now, limit = time.monotonic(), self.server.policy.limits.statements_per_minute
         while times and times[0] < now - 60:
@@ -192,9 +193,7 @@ class Session:
     def _is_without_rows(self, statement: str) -> bool:
         return not statement.strip(" \t\r\n;") or _UTILITY.match(statement) is not None
 
-    async def _route(  # noqa: PLR0911 one line a kind of statement
-        self, statement: str, parameters: tuple[Any, ...]
-    ) -> tuple[Outcome, float]:
+    async def _route(self, statement: str, parameters: tuple[Any, ...]) -> tuple[Outcome, float]:
         """Return the answer and its price."""
         if not statement.strip(" \t\r\n;"):
             return Outcome(None, ""), 0.0
@@ -205,16 +204,17 @@ class Session:
         if explained := _EXPLAIN.match(statement):
             request = Request("explain", explained[1], parameters, self.terms, self.analyst)
             return _to_outcome((await self._ask(request)).to_table(), tag="EXPLAIN"), 0.0
+        table = await self._ask_catalog(statement, parameters)
+        if table is None:
+            return await self._release(statement, parameters)
+        metadata = table.schema.metadata or {}
+        notice = "these rows are made up from the declared types: they hold no data"
+        return _to_outcome(table, notice if MADE_UP in metadata else ""), 0.0
+
+    async def _ask_catalog(self, statement: str, parameters: tuple[Any, ...]) -> pa.Table | None:
+        """Return the answer of the catalog, or None if the statement asks for a release."""
         catalog = self.server.catalogs[self.dataset]
-        parsed = catalog.parse(statement)
-        if not catalog.is_about_rows(parsed):
-            table = await asyncio.to_thread(catalog.answer, statement, parameters)
-            return _to_outcome(table), 0.0
-        if parsed.is_preview:
-            table = await asyncio.to_thread(catalog.answer_from_mock, statement, parameters)
-            notice = "these rows are made up from the declared types: they hold no data"
-            return _to_outcome(table, notice), 0.0
-        return await self._release(statement, parameters)
+        return await asyncio.to_thread(catalog.answer, statement, parameters)
 
     async def _release(self, statement: str, parameters: tuple[Any, ...]) -> tuple[Outcome, float]:
         request = Request("release", statement, parameters, self.terms, self.analyst)

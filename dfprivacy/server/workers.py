@@ -13,12 +13,14 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
 from typing import Any, Literal
 
 import duckdb
 import pyarrow as pa
 
 from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.accounting.spending import NoAccount, spending
 from dfprivacy.errors import (
     BudgetExceededError,
@@ -100,12 +102,21 @@ class DatasetReader:
     def __init__(self, name: str, policy: Policy) -> None:
         self.name, self.policy, self.dataset = name, policy, policy.datasets[name]
         self.ledger = Ledger(policy.ledger)
-        data, self.tables = _open_data(self.dataset)
+        self._data: duckdb.DuckDBPyConnection | dict[str, str] = {}
+        self._open()
+
+    def _open(self) -> None:
+        """Open the data in the version that they have before and after."""
+        self.version, data = "", self._data
+        while self.version != (version := self.dataset.find_version()):
+            if isinstance(data, duckdb.DuckDBPyConnection):
+                data.close()  # DuckDB would hand out the old file again
+            self.version = version
+            data, self.tables = _open_data(self.dataset)
+        self._data = data
         schema = self.dataset.tables
         terms: dict[str, Any] = {
-            "schema": str(schema)
-            if schema is not None and not isinstance(schema, dict)
-            else schema,
+            "schema": str(schema) if isinstance(schema, Path) else schema,
             "unit": self.dataset.unit,
             "max_rows": self.dataset.max_rows,
             "max_groups": self.dataset.max_groups,
@@ -125,19 +136,20 @@ class DatasetReader:
         if request.parameters:
             statement = with_constants(statement, request.parameters)
         if request.kind == "describe":
-            return Answer(table=_to_bytes(self._blank.sql(statement, **terms).table))
-        version = self.dataset.find_version()
+            return Answer(table=release_bytes(self._blank.sql(statement, **terms).table))
+        if self.dataset.find_version() != self.version:  # a file was replaced
+            self._open()
         with spending(
             self.ledger,
             dataset=self.name,
-            version=version,
+            version=self.version,
             note=request.analyst,
             analyst=request.analyst,
         ):
             plan, terms = self._plan(statement, terms)
             if request.kind == "explain":
                 lines = [f"{title}: {text}" for title, text in plan.head()]
-                return Answer(table=_to_bytes(pa.table({"QUERY PLAN": lines})))
+                return Answer(table=release_bytes(pa.table({"QUERY PLAN": lines})))
             price = plan.epsilon
             review = self.policy.review
             if review and price > review.above and not (request.is_approved or plan.remembered):
@@ -146,7 +158,7 @@ class DatasetReader:
             left = self.ledger.remaining(self.name, analyst=request.analyst)
         cost = f"answered again, at no cost ({plan.cost})" if plan.remembered else plan.cost
         notice = f"{cost}; {request.analyst} has left: {left}"
-        return Answer(_to_bytes(result.table), notice, price=0.0 if plan.remembered else price)
+        return Answer(release_bytes(result.table), notice, price=0.0 if plan.remembered else price)
 
     def _complete_terms(self, request: Request) -> dict[str, Any]:
         limits = self.dataset.statement
@@ -164,9 +176,17 @@ class DatasetReader:
             del terms["epsilon"]
             plan = self._real.explain(statement, within=within, **terms)
             terms["epsilon"] = plan.epsilon
-        fewest = limits.minimum_units
-        while fewest and plan.shown is not None and plan.shown.rarely < fewest:
-            terms["delta"] = terms["delta"] / 16
+        largest_delta = limits.delta or 0.0
+        if plan.delta > largest_delta:
+            raise ServerError(
+                "53400",
+                f"the statement costs delta {plan.delta:g}, and the policy allows "
+                f"{largest_delta:g} for one statement",
+                "leave dp_keep out, or name a smaller delta in it",
+            )
+        minimum = limits.minimum_units or 0
+        while plan.shown is not None and plan.shown.rarely < minimum:
+            terms["delta"] = plan.delta / 16
             plan = self._real.explain(statement, **terms)
         price = plan.epsilon or 0.0
         if price > limits.largest_epsilon:
@@ -205,14 +225,6 @@ def _open_data(dataset: Dataset) -> tuple[duckdb.DuckDBPyConnection | dict[str, 
     for table, column, kind in rows:
         tables.setdefault(table, []).append((column, kind))
     return data, tables
-
-
-def _to_bytes(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
 
 
 def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:

@@ -411,7 +411,7 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     types = [kinds[column] for column in read.columns.values()]
     gate = dict(zip(read.columns, reads(list(read.columns), types), strict=True))
     plain = {name for name, sql in gate.items() if sql == quoted(name)}
-    first = [own for own in read.conditions if own.sure or own.uses <= plain]
+    first = [rule for rule in read.conditions if rule.sure or rule.uses <= plain]
     columns = [
         f"{quoted(column)}{' COLLATE C' if str(kinds[column]) == 'VARCHAR' else ''} "
         f"AS {quoted(name)}"

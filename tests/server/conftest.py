@@ -38,16 +38,21 @@ listen: {{address: "127.0.0.1:0"}}
 PASSWORD = "correct horse"
 
 
-def make_folder(folder: Path, more: str = "", users: tuple[str, ...] = ("ann",)) -> Path:
-    """Write data, policy and passwords into a folder, and return the file of the policy."""
-    with duckdb.connect(str(folder / "flights.duckdb")) as connection:
+def write_flights(file: Path, rows: int = 30_000) -> None:
+    """Write flights of three carriers, in equal parts, into a DuckDB file."""
+    with duckdb.connect(str(file)) as connection:
         connection.execute(
             "CREATE TABLE flights AS SELECT 'N' || i // 3 AS plane, "
             "['AA', 'DL', 'UA'][1 + i % 3] AS carrier, i % 12 + 1 AS month, "
             "(i * 7 % 90 - 20)::DOUBLE AS delay, DATE '2024-01-01' + (i % 90)::INTEGER AS day, "
             "TIMESTAMP '2024-01-01' + to_hours((i % 2000)::INTEGER) AS departure "
-            "FROM range(30000) r(i)"
+            f"FROM range({rows}) r(i)"
         )
+
+
+def make_folder(folder: Path, more: str = "", users: tuple[str, ...] = ("ann",)) -> Path:
+    """Write data, policy and passwords into a folder, and return the file of the policy."""
+    write_flights(folder / "flights.duckdb")
     file = folder / "policy.yml"
     file.write_text(POLICY.format(more=more))
     for user in users:

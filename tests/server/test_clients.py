@@ -106,6 +106,7 @@ def test_a_preview_is_made_up(connect):
         ("CREATE TABLE t (x INT)", "42601", "SELECT"),
         ("COPY flights TO '/tmp/x'", "42601", "SELECT"),
         ("SELECT * FROM read_csv('/etc/passwd')", "42601", ""),
+        ("SELECT dp_count(*) FROM flights GROUP BY month HAVING dp_keep(1e-3)", "42601", "dp_keep"),
         ("SELECT dp_count(delay, epsilon := 9000000) FROM flights", "53400", "epsilon"),
     ],
 )

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from .conftest import PASSWORD, make_folder, run_command, serve
+from .conftest import PASSWORD, make_folder, run_command, serve, write_flights
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -89,6 +89,47 @@ def test_a_restart_answers_again_at_no_cost(tmp_path):
             answer = connection.execute(query).fetchone()
             seen.append((answer, connection.execute("SHOW dfprivacy.budget").fetchone()))
     assert seen[0] == seen[1]
+
+
+def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):
+    """The next statement is about the new rows, and no remembered answer stands for them."""
+    file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        before = connection.execute(query).fetchone()[0]
+        write_flights(tmp_path / "new.duckdb", 3000)
+        (tmp_path / "new.duckdb").replace(tmp_path / "flights.duckdb")
+        after = [connection.execute(query).fetchone()[0] for _ in range(4)]
+        left = connection.execute("SHOW dfprivacy.budget").fetchone()[0]
+    assert abs(before - 30_000) < 10
+    assert abs(after[0] - 3000) < 10
+    assert len(set(after)) == 1
+    assert "epsilon=898000000" in left  # two releases of a million each
+
+
+def test_small_groups_stay_hidden(tmp_path):
+    """`minimum_units` hides a group of fewer units, and a delta in the statement can't show it."""
+    file = make_folder(tmp_path)
+    limits = "max_epsilon: 2000000, minimum_units: 12000"
+    file.write_text(file.read_text().replace("max_epsilon: 2000000", limits))
+    file.write_text(file.read_text().replace("epsilon: 1000000,", "epsilon: 0.01,"))
+    query = "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        assert connection.execute(query).fetchall() == []
+        with pytest.raises(psycopg.Error, match="together"):
+            connection.execute(f"{query} HAVING dp_keep(1e-6)")
+
+
+def test_a_policy_without_delta_shows_no_secret_groups(tmp_path):
+    """A statement that names a delta of its own costs more than the policy allows."""
+    file = make_folder(tmp_path)
+    file.write_text(file.read_text().replace("delta: 1e-6, max", "max"))
+    query = "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier HAVING dp_keep(1e-6)"
+    with serve(file) as (port, _), connect_to(port) as connection:
+        before = connection.execute("SHOW dfprivacy.budget").fetchone()
+        with pytest.raises(psycopg.Error, match="costs delta") as caught:
+            connection.execute(query)
+        assert caught.value.sqlstate == "53400"
+        assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
 
 
 def find_children(process):

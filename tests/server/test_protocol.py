@@ -71,6 +71,15 @@ def test_unknown_users_look_like_known_ones(port):
     assert len(answers[0]) == len(answers[1]) > 20
 
 
+@pytest.mark.parametrize("first", [b"", b"n,,", b"n,,n=ann", b"n,,n=ann,r=\xff", b"n,,n=ann,r"])
+def test_a_malformed_login_is_refused(port, first):
+    """A proof that can't be read ends the connection with an error of the login."""
+    body = b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first
+    message = startup(user="ann", database="flights")
+    message += b"p" + struct.pack("!i", len(body) + 4) + body
+    assert exchange(port, message).endswith((b"28P01\0Mthe login can't be read\0\0",))
+
+
 def test_a_statement_that_is_too_long_is_refused(connect):
     """100,000 characters are the most."""
     with connect() as connection, pytest.raises(psycopg.Error, match="characters") as caught:
