@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -142,6 +143,35 @@ def find_children(process):
     )
     lines = listed.stdout.splitlines()
     return [int(line.split()[0]) for line in lines if "spawn_main" in line]
+
+
+def list_open_files(number):
+    """Return the files that a process holds open."""
+    links = Path(f"/proc/{number}/fd").iterdir()
+    return {str(link.readlink()) for link in links if link.is_symlink()}
+
+
+def test_only_workers_open_the_data(tmp_path):
+    """The process that speaks with clients holds no file of the data, whatever is asked."""
+    file = make_folder(tmp_path)
+    data = str(tmp_path / "flights.duckdb")
+    with serve(file) as (port, process), connect_to(port) as connection:
+        for statement in ("SELECT COUNT(*) FROM flights", "SELECT * FROM flights LIMIT 2"):
+            connection.execute(statement).fetchall()
+            assert data not in list_open_files(process.pid)
+        assert all(data in list_open_files(number) for number in find_children(process))
+
+
+def test_a_table_without_rows_is_answered(tmp_path):
+    """No rows and no groups are answers like others, with the same columns and types."""
+    file = make_folder(tmp_path)
+    (tmp_path / "flights.duckdb").unlink()
+    write_flights(tmp_path / "flights.duckdb", 0)
+    with serve(file) as (port, _), connect_to(port) as connection:
+        assert abs(connection.execute("SELECT COUNT(*) FROM flights").fetchone()[0]) < 10
+        groups = connection.execute("SELECT carrier, AVG(delay) AS d FROM flights GROUP BY carrier")
+        assert [column.type_code for column in groups.description] == [25, 701]
+        assert groups.fetchall() == []
 
 
 def test_killed_workers_show_no_answer_that_was_not_charged(tmp_path):
