@@ -22,7 +22,8 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.cli.rows import column_types, open_rows, typed_column
-from dfprivacy.cli.specs import File, Goal, Loss, ReleaseSpec, Source, UnitSpec
+from dfprivacy.cli.sources import File, Source
+from dfprivacy.cli.specs import Goal, Loss, ReleaseSpec, UnitSpec
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab

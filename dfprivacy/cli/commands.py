@@ -44,7 +44,8 @@ from dfprivacy.cli.output import (
     write_table,
 )
 from dfprivacy.cli.rows import TypedKeys, column_types, open_rows
-from dfprivacy.cli.specs import File, Loss, ReleaseSpec, Source
+from dfprivacy.cli.sources import File, Source
+from dfprivacy.cli.specs import Loss, ReleaseSpec
 from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 
 from dfprivacy.cli.rows import as_list, require_kind, typed_column
-from dfprivacy.cli.specs import ALONE, JobFile, JobRelease, Read, read_as, spec
+from dfprivacy.cli.sources import JobFile, Read, read_as, spec
+from dfprivacy.cli.specs import ALONE, JobRelease
 from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError

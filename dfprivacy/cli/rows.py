@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.cli.sources import Source
 from dfprivacy.engine.embedded import (
     Setting,
     embedded,
@@ -30,9 +31,6 @@ from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidKeysError, MissingColumnError, UnsupportedFrameError
 from dfprivacy.release.terms import PublicKeys, keys_of
-
-if TYPE_CHECKING:
-    from dfprivacy.cli.specs import Source
 
 Rows = Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
 
