@@ -11,14 +11,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfprivacy.accounting.charge import Budget, short
+from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.options import options, with_options
 from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
+from dfprivacy.cli.statement import amount_text, number_text, write_statement
 from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
-from dfprivacy.measurement.exact import decimal_number
+from dfprivacy.frames.viz.charts import write_whole
 
 _LEDGER = options("FILE (path): The ledger's file.")
 _DATASET = options("DATASET (text): The name of the data.")
@@ -104,7 +105,7 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
     """
     with readable_errors():
         Ledger(file).allow(analyst, dataset, **part)
-        amount = _amount(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
+        amount = amount_text(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
         show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
@@ -161,6 +162,31 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
         show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
 
 
+@ledger_app.command()
+@with_options(
+    own=_LEDGER
+    + _DATASET
+    + options("""
+        --output -o FILE.md (path): Where the statement goes, instead of the terminal.
+        --delta (number): Quote epsilons at this delta, e.g. 1e-6.
+        """)
+)
+def statement(file: Path, dataset: str, *, output: Path | None, delta: float | None) -> None:
+    """Write a statement in the terms of NIST SP 800-226, with fields to fill in.
+
+    [bold]Example[/bold]
+
+    dfprivacy ledger statement budget.db flights -o flights.md
+    """
+    with readable_errors():
+        text = write_statement(Ledger(file), dataset, delta)
+        if output is None:
+            typer.echo(text, nl=False)
+        else:
+            write_whole(output, text.encode())
+            show_line(Console(), f"Wrote {output}")
+
+
 @contextmanager
 def charged(values: Mapping[str, Any]) -> Iterator[None]:
     """Charge the releases of this block to a ledger, if one is named, and print what is left."""
@@ -173,7 +199,7 @@ def charged(values: Mapping[str, Any]) -> Iterator[None]:
     named = account(Ledger(file), dataset, **part)
     with spending(named.ledger, dataset=dataset, note="command line", **part):
         yield
-    left = _amount(named.ledger.remaining(named.dataset, analyst=named.analyst))
+    left = amount_text(named.ledger.remaining(named.dataset, analyst=named.analyst))
     whose = "" if named.analyst is None else f" and {named.analyst}"
     show_line(Console(), f"Left for {named.dataset}{whose} in {file}: {left}")
 
@@ -190,7 +216,7 @@ def session(values: Mapping[str, Any]) -> Iterator[None]:
 def _about(ledger: Ledger) -> str:
     remembers = ", releases are remembered" if ledger.remembers else ""
     strict = ", none but announced datasets" if ledger.strict else ""
-    return f"{_amount(ledger.budget)} for each dataset{remembers}{strict}"
+    return f"{amount_text(ledger.budget)} for each dataset{remembers}{strict}"
 
 
 def _promises(ledger: Ledger) -> Iterator[str]:
@@ -202,7 +228,7 @@ def _promises(ledger: Ledger) -> Iterator[str]:
     for name, kind in periods.items():
         yield (
             f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
-            f"(a unit-period). Over all of them a unit has lost {_amount(ledger.spent(name))}"
+            f"(a unit-period). Over all of them a unit has lost {amount_text(ledger.spent(name))}"
         )
 
 
@@ -216,20 +242,9 @@ def _spent(
         table.add_column(column, **_NUMERIC if numeric else {"overflow": "fold"})
     for spent, left, names, more in rows:
         measures = ("epsilon" if spent.rho is None else "rho", "delta")
-        numbers = [_number(getattr(budget, m)) for m in measures for budget in (spent, left)]
+        numbers = [number_text(getattr(budget, m)) for m in measures for budget in (spent, left)]
         table.add_row(*map(plain, names), *numbers, *more)
     return table
-
-
-def _amount(budget: Budget) -> str:
-    measure = "epsilon" if budget.rho is None else "rho"
-    delta = f", delta {_number(budget.delta)}" if budget.delta else ""
-    return f"{measure} {_number(getattr(budget, measure))}{delta}"
-
-
-def _number(value: float | None) -> str:
-    exact = decimal_number(value)
-    return "" if exact is None else short(exact)
 
 
 def _history(ledger: Ledger) -> Table:
@@ -241,7 +256,7 @@ def _history(ledger: Ledger) -> Table:
     for column in ("time", "dataset", *who, "question", *measures, "note"):
         table.add_column(column, overflow="fold")
     for row in frame.tail(MOST_ROWS).to_dict("records"):
-        amounts = [_number(row[measure]) for measure in measures]
+        amounts = [number_text(row[measure]) for measure in measures]
         texts = [plain(_text(row[name])) for name in ("dataset", *who, "question")]
         table.add_row(f"{row['time']:%Y-%m-%d %H:%M}", *texts, *amounts, plain(_text(row["note"])))
     return table

@@ -188,7 +188,7 @@ def test_mistakes(run, ledger, tmp_path, args, error, hint):
     assert not Path("new.db").exists()
 
 
-@pytest.mark.parametrize("command", [["create"], ["show"], ["report"]])
+@pytest.mark.parametrize("command", [["create"], ["show"], ["report"], ["statement"]])
 def test_help_teaches(run, command):
     """Help fits 80 columns and shows an example."""
     result = run("ledger", *command, "--help")
@@ -204,6 +204,26 @@ def test_documented_commands_run(run):
     for line in commands:
         result = run(*line.split()[1:])
         assert result.exit_code == 0, result.output
+
+
+def test_statement(run, ledger):
+    """A statement has the parameters, units and releases of a dataset, and fields to fill in."""
+    run("count", "flights.csv", *ledger)
+    run("count", "flights.csv", "--unit", "carrier", "--max-rows", "2", *ledger)
+    text = run("ledger", "statement", "budget.db", "flights").output
+    assert "Privacy budget that the ledger enforces: epsilon 10, delta 1e-6" in text
+    assert "Spent so far: epsilon 2 in 2 releases" in text
+    assert "Units of the charges: one row (1); 'carrier', max_rows=2 (1)" in text
+    assert "- 1 x count()\n" in text
+    assert text.count("[") >= 10
+    assert "$" not in text
+    run("ledger", "statement", "budget.db", "flights", "-o", "flights.md")
+    assert Path("flights.md").read_text(encoding="utf-8") == text
+    wrong = run("ledger", "statement", "budget.db", "fligths")
+    assert wrong.stderr.startswith("Error: dataset 'fligths' was never charged, only: flights\n")
+    run("ledger", "create", "rho.db", "--rho", "1")
+    run("count", "flights.csv", "--ledger", "rho.db", "--dataset", "flights")
+    assert "zero-concentrated" in run("ledger", "statement", "rho.db", "flights").output
 
 
 def test_accounts(run):
