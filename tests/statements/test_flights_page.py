@@ -1,4 +1,4 @@
-"""The questions of docs/how-to/flights-sql.md are answered, each at the price above it."""
+"""The questions of examples/flights_questions.md are answered, each at the price above it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import dfprivacy as dfp
 from tests.statements.flights_like import flights_like
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "flights-sql.md").read_text()
+PAGE = (Path(__file__).parents[2] / "examples" / "flights_questions.md").read_text()
 STATEMENTS = re.findall(
     r'^### (.*?)\n\n```sql title="(.*?): (.*?)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL
 )
