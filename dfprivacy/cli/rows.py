@@ -25,7 +25,7 @@ from dfprivacy.engine.embedded import (
     session_zone,
     set_time_zone,
 )
-from dfprivacy.engine.files import open_source, read_file
+from dfprivacy.engine.files import declare_file, open_source
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
@@ -110,7 +110,7 @@ def _declared(rows: Rows) -> pa.Schema:
     if isinstance(rows, duckdb.DuckDBPyRelation):
         return rows.limit(0).to_arrow_table().schema
     with embedded() as connection:
-        return _declared(read_file(connection, rows))
+        return _declared(declare_file(connection, rows))
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,14 @@ from dfprivacy.engine.embedded import (
     opening,
     restrict_optimizer,
 )
-from dfprivacy.engine.files import open_source, quoted, read_file
+from dfprivacy.engine.files import (
+    DataFiles,
+    RowCondition,
+    list_data_files,
+    open_source,
+    quoted,
+    read_file,
+)
 from dfprivacy.engine.key_types import (
     declared_keys,
     key_form,
@@ -54,7 +61,7 @@ from dfprivacy.engine.pandas import (
     value_column,
 )
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile, is_text
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Told
@@ -571,7 +578,7 @@ def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection
 @adopt.register(Path)
 @adopt.register(TextFile)
 def _(frame: str | Path | TextFile, columns: Columns) -> Adopted:
-    source = open_source(frame)
+    source = list_data_files(open_source(frame))
     if isinstance(source, Snapshot):
         return adopt(source, columns)
     with opening() as connection:
@@ -586,17 +593,18 @@ def _(frame: Snapshot, columns: Columns) -> Adopted:
 
 
 def _of_file(
-    source: Path | TextFile | Snapshot,
+    source: DataFiles | Snapshot,
     columns: Columns,
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
-    declared_types = footer_of(source) if isinstance(source, Path) else None
+    path = source.source if isinstance(source, DataFiles) else None
+    declared_types = footer_of(path) if isinstance(path, Path) else None
     types = _moments_of(declared_types or pa.schema([]), columns.names())
     adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
-    is_small = isinstance(source, Path) and is_small_file(source)
+    is_small = isinstance(path, Path) and is_small_file(path)
     adopted = replace(adopted, from_files=not is_small)
-    return _with_numbers(adopted, columns) if is_text(source) else adopted
+    return _with_numbers(adopted, columns) if isinstance(path, TextFile) else adopted
 
 
 @dataclass(frozen=True)
@@ -605,12 +613,13 @@ class Filtered:
 
     What fails in a row is caught by `kept`, as long as no optimizer moves anything out of it. Where
     a file is read those that could are off. Who brings a relation switches the optimizer of its
-    connection off.
+    connection off. Each of the `conditions` is true for the rows that are left.
     """
 
-    rows: Path | TextFile | Snapshot | duckdb.DuckDBPyRelation
+    rows: DataFiles | Snapshot | duckdb.DuckDBPyRelation
     kept: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
     used: Sequence[str] = ()
+    conditions: Sequence[RowCondition] = ()
 
 
 @adopt.register
@@ -623,7 +632,7 @@ def _(frame: Filtered, columns: Columns) -> Adopted:
         source = source.select(set(needed))
     with opening() as connection:
         restrict_optimizer(connection)
-        rows = frame.kept(read_file(connection, source, needed))
+        rows = frame.kept(read_file(connection, source, needed, frame.conditions))
         return _of_file(source, columns, connection, rows)
 
 

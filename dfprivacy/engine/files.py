@@ -11,12 +11,12 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from glob import escape, glob, has_magic
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import duckdb
@@ -25,18 +25,18 @@ import pyarrow as pa
 
 from dfprivacy.accounting.ledger_file import expand_home, flush, is_ledger, sync_directory
 from dfprivacy.engine.coarse_times import read_coarse_times
-from dfprivacy.engine.embedded import find_space_error
+from dfprivacy.engine.embedded import embedded, find_space_error
 from dfprivacy.engine.snapshots import Snapshot, open_table, require_no_table, table_format
 from dfprivacy.engine.text_files import (
-    PARQUET,
     TextFile,
     is_data_name,
-    is_text,
     is_text_name,
     is_visible,
     read_text,
 )
 from dfprivacy.errors import DPError, MissingColumnError, UnsupportedFrameError
+
+T = TypeVar("T")
 
 
 def quoted(name: str) -> str:
@@ -110,15 +110,82 @@ def require_local(path: str) -> None:
     )
 
 
+@dataclass(frozen=True)
+class DataFiles:
+    """The files of a path, listed once: a plan and its reading see the same ones."""
+
+    source: Path | TextFile
+    files: Sequence[Path]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether all columns are text."""
+        return isinstance(self.source, TextFile)
+
+
+class RowCondition(NamedTuple):
+    """A condition that fails for no row, and columns of the rows by their names in it."""
+
+    sql: str
+    columns: Mapping[str, str]
+
+
+FileSource = Path | TextFile | Snapshot | DataFiles
+
+
+def list_data_files(source: FileSource) -> Snapshot | DataFiles:
+    """Return the files of a path; a path of text files becomes a `TextFile`.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When there is no such file, or its name ends in something else.
+    """
+    if isinstance(source, Snapshot | DataFiles):
+        return source
+
+    def list_files() -> DataFiles:
+        if isinstance(source, TextFile):
+            return DataFiles(source, _list_files(source.path))
+        if not (source.is_dir() or is_data_name(source)):
+            raise UnsupportedFrameError(
+                f"the file name ends in {source.suffix!r}"
+                if source.suffix
+                else f"{source.name!r} names no kind of file",
+                hint="pass a .csv, .tsv or .parquet file, or a folder of such files",
+            )
+        files = _list_files(source)
+        return DataFiles(TextFile(source) if is_text_name(files[0]) else source, files)
+
+    return _opened(source, list_files)
+
+
+def declare_file(
+    connection: duckdb.DuckDBPyConnection, source: FileSource
+) -> duckdb.DuckDBPyRelation:
+    """Return a relation of the columns of a source; of Parquet files the first one declares them.
+
+    Its rows are not those of the source.
+    """
+    listing = list_data_files(source)
+    if isinstance(listing, DataFiles) and isinstance(listing.source, Path):
+        keys = _opened(listing.source, partial(_keys_of_files, listing))
+        return _opened(listing.source, partial(_read_parquet, connection, listing.files[:1], keys))
+    return read_file(connection, listing)
+
+
 def read_file(
     connection: duckdb.DuckDBPyConnection,
-    path: Path | TextFile | Snapshot,
+    source: FileSource,
     columns: Sequence[str] | None = None,
+    conditions: Sequence[RowCondition] = (),
 ) -> duckdb.DuckDBPyRelation:
-    """Return a CSV, TSV or Parquet file as a relation, or the Parquet files of a glob or folder.
+    """Return a CSV, TSV or Parquet file as a relation, or the files of a glob or folder.
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
-    every column is text. Of a CSV file at least the named columns are read.
+    every column is text. Of a CSV file at least the named columns are read. Parquet files in
+    directories `key=value` are read if their keys fulfil the conditions on keys alone: the other
+    files have no row that fulfils them.
 
     Raises
     ------
@@ -126,12 +193,28 @@ def read_file(
         When there is no such file, its name ends in something else, a text file has no line of
         distinct column names, Parquet files declare different columns, or it is no such file.
     """
-    if isinstance(path, Snapshot):
-        return connection.from_arrow(path.rows)
+    listing = list_data_files(source)
+    if isinstance(listing, Snapshot):
+        return connection.from_arrow(listing.rows)
+    kind, files = listing.source, listing.files
+
+    def read() -> duckdb.DuckDBPyRelation:
+        if isinstance(kind, TextFile):
+            _require_no_keys(kind.path, files)
+            return read_text(connection, [replace(kind, path=file) for file in files], columns)
+        keys = _keys_of_files(listing)
+        matching = _match_directories(connection, files, keys, conditions)
+        return _read_parquet(connection, files[:1], keys, columns, matching)
+
+    return _opened(kind, read)
+
+
+def _opened(source: Path | TextFile, work: Callable[[], T]) -> T:
+    """Return the result of `work`, without the text of an engine or the system if it fails."""
     try:
-        return _read_file(connection, path, columns)
+        return work()
     except (OSError, ValueError, duckdb.Error) as error:
-        name = path.path if isinstance(path, TextFile) else path
+        name = source.path if isinstance(source, TextFile) else source
         failure: DPError = find_space_error(error) or UnsupportedFrameError(
             f"{str(name)!a} can't be opened as what its name says",
             hint="check the path, that you may read it, and that it is whole",
@@ -139,32 +222,12 @@ def read_file(
     raise failure
 
 
-def _read_file(
-    connection: duckdb.DuckDBPyConnection, source: Path | TextFile, columns: Sequence[str] | None
-) -> duckdb.DuckDBPyRelation:
-    if isinstance(source, TextFile):
-        files = _list_files(connection, source.path)
-        _require_no_keys(source.path, files)
-        return read_text(connection, [replace(source, path=file) for file in files], columns)
-    if is_text(source):
-        return _read_file(connection, TextFile(source), columns)
-    if source.is_dir() or source.suffix.lower() in PARQUET:
-        return _read_parquet(connection, source, columns)
-    raise UnsupportedFrameError(
-        f"the file name ends in {source.suffix!r}"
-        if source.suffix
-        else f"{source.name!r} names no kind of file",
-        hint="pass a .csv, .tsv or .parquet file, or a folder of such files",
-    )
-
-
 def _require_no_keys(folder: Path, files: Sequence[Path]) -> None:
     """Refuse text files in directories `key=value` below a folder: only Parquet has such columns.
 
     The values of keys may be secret.
     """
-    keys = [part for file in files if folder.is_dir() for part in _keyed(file.relative_to(folder))]
-    if keys:
+    if folder.is_dir() and any(_keyed(file.parent.relative_to(folder)) for file in files):
         raise UnsupportedFrameError(
             f"text files below {str(folder)!r} lie in directories named key=value, which are "
             "columns of Parquet files alone",
@@ -173,57 +236,47 @@ def _require_no_keys(folder: Path, files: Sequence[Path]) -> None:
 
 
 def _read_parquet(
-    connection: duckdb.DuckDBPyConnection, path: Path, names: Sequence[str] | None
+    connection: duckdb.DuckDBPyConnection,
+    first: Sequence[Path],
+    keys: Collection[str],
+    names: Sequence[str] | None = None,
+    files: Sequence[Path] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Return a Parquet file, the files that a glob names, or those below a folder as a relation.
+    """Return Parquet files, or no rows of the `first` one, as a relation.
 
     It has the columns of these `names` alone: others, which can fail as they are read, are not.
-
-    Directories named `key=value` below a folder, or on the way to a file, are columns of text. A
-    type guessed from their names would depend on all of them, and a name may be there because of
-    one row.
+    The `keys` of directories are columns of text. A type guessed from the names of directories
+    would depend on all of them.
     """
-    files = _list_files(connection, path)
-    below = [file.relative_to(path) for file in files] if path.is_dir() else []
-    keys = {tuple(part.partition("=")[0] for part in _keyed(file)) for file in below}
-    if len(keys) > 1:
-        raise UnsupportedFrameError(
-            f"the files below {str(path)!r} lie in directories of different keys",
-            hint="name one part of the folder, in which all of them are alike",
-        )
-    has_keys = any(keys) if below else None
-    schemas = _read_schemas(connection, files)
+    read = partial(_read, connection, files or first, hive=bool(keys), empty=not files)
+    schemas = _read_schemas(connection, list(dict.fromkeys([*first, *(files or ())])))
     columns = _shared_schema(schemas)
-    if has_keys is not False:
-        _require_no_hidden_column(columns, files)
-    if all(map(is_plain, below)):
-        read = partial(_read, connection, files, hive=has_keys)
-    else:
-        read = partial(_read_with_keys, connection, path, files, list(columns))
-    rows = read()
-    if names is None or not {*names} <= {*rows.columns}:  # a name that is missing is refused later
-        return rows
+    _require_no_hidden_column(columns, keys)
+    if names is None or not {*names} <= {*columns, *keys}:  # whose error suggests other columns
+        return read()
     chosen = list(dict.fromkeys(names))
     coarse = {name for schema in schemas.values() for name, field in schema.items() if field.coarse}
-    if coarse.isdisjoint(chosen):
+    if not files or coarse.isdisjoint(chosen):
         return read(chosen=chosen)
-    return read_coarse_times(connection, files, chosen, rows, coarse)
+    return read_coarse_times(connection, files, chosen, read(), coarse)
 
 
 def _read(
     connection: duckdb.DuckDBPyConnection,
     files: Sequence[Path],
     *,
-    hive: bool | None,
+    hive: bool,
+    empty: bool,
     chosen: Sequence[str] | None = None,
 ) -> duckdb.DuckDBPyRelation:
-    """Return Parquet files with or without the keys of their directories; None asks DuckDB.
+    """Return Parquet files with or without the keys of their directories, or `empty` of rows.
 
     Columns that are not `chosen` stay out of the query: even its plan looks at their values.
     """
     columns = "*" if chosen is None else ", ".join(map(quoted, chosen)) or _NO_COLUMN
-    option = "" if hive is None else f", hive_partitioning = {hive}"
-    query = f"SELECT {columns} FROM read_parquet($1, {_TOTAL}{option})"  # noqa: S608 names are quoted
+    options = f"hive_partitioning = {hive}, {_TOTAL}"
+    query = f"SELECT {columns} FROM read_parquet($1, {options})"  # noqa: S608 names are quoted
+    query += " LIMIT 0" if empty else ""
     return connection.sql(query, params=[[escape(str(file)) for file in files]])
 
 
@@ -233,7 +286,7 @@ _TOTAL = "hive_types_autocast = false, utf8_validation = 'replace'"
 _NO_COLUMN = 'true AS "row"'
 
 
-def _list_files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     """Return the files that a path names, sorted; at least one, and none of a table's folder."""
     hint = "check the path; several files are named by their folder or a glob"
     if path.is_file():
@@ -242,7 +295,8 @@ def _list_files(connection: duckdb.DuckDBPyConnection, path: Path) -> list[Path]
         files = _list_folder(path)
         lack = f"there is no .parquet, .csv or .tsv file below {str(path)!r}"
     elif has_magic(str(path)):
-        rows = connection.execute("SELECT file FROM glob($1) ORDER BY file", [str(path)]).fetchall()
+        with embedded(idle=True) as connection:
+            rows = connection.execute("FROM glob($1) ORDER BY file", [str(path)]).fetchall()
         files = [Path(file) for (file,) in rows]
         lack = f"no file is named by {str(path)!r}"
     else:
@@ -259,16 +313,23 @@ def _list_folder(folder: Path) -> list[Path]:
 
     Files of writers at work are left out, whose own name or that of a folder begins with . or _.
     """
-    names = [path for path in sorted(folder.rglob("*")) if is_visible(path.relative_to(folder))]
-    texts = [path for path in names if is_text_name(path) and path.is_file()]
-    others = [path for path in names if path.suffix.lower() in PARQUET and path.is_file()]
+    texts, others, folders = list[str](), list[str](), [str(folder)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "_")) and "=" not in entry.name:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif is_data_name(entry.name) and entry.is_file():
+                    (texts if is_text_name(entry.name) else others).append(entry.path)
     if texts and others:
         raise UnsupportedFrameError(
-            f"the folder {str(folder)!r} has text files such as {_shown(texts[0])} beside Parquet "
-            "files",
+            f"the folder {str(folder)!r} has text files such as {_shown(Path(min(texts)))} beside "
+            "Parquet files",
             hint="name the files of one kind by a glob, such as 'folder/*.parquet'",
         )
-    return texts or others
+    return [*map(Path, sorted(texts or others))]
 
 
 def list_source_files(path: Path) -> list[Path]:
@@ -328,29 +389,37 @@ def _shared_schema(schemas: Mapping[Path, _Schema]) -> _Schema:
 def _read_schemas(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path]
 ) -> dict[Path, _Schema]:
-    """Return the columns of each Parquet file with their types; one query looks at all footers."""
-    query = """
-        SELECT file_name, name, duckdb_type, num_children, converted_type = 'TIMESTAMP_MILLIS'
-            OR logical_type LIKE 'TimestampType%MILLIS=MilliSeconds%'
-        FROM parquet_schema($1) ORDER BY file_name, column_id
+    """Return the different schemas of Parquet files, by the first file of each.
+
+    One query looks at all footers.
     """
-    fields = connection.execute(query, [[escape(str(file)) for file in files]]).fetchall()
-    schemas: dict[Path, _Schema] = {}
-    inner, column = 0, ""  # fields inside of a column that are still to come
-    for text, name, kind, children, in_milliseconds in fields:
-        file, coarse = Path(text), bool(in_milliseconds)
-        if file not in schemas:  # this is the root
-            schemas[file] = {}
-        elif inner:
-            inner += (children or 0) - 1
-            if coarse:
-                schemas[file][column] = schemas[file][column]._replace(coarse=True)
-        else:
-            schemas[file][name] = _Field(kind, coarse)
-            inner, column = children or 0, name
-    if schemas.keys() != {*files}:
+    query = """
+        SELECT min(file_name), count(*)::BIGINT, fields FROM (
+            SELECT file_name, list([name, duckdb_type, num_children::VARCHAR, coarse::VARCHAR]
+                ORDER BY column_id) AS fields
+            FROM (SELECT *, coalesce(converted_type = 'TIMESTAMP_MILLIS' OR logical_type
+                LIKE 'TimestampType%MILLIS=MilliSeconds%', false) AS coarse
+                FROM parquet_schema($1))
+            GROUP BY file_name)
+        GROUP BY fields ORDER BY 1
+    """
+    rows = connection.execute(query, [[escape(str(file)) for file in files]]).fetchall()
+    if sum(count for _, count, _ in rows) != len(files):
         raise OSError("a file has no footer")  # which the caller's message replaces
-    return {file: schemas[file] for file in files}
+    return {Path(file): _read_schema(fields) for file, _, fields in rows}
+
+
+def _read_schema(fields: Sequence[Sequence[str]]) -> _Schema:
+    """Return the columns of a footer, whose fields are in depth-first order below a root."""
+    schema: _Schema = {}
+    inner, column = 0, ""  # fields inside of a column that are still to come
+    for name, kind, children, coarse in fields[1:]:
+        is_inner = inner > 0
+        inner += int(children or 0) - is_inner
+        column = column if is_inner else name
+        field = schema[column] if is_inner else _Field(kind, coarse=False)
+        schema[column] = field._replace(coarse=field.coarse or coarse == "true")
+    return schema
 
 
 def _shown(file: Path) -> str:
@@ -359,11 +428,9 @@ def _shown(file: Path) -> str:
     return repr(str(Path(*parts) / file.name))
 
 
-def _require_no_hidden_column(columns: Collection[str], files: Sequence[Path]) -> None:
+def _require_no_hidden_column(columns: Collection[str], keys: Collection[str]) -> None:
     """Refuse a column of the files that a directory `key=value` hides."""
-    keys = {part.partition("=")[0].lower() for folder in {f.parent for f in files}
-            for part in folder.parts if "=" in part}  # fmt: skip
-    hidden = [name for name in columns if name.lower() in keys]
+    hidden = [name for name in columns if name.lower() in {key.lower() for key in keys}]
     if hidden:
         raise UnsupportedFrameError(
             f"the Parquet files have a column {hidden[0]!r}, and so have the names of directories",
@@ -372,23 +439,42 @@ def _require_no_hidden_column(columns: Collection[str], files: Sequence[Path]) -
         )
 
 
-# Keys that directories are named by, `key=value`, may come from one row. DuckDB reads no folder of
-# which one name holds a second `=`, a `?` or a line break, or is no UTF-8 once decoded.
-
 _NOT_IN_NAMES = re.compile(r"[=?\n\\]")
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 
-_Keys = tuple[tuple[str, str | None], ...]
+
+def _keys_of_files(listing: DataFiles) -> list[str]:
+    """Return the keys of the directories of Parquet files: none if a path has no common ones.
+
+    Raises
+    ------
+    UnsupportedFrameError
+        When the directories below a folder have different keys, or a name that DuckDB takes for no
+        key: one with a second =, a ?, a line break, or bytes that are no UTF-8 once decoded.
+    """
+    root, folders = str(listing.source), dict.fromkeys(file.parent for file in listing.files)
+    is_folder = Path(root).is_dir()
+    parts = [_keyed(Path(str(folder)[len(root) :]) if is_folder else folder) for folder in folders]
+    if is_folder and not all(map(_is_plain, chain.from_iterable(parts))):
+        raise UnsupportedFrameError(
+            f"a directory below {root!r} has a name key=value with a character that has to be "
+            "encoded in it",
+            hint="rename it, such as city=a%3Fb for the value 'a?b'",
+        )
+    names = {tuple(part.partition("=")[0] for part in keyed) for keyed in parts}
+    if len(names) == 1:
+        return [*_read_keys(next(iter(folders)))] if any(names) else []
+    if is_folder:
+        raise UnsupportedFrameError(
+            f"the files below {root!r} lie in directories of different keys",
+            hint="name one part of the folder, in which all of them are alike",
+        )
+    return []
 
 
-def is_plain(file: Path) -> bool:
-    """Tell whether DuckDB takes the keys of a file for what they are."""
-    return all(map(_is_plain, _keyed(file)))
-
-
-def _keyed(file: Path) -> list[str]:
-    """Return the names of a file's directories that are keys, from the outermost on."""
-    return [part for part in file.parent.parts if "=" in part]
+def _keyed(folder: Path) -> list[str]:
+    """Return the names of directories that are keys, from the outermost on."""
+    return [part for part in folder.parts if "=" in part]
 
 
 def _is_plain(part: str) -> bool:
@@ -400,65 +486,50 @@ def _decoded(raw: str) -> str:
     return unquote_to_bytes(raw.encode(errors="surrogateescape")).decode(errors="replace")
 
 
-def _keys_of(folder: Path, file: Path) -> _Keys:
-    """Return names and values of the keys of a file below a folder, and of the way to the folder.
+def _read_keys(folder: Path) -> dict[str, str | None]:
+    """Return names and values of the keys on the way to a folder.
 
-    They are sorted by name and are what DuckDB takes plain ones for: of several of one name the
-    outermost counts, of names that differ in case the first. Bytes that are no UTF-8 become U+FFFD.
+    They are those that DuckDB reads: of several of one name the outermost counts, of names that
+    differ in case the first.
     """
-    above = [part for part in folder.parts if "=" in part and _is_plain(part)]
     values: dict[str, str | None] = {}
-    for part in (*above, *_keyed(file.relative_to(folder))):
-        name, _, raw = part.partition("=")
+    for name, _, raw in (part.partition("=") for part in _keyed(folder) if _is_plain(part)):
         values.setdefault(name, None if raw == _NO_KEY else _decoded(raw))
-    apart: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in sorted(filter(None, values)):
-        apart.setdefault(name.lower(), name)
-    return tuple((name, values[name]) for name in apart.values())
+        names.setdefault(name.lower(), name)
+    return {name: values[name] for name in names.values()}
 
 
-def _read_with_keys(
+def _match_directories(
     connection: duckdb.DuckDBPyConnection,
-    folder: Path,
     files: Sequence[Path],
-    columns: Sequence[str],
-    *,
-    chosen: Sequence[str] | None = None,
-) -> duckdb.DuckDBPyRelation:
-    """Return a folder's files, with keys that Python reads where DuckDB takes names for none."""
-    keys_of = {file: _keys_of(folder, file) for file in files}
-    if chosen is None:
-        chosen = [*columns, *(name for name, _ in keys_of[files[0]])]
-    plain = [file for file in files if is_plain(file.relative_to(folder))]
-    odd = sorted({*files} - {*plain}, key=lambda file: repr(keys_of[file]))
-    parts = [
-        _read_alike(connection, chosen, keys, [escape(str(file)) for file in same])
-        for keys, same in groupby(odd, key=lambda file: keys_of[file])
+    keys: Sequence[str],
+    conditions: Sequence[RowCondition],
+) -> Sequence[Path]:
+    """Return the files in directories that fulfil the conditions which name their keys alone.
+
+    Each condition is computed once a directory. No row and no file counts in it.
+    """
+    names = {key.lower(): key for key in keys}
+    about = [
+        c for c in conditions if c.columns and {*map(str.lower, c.columns.values())} <= {*names}
     ]
-    if plain:
-        parts.append(_read(connection, plain, hive=True, chosen=chosen))
-    return _united(parts)
+    if not about:
+        return files
+    folders = list(dict.fromkeys(file.parent for file in files))
+    rows = [_read_keys(folder) for folder in folders]
+    columns = {key: pa.array([row[key] for row in rows], pa.string()) for key in keys}
+    table = pa.table({**columns, _FOLDER: pa.array(range(len(folders)))})
+    chosen = {new: names[column.lower()] for c in about for new, column in c.columns.items()}
+    texts = (f"{quoted(key)} COLLATE C AS {quoted(new)}" for new, key in chosen.items())
+    relation = connection.from_arrow(table).project(", ".join([quoted(_FOLDER), *texts]))
+    matching = relation.filter(" AND ".join(condition.sql for condition in about))
+    chosen_folders = {folders[number] for number, *_ in matching.fetchall()}
+    return [file for file in files if file.parent in chosen_folders]
 
 
-def _united(parts: Sequence[duckdb.DuckDBPyRelation]) -> duckdb.DuckDBPyRelation:
-    """Return the rows of all parts, by halves: each step plans anew what is below it."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return _united(parts[:half]).union(_united(parts[half:]))
-
-
-def _read_alike(
-    connection: duckdb.DuckDBPyConnection, columns: Sequence[str], keys: _Keys, files: list[str]
-) -> duckdb.DuckDBPyRelation:
-    """Return files of the same keys as rows of the same columns in the same order."""
-    used = [(name, value) for name, value in keys if name in columns]
-    constants = {name: f"${index}::VARCHAR" for index, (name, _) in enumerate(used, 2)}
-    names = ((name, quoted(name)) for name in columns)
-    chosen = ", ".join(f"{constants.get(name, column)} AS {column}" for name, column in names)
-    options = f"hive_partitioning = false, {_TOTAL}"
-    query = f"SELECT {chosen or _NO_COLUMN} FROM read_parquet($1, {options})"  # noqa: S608 names are quoted
-    return connection.sql(query, params=[files, *(value for _, value in used)])
+_FOLDER = "="  # no key has this name
 
 
 def put_whole(path: Path, fill: Callable[[Path], object]) -> None:

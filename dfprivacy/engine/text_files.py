@@ -139,14 +139,14 @@ def is_text(source: object) -> bool:
     return next(kinds, False)
 
 
-def is_text_name(path: Path) -> bool:
+def is_text_name(path: Path | str) -> bool:
     """Return whether a name is that of a CSV or TSV file, or of an archive of one."""
-    return _TEXT_ENDING.search(path.name) is not None
+    return _TEXT_ENDING.search(str(path)) is not None
 
 
-def is_data_name(path: Path) -> bool:
+def is_data_name(path: Path | str) -> bool:
     """Return whether a name is that of a text file or of a Parquet file."""
-    return is_text_name(path) or path.suffix.lower() in PARQUET
+    return is_text_name(path) or str(path).lower().endswith(PARQUET)
 
 
 def is_visible(file: Path) -> bool:

@@ -34,10 +34,10 @@ from dfprivacy.engine.columns import (
     require_columns,
 )
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.engine.files import read_file
+from dfprivacy.engine.files import DataFiles, declare_file, list_data_files
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
-from dfprivacy.engine.text_files import TextFile, is_text
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     InvalidQuestionError,
     InvalidUnitError,
@@ -187,10 +187,11 @@ def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Ha
     """Return the columns of a frame with their kinds; those of a text file as the caller says."""
     kinds = declared(frame)
     frame = frame.rows if isinstance(frame, Filtered) else frame
-    if kinds is None and isinstance(frame, Path | TextFile):
+    if kinds is None and isinstance(frame, Path | TextFile | DataFiles):
+        files = list_data_files(frame)
         with embedded() as connection:
-            kinds = guarded(lambda: declared(read_file(connection, frame)))
-        if kinds is not None and is_text(frame):
+            kinds = guarded(lambda: declared(declare_file(connection, files)))
+        if kinds is not None and isinstance(files, DataFiles) and files.is_text:
             require_columns(list(numbers), list(kinds))
             numeric = {*numbers, *terms.bounds}
             return {label: NUMBER if label in numeric else TEXT for label in kinds}

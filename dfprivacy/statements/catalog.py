@@ -26,13 +26,20 @@ import pyarrow as pa
 
 from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
 from dfprivacy.engine.embedded import embedded, in_time_zone, set_time_zone
-from dfprivacy.engine.files import quoted, read_file
+from dfprivacy.engine.files import (
+    DataFiles,
+    RowCondition,
+    declare_file,
+    list_data_files,
+    quoted,
+    read_file,
+)
 from dfprivacy.engine.objects import plain
 from dfprivacy.engine.pandas import NULLABLE, require_known
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile, is_text
+from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import (
     DPError,
     EngineError,
@@ -175,7 +182,11 @@ class ConnectionSource(Place):
         return Source(tuple(stored), rows, twin, self.connection.from_arrow, kinds=stored)
 
     def stored(
-        self, relation: Relation, names: Names, engine: duckdb.DuckDBPyConnection
+        self,
+        relation: Relation,
+        names: Names,
+        engine: duckdb.DuckDBPyConnection,
+        conditions: Sequence[RowCondition] = (),  # noqa: ARG002 the connection reads its own tables
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
         """Return columns of a table, and its name."""
         return relation.table.rows(names, engine), ".".join(map(quoted, relation.path))
@@ -512,21 +523,26 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
 @source_of.register(Path)
 @source_of.register(TextFile)
 @source_of.register(Snapshot)
-def _(path: Path | TextFile | Snapshot) -> Source:
+@source_of.register(DataFiles)
+def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
+    source = list_data_files(path)
     with embedded() as engine:
-        relation = read_file(engine, path)
+        relation = declare_file(engine, source)
         kinds = dict(zip(relation.columns, relation.types, strict=True))
 
-    def rows(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        source = path.select(names) if isinstance(path, Snapshot) else path
-        return _chosen(read_file(engine, source, names), names)
+    def rows(
+        names: Names, engine: duckdb.DuckDBPyConnection, conditions: Sequence[RowCondition] = ()
+    ) -> duckdb.DuckDBPyRelation:
+        chosen = source.select(names) if isinstance(source, Snapshot) else source
+        return _chosen(read_file(engine, chosen, names, conditions), names)
 
     return Source(
         tuple(kinds),
         rows,
         lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
         lambda table: table,
-        is_text(path),
+        isinstance(source, DataFiles) and source.is_text,
+        rows_where=rows,
     )
 
 

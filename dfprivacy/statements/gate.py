@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.errors import UnsupportedDtypeError
 from dfprivacy.statements.expressions import field_of
 
@@ -35,6 +35,7 @@ class Source:
 
     `columns` are all its names in order; those of a file that declares no types are `texts`. Values
     of `gated` columns have come through the gate. `kinds` are types as a catalog declares them.
+    `rows_where` may leave out rows for which a condition is not true.
     """
 
     columns: Names
@@ -44,6 +45,12 @@ class Source:
     texts: bool = False
     gated: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
+    rows_where: (
+        Callable[
+            [Names, duckdb.DuckDBPyConnection, Sequence[RowCondition]], duckdb.DuckDBPyRelation
+        ]
+        | None
+    ) = None
 
 
 _PLAIN = frozenset(

@@ -23,7 +23,7 @@ from dfprivacy.engine.embedded import (
     session_zone,
     with_all_optimizers,
 )
-from dfprivacy.engine.files import open_source, quoted
+from dfprivacy.engine.files import RowCondition, list_data_files, open_source, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
@@ -514,6 +514,8 @@ def filtered(
         What `dfp.sql` raises for a statement with this condition, before it reads a row.
     """
     source = open_source(frame)
+    if not isinstance(source, duckdb.DuckDBPyRelation):
+        source = list_data_files(source)
     zone = session_zone()
     with (
         place_of(None, {"rows": source}) as place,
@@ -526,10 +528,12 @@ def filtered(
         (name,) = tables.names
         bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))
         seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
-        kept = Compiler(tables).row_condition(_read_condition(where, engine), Scope(bag, seen))
-        used = tuple(name for name in relation.columns if name in kept.uses)
-        tables.planned(filtered_rows(bag, [kept]), used)
-    return Filtered(source, partial(_keep_rows, kept, used), used)
+        compiler, scope = Compiler(tables), Scope(bag, seen)
+        rules = compiler.row_conditions(_read_condition(where, engine), scope)
+        used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
+        tables.planned(filtered_rows(bag, rules), used)
+    conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]
+    return Filtered(source, partial(_keep_rows, rules, used), used, conditions)
 
 
 def _read_condition(where: str, engine: duckdb.DuckDBPyConnection) -> Node:
@@ -546,12 +550,12 @@ def _read_condition(where: str, engine: duckdb.DuckDBPyConnection) -> Node:
 
 
 def _keep_rows(
-    kept: Expression, used: Sequence[str], relation: duckdb.DuckDBPyRelation
+    rules: Sequence[Expression], used: Sequence[str], relation: duckdb.DuckDBPyRelation
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows that a condition keeps; columns that it names come by the gate."""
+    """Return the rows that conditions keep; columns that they name come by the gate."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
     gate = zip(used, reads(used, [kinds[name] for name in used]), strict=True)
     gated_columns = [f"{sql} AS {quoted(name)}" for name, sql in gate if sql != quoted(name)]
     if gated_columns:
         relation = relation.project(f"* REPLACE ({', '.join(gated_columns)})")
-    return relation.filter(kept.tried)
+    return relation.filter(" AND ".join(rule.tried for rule in rules))

@@ -486,10 +486,11 @@ class Joins(ABC):
         sides = [self.written(node[side], view, items) for side in ("left", "right")]
         return Condition(compiled, (sides[0], sides[1]))
 
-    def row_condition(self, node: Node, scope: Scope) -> Expression:
-        """Return a condition on single rows, without a subquery."""
+    def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
+        """Return the parts that AND combines of a condition on single rows, without a subquery."""
         _compare_as_numbers(node, scope)
-        return self.condition_of(node, scope, ()).expression
+        parts = split_condition(node)
+        return [self.condition_of(part, scope, ()).expression for part in parts]
 
     def _where(
         self, node: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]

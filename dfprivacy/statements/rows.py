@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.engine.embedded import UTC, in_time_zone
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.statements.gate import Source
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema
@@ -56,10 +56,18 @@ class Place(ABC):
         return nullcontext()
 
     def stored(
-        self, relation: Relation, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection
+        self,
+        relation: Relation,
+        names: tuple[str, ...],
+        engine: duckdb.DuckDBPyConnection,
+        conditions: Sequence[RowCondition] = (),
     ) -> tuple[duckdb.DuckDBPyRelation, str]:
-        """Return columns of a table, and the name by which `query` reads them."""
-        found = relation.table.rows(names, engine)
+        """Return columns of a table, and the name by which `query` reads them.
+
+        Rows for which a condition is not true may be missing.
+        """
+        rows, rows_where = relation.table.rows, relation.table.rows_where
+        found = rows_where(names, engine, conditions) if rows_where else rows(names, engine)
         name = f"rows_read_{next(_NUMBERS)}"
         engine.register(name, found)  # a temporary view: it goes with the engine of the call
         return found, quoted(name)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from dfprivacy.engine.files import quoted
+from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.measurement.bounds import Bounds
@@ -329,12 +329,12 @@ class Tables:
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
-        tables = self._tables_of(bag, names).keys() & self.givens.keys()
+        tables = self._reads_of(bag, names).keys() & self.givens.keys()
         return any(self.givens[name].compute is None for name in tables)
 
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether rows of a public relation repeat some columns."""
-        for name in self._tables_of(bag, names).keys() & self.givens.keys():
+        for name in self._reads_of(bag, names).keys() & self.givens.keys():
             if (compute := self.givens[name].compute) is not None:
                 self.givens[name].table = compute()
         by = ", ".join(map(quoted, names))
@@ -367,33 +367,50 @@ class Tables:
 
     def reads_by_try(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether the gate reads a column by an expression that can fail."""
-        for table, columns in self._tables_of(bag, names).items():
+        for table, stored_reads in self._reads_of(bag, names).items():
+            columns = dict.fromkeys(
+                column for read in stored_reads for column in read.columns.values()
+            )
             rows, _ = self._twin(table, tuple(columns))
             if any("TRY(" in sql for sql in reads(rows.columns, rows.types)):
                 return True
         return False
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
-        """Return how the rows are read that a relation is made of: every table once, and whole."""
-        sources = {
-            table: self.place.lend(self.givens[table].columns(tuple(columns)), self.engine)
-            if table in self.givens
-            else self.place.stored(self.known[self.names[table]], tuple(columns), self.engine)
-            for table, columns in self._tables_of(bag, names).items()
-        }
+        """Return how the rows are read that a relation is made of: every table once.
+
+        Conditions on all reads of a table go to its source, which can leave out files by them.
+        """
+        sources: dict[str, tuple[duckdb.DuckDBPyRelation, str]] = {}
+        for table, stored_reads in self._reads_of(bag, names).items():
+            columns = tuple(
+                dict.fromkeys(column for read in stored_reads for column in read.columns.values())
+            )
+            if table in self.givens:
+                rows = self.givens[table].columns(columns)
+                sources[table] = self.place.lend(rows, self.engine)
+                continue
+            conditions = [
+                RowCondition(
+                    rule.tried, {name: stored_reads[0].columns[name] for name in rule.uses}
+                )
+                for rule in (stored_reads[0].conditions if len(stored_reads) == 1 else ())
+            ]
+            relation = self.known[self.names[table]]
+            sources[table] = self.place.stored(relation, columns, self.engine, conditions)
         return lambda read: _select(read, *sources[read.table])
 
     @staticmethod
-    def _tables_of(bag: Bag, names: Sequence[str]) -> dict[str, dict[str, None]]:
-        """Return the tables that a relation is made of, with the columns that are read of each."""
-        columns: dict[str, dict[str, None]] = {}
+    def _reads_of(bag: Bag, names: Sequence[str]) -> dict[str, list[StoredRead]]:
+        """Return the tables that a relation is made of, with how each is read."""
+        reads: dict[str, list[StoredRead]] = {}
 
         def note(read: StoredRead) -> str:
-            columns.setdefault(read.table, {}).update(dict.fromkeys(read.columns.values()))
+            reads.setdefault(read.table, []).append(read)
             return "SELECT 1"
 
         bag.sql(names, note)
-        return columns
+        return reads
 
     def shown(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
