@@ -1,4 +1,4 @@
-"""Compare the outcome of public calls over neighbouring data, and under faults: none may differ.
+"""Compare the outcome of public calls over neighboring data, and under faults: none may differ.
 
 A cell is a way to hand rows in, a declared type, a question, and a setting of the engine. In each
 cell a usual column is compared with ones that have one more row: an extreme of the type, a missing
@@ -546,7 +546,7 @@ def _look(key: object) -> str:
     return f"{type(key).__name__} {key!r}"[:200]
 
 
-def neighbours(kind: Kind) -> Iterator[list[Any]]:
+def neighbors(kind: Kind) -> Iterator[list[Any]]:
     """Yield usual rows, then the same with one row more, first or last."""
     usual = [value for value in kind.usual for _ in range(TIMES)]
     yield usual
@@ -563,9 +563,9 @@ class Found:
 
 
 def compare(cell: Cell, found: Found) -> None:
-    """Compare the outcome over neighbours, and the kind of outcome over few rows."""
+    """Compare the outcome over neighbors, and the kind of outcome over few rows."""
     kind = FRONTS[cell.front][0][cell.kind]
-    usual, *others = neighbours(kind)
+    usual, *others = neighbors(kind)
     first = cell.run(usual)
     for rows in others:
         found.runs += 1

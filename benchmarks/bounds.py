@@ -137,20 +137,20 @@ def coinpress_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.nd
     n, reach = len(values), range_of(values)
     sigma = max(float(values.std()), 1e-6)
     rows = np.maximum(n + r.laplace(size=copies) / (0.05 * epsilon), 1)
-    centre, radius = np.zeros(copies), np.full(copies, reach)
+    center, radius = np.zeros(copies), np.full(copies, reach)
     wide = 0.8 * sigma * math.sqrt(2 * math.log(2 * max(n, 10) / 0.05))
     sums = np.concatenate([[0], np.cumsum(values)])
     for share in (0.05, 0.05, 0.1, 0.75):
         half = radius + wide
-        low, high = centre - half, centre + half
+        low, high = center - half, center + half
         below, upto = np.searchsorted(values, low), np.searchsorted(values, high, "right")
-        total = sums[upto] - sums[below] + low * below + high * (n - upto) - n * centre
+        total = sums[upto] - sums[below] + low * below + high * (n - upto) - n * center
         noise = r.laplace(size=copies) * half / (share * epsilon)
         radius = np.minimum(
             radius, (2 * sigma / np.sqrt(rows) + 8 * half / (share * epsilon * rows))
         )
-        centre = np.clip(centre + (total + noise) / rows, low, high)
-    return centre
+        center = np.clip(center + (total + noise) / rows, low, high)
+    return center
 
 
 @dataclass(frozen=True)

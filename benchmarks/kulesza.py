@@ -46,7 +46,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of the figure: normalised mean squared errors of Algorithms 1, 2 and 3."""
+    """One point of the figure: normalized mean squared errors of Algorithms 1, 2 and 3."""
 
     epsilon: float
     mean: float
@@ -56,7 +56,7 @@ class Setting:
 
     @property
     def bound(self) -> float:
-        """(w^2 + 4c^2)/epsilon^2 of Theorem 1, with w = 1 and c the centred mean."""
+        """(w^2 + 4c^2)/epsilon^2 of Theorem 1, with w = 1 and c the centered mean."""
         return (1 + 4 * (self.mean - 0.5) ** 2) / self.epsilon**2
 
     @property
@@ -128,13 +128,13 @@ def variance_table(releases: int) -> pd.DataFrame:
             both = {"mean": dfp.mean(**alike), "variance": dfp.var(**alike)}
             ours = squared_errors(points, releases, both, epsilon)
             alone = squared_errors(points, releases, {"mean": both["mean"]}, epsilon)
-            centred = _split_variance(points, 0.5, releases, epsilon, generator)
+            centered = _split_variance(points, 0.5, releases, epsilon, generator)
             plain = _split_variance(points, 0.0, releases, epsilon, generator)
             rows.append(
                 {
                     "data": name,
                     "epsilon": epsilon,
-                    "variance, MSE over centred three-way split": ours["variance"] / centred,
+                    "variance, MSE over centered three-way split": ours["variance"] / centered,
                     "mean with it, MSE over mean alone": ours["mean"] / alone["mean"],
                     "variance, MSE over plain three-way split": ours["variance"] / plain,
                 }
@@ -143,14 +143,14 @@ def variance_table(releases: int) -> pd.DataFrame:
 
 
 def _split_variance(
-    points: np.ndarray, centre: float, releases: int, epsilon: float, generator: np.random.Generator
+    points: np.ndarray, center: float, releases: int, epsilon: float, generator: np.random.Generator
 ) -> Measured:
-    """Return the error of noisy n, sum and sum of squares of x - centre at epsilon/3 each.
+    """Return the error of noisy n, sum and sum of squares of x - center at epsilon/3 each.
 
     Centring at the middle is the better form: it halves the sum's sensitivity and quarters that
     of the squares.
     """
-    moved, most = points - centre, 1 - centre
+    moved, most = points - center, 1 - center
     scale = np.array([[1.0], [most], [most**2]]) * 3 / epsilon
     noise = generator.laplace(size=(3, releases)) * scale
     n, first, second = np.array([[POINTS], [moved.sum()], [(moved**2).sum()]]) + noise
@@ -200,7 +200,7 @@ def checks(settings: list[Setting], variance: pd.DataFrame) -> dict[str, tuple[s
         ),
         "MSE of Algorithm 2 over Algorithm 3, at least 1.8": at_least(gains, 1.8),
         "MSE of Algorithm 2 over Algorithm 3, at most 2.05": at_most(gains, 2.05),
-        "variance over the better (centred) three-way split, at most 0.35": at_most(
+        "variance over the better (centered) three-way split, at most 0.35": at_most(
             list(variance.iloc[:, 2]), 0.35
         ),
         "mean that comes with it over the mean alone, at most 1.2": at_most(

@@ -296,7 +296,7 @@ def describe_accuracy(rounds: int) -> Iterator[Accuracy]:
             if name == "mean":
                 sums, rows = draws.laplace(0, (5 / share * 2, 1 / share * 2), (10_000, 2)).T
                 other = sums / (size + rows)
-                form = "each figure by itself: noisy centred sum over noisy number"
+                form = "each figure by itself: noisy centered sum over noisy number"
                 yield Accuracy(question, form, epsilon, float(np.sqrt((other**2).mean())))
             if name == "50%":
                 other = [float(frame.dp.median("c0", epsilon=share)) for _ in range(rounds // 4)]

@@ -263,24 +263,24 @@ def _vectors(places: Places) -> Iterator[Case]:
     asks: dict[str, tuple[Any, dict[str, Any]]] = {
         "wide": (wide, {"radius": 20}),
         "wide clipped": (wide, {"radius": 20, "method": "clipped"}),
-        "wide replace": (wide, {"radius": 100, "neighbours": "replace"}),
+        "wide replace": (wide, {"radius": 100, "neighbors": "replace"}),
         "wide clipped replace": (
-            wide, {"radius": 100, "method": "clipped", "neighbours": "replace"},
+            wide, {"radius": 100, "method": "clipped", "neighbors": "replace"},
         ),
         "wide shifted": (wide, {"radius": 20, "method": "shifted"}),
         "wide shifted replace": (
-            wide, {"radius": 100, "method": "shifted", "neighbours": "replace"},
+            wide, {"radius": 100, "method": "shifted", "neighbors": "replace"},
         ),
         "column": (v, {"radius": 1000}),
         "column skewed": (v, {"radius": 1000, "skewed": True}),
         "column plan p=1": (v, {"radius": 50, "p": 1}),
         "column generic": (v, {"radius": 50, "method": "plan", "deviations": "generic"}),
         "column plan replace": (
-            v, {"radius": 50, "method": "plan", "neighbours": "replace"},
+            v, {"radius": 50, "method": "plan", "neighbors": "replace"},
         ),
         "items": ("items", {"universe": 6}),
         "items clipped": ("items", {"universe": 6, "method": "clipped"}),
-        "items replace": ("items", {"universe": 6, "neighbours": "replace"}),
+        "items replace": ("items", {"universe": 6, "neighbors": "replace"}),
     }  # fmt: skip
     for name, (columns, facts) in asks.items():
         yield (
@@ -679,7 +679,7 @@ def _surveyed() -> Any:
 def _shuffled() -> Any:
     protocol = dfp.shuffle.mean(users=200, bounds=(0, 10), epsilon=1, delta=1e-6)
     messages = dfp.shuffle.shuffle(protocol.messages([2.0, 4.0] * 100))
-    return [plain(messages[:20]), plain(protocol.analyse(messages).estimate())]
+    return [plain(messages[:20]), plain(protocol.analyze(messages).estimate())]
 
 
 def cases(places: Places) -> Iterator[Case]:

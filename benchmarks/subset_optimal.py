@@ -129,13 +129,13 @@ def dick_means(distinct: np.ndarray, rows: np.ndarray, epsilon: Fraction, draws:
 
 
 def given_bounds(values: np.ndarray) -> list[Bounds]:
-    """Return [min, max], and bounds 10 and 1000 times as wide around the same centre.
+    """Return [min, max], and bounds 10 and 1000 times as wide around the same center.
 
     A constant has no width; its "perfect" bounds are [value / 2, 3 value / 2].
     """
     low, high = float(values.min()), float(values.max())
-    centre, half = (low + high) / 2, (high - low) / 2 or abs(low) / 2
-    return [Bounds(centre - half * factor, centre + half * factor) for factor in (1, 10, 1000)]
+    center, half = (low + high) / 2, (high - low) / 2 or abs(low) / 2
+    return [Bounds(center - half * factor, center + half * factor) for factor in (1, 10, 1000)]
 
 
 def errors(means: np.ndarray, truth: float, unit: float, clusters: int = 0) -> Errors:

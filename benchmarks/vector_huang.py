@@ -117,7 +117,7 @@ def huang(trials: int, output: Path) -> bool:
         fits = abs(mine - published) <= 0.1 * published
         good &= fits
         notes.append(f"d = 128, {name}: {mine:.3g}, the authors' code {published}: {fits}")
-    ours, settings, worst = "recentred, replace", 0, 0.0
+    ours, settings, worst = "recentered, replace", 0, 0.0
     for figure in (one, two, three, four, five):
         for k, rows in figure.items():
             for label, values in rows:
@@ -126,7 +126,7 @@ def huang(trials: int, output: Path) -> bool:
                 if values[ours] > 1.03 * best:
                     good = False
                     notes.append(f"behind CoinPress: {k}, {label}: {values[ours]:.3g} > {best:.3g}")
-                for name in (ours, "recentred, add-remove"):
+                for name in (ours, "recentered, add-remove"):
                     if values[f"{name}: astray"]:
                         good = False
                         notes.append(f"astray: {k}, {label}: {name}")

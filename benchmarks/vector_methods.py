@@ -19,7 +19,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     Passes,
     PlanItems,
     PlanMean,
-    RecentredMean,
+    RecenteredMean,
     ShiftedMean,
 )
 
@@ -28,8 +28,8 @@ DATA = np.random.default_rng(20210607)  # data only: noise comes from the packag
 Method = Callable[[np.ndarray, float, Fraction], np.ndarray]
 
 
-def mechanics(neighbours: str) -> Mechanics:
-    return Mechanics(RELATIONS[neighbours], system_entropy)
+def mechanics(neighbors: str) -> Mechanics:
+    return Mechanics(RELATIONS[neighbors], system_entropy)
 
 
 @permit("a benchmark")
@@ -58,14 +58,14 @@ def mean_of(make: Callable[..., object], x: np.ndarray, radius: float) -> NoisyM
     return run_dense(make(grid).passes(), blocks)
 
 
-def method(estimator: Callable[..., object], neighbours: str) -> Method:
-    how = mechanics(neighbours)
+def method(estimator: Callable[..., object], neighbors: str) -> Method:
+    how = mechanics(neighbors)
     return lambda x, radius, rho: mean_of(lambda g: estimator(g, rho, how), x, radius).value()
 
 
-def shifted(neighbours: str, halvings: int | None = None) -> Method:
+def shifted(neighbors: str, halvings: int | None = None) -> Method:
     """Return the shifted mean; with `halvings`, the settings of the authors' code."""
-    how = mechanics(neighbours)
+    how = mechanics(neighbors)
 
     def run(x: np.ndarray, radius: float, rho: Fraction) -> np.ndarray:
         def make(grid):
@@ -78,18 +78,18 @@ def shifted(neighbours: str, halvings: int | None = None) -> Method:
     return run
 
 
-def plan(neighbours: str, deviations: str = "gaussian") -> Callable[..., NoisyMean]:
-    how = mechanics(neighbours)
+def plan(neighbors: str, deviations: str = "gaussian") -> Callable[..., NoisyMean]:
+    how = mechanics(neighbors)
     return lambda x, radius, rho: mean_of(
         lambda g: PlanMean(g, rho, how, deviations=deviations), x, radius
     )
 
 
-def plan_items(x: np.ndarray, rho: Fraction, neighbours: str) -> NoisyMean:
+def plan_items(x: np.ndarray, rho: Fraction, neighbors: str) -> NoisyMean:
     row, item = np.nonzero(x)
     block = ItemRows(len(x), row, item)
     return run_dense(
-        PlanItems(x.shape[1], rho, mechanics(neighbours)).passes(), lambda: iter([block])
+        PlanItems(x.shape[1], rho, mechanics(neighbors)).passes(), lambda: iter([block])
     )
 
 
@@ -101,17 +101,17 @@ def coinpress(x: np.ndarray, radius: float, rho: Fraction, steps: int) -> np.nda
     """
     n, d = x.shape
     spread = math.sqrt(d + 2 * math.sqrt(d * math.log(100)) + 2 * math.log(100))
-    centre, r = np.zeros(d), radius
+    center, r = np.zeros(d), radius
     first = [rho / (4 * (steps - 1)) for _ in range(steps - 1)]
     shares = [*first, rho * Fraction(3, 4) if first else rho]
     for share in shares:
         limit = min(math.sqrt(r * r + 6 * r + spread**2), r + spread)
-        y = x - centre
+        y = x - center
         y *= np.minimum(1.0, limit / np.maximum(np.linalg.norm(y, axis=1), 1e-300))[:, None]
         deviation = 2 * limit / (n * math.sqrt(2 * float(share)))
-        centre = centre + y.mean(axis=0) + deviation * DATA.normal(size=d)
+        center = center + y.mean(axis=0) + deviation * DATA.normal(size=d)
         r = spread * math.sqrt(1 / n + deviation**2)
-    return centre
+    return center
 
 
 def trimmed(values: list[float]) -> float:
@@ -143,8 +143,8 @@ HUANG: dict[str, Method] = {
     "shifted, replace, T=10": shifted("replace", 10),
     "shifted, replace": shifted("replace"),
     "shifted, add-remove": shifted("add-remove"),
-    "recentred, replace": method(RecentredMean, "replace"),
-    "recentred, add-remove": method(RecentredMean, "add-remove"),
+    "recentered, replace": method(RecenteredMean, "replace"),
+    "recentered, add-remove": method(RecenteredMean, "add-remove"),
 }
 
 
@@ -162,7 +162,7 @@ def errors(
             found[name].append(float(np.linalg.norm(method(x, radius, rho) - data.mu)))
     means = {name: trimmed(values) for name, values in found.items()}
     for name in methods:
-        if name.startswith("recentred"):
+        if name.startswith("recentered"):
             off = np.array(found[name]) > 3 * np.median(found[name])
             means[f"{name}: astray"] = float(off.sum())
     return means

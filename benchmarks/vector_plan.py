@@ -41,13 +41,13 @@ def compare(data: Gaussian, radius: float, rho: Fraction, trials: int, *, to_sam
         x = data.draw()
         mean = x.mean(axis=0)
         found["non-private"].append(float(np.linalg.norm(mean - data.mu)))
-        for neighbours in ("replace", "add-remove"):
-            for name in ("plan", "shifted", "recentred"):
-                key = f"{name}, {neighbours}"
+        for neighbors in ("replace", "add-remove"):
+            for name in ("plan", "shifted", "recentered"):
+                key = f"{name}, {neighbors}"
                 if name == "plan":
-                    result = plan(neighbours)(x, radius, rho)
+                    result = plan(neighbors)(x, radius, rho)
                     value, noise = result.value(), np.linalg.norm(result.standard_error())
-                    found.setdefault(f"plan's own noise, {neighbours}", []).append(float(noise))
+                    found.setdefault(f"plan's own noise, {neighbors}", []).append(float(noise))
                 else:
                     value = HUANG[key](x, radius, rho)
                 found.setdefault(key, []).append(float(np.linalg.norm(value - data.mu)))
@@ -56,7 +56,7 @@ def compare(data: Gaussian, radius: float, rho: Fraction, trials: int, *, to_sam
                         float(np.linalg.norm(value - mean))
                     )
     medians = {key: float(np.median(values)) for key, values in found.items()}
-    for key in ("plan, replace", "recentred, replace", "recentred, add-remove"):
+    for key in ("plan, replace", "recentered, replace", "recentered, add-remove"):
         medians[f"{key}: ran off"] = float(np.sum(np.array(found[key]) > 10 * medians[key]))
     return medians
 
@@ -103,9 +103,9 @@ def plan_paper(trials: int, output: Path) -> bool:
         for _ in range(trials):
             x = DATA.random((4096, 2048)) < p
             values["non-private"] += float(np.abs(x.mean(axis=0) - p).sum()) / 2 / trials
-            for neighbours in ("replace", "add-remove"):
-                value = plan_items(x, Fraction(1, 4), neighbours).value()
-                key = f"plan, {neighbours}"
+            for neighbors in ("replace", "add-remove"):
+                value = plan_items(x, Fraction(1, 4), neighbors).value()
+                key = f"plan, {neighbors}"
                 values[key] = values.get(key, 0) + float(np.abs(value - p).sum()) / 2 / trials
         binary.append((f"r={part}", beside(values, known)))
     measure = f"Medians of {trials} trials; l2 error; Binary: means, half of l1."
@@ -132,7 +132,7 @@ def plan_paper(trials: int, output: Path) -> bool:
             for key in (key for key in values if key.endswith(": ran off") and values[key]):
                 runs = f"{values[key]:.0f} of {trials} runs"
                 notes.append(f"{name}, {label}: {key} in {runs}: over ten times the median error")
-                good &= not key.startswith("recentred")
+                good &= not key.startswith("recentered")
             if "plan, replace, to sample" in values:
                 own = values["plan, replace, to sample"] / values["plan's own noise, replace"]
                 good &= own <= 1.2

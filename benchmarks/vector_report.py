@@ -38,7 +38,7 @@ def draw(
         for name in rows[0][1]:
             if any(part in name for part in (*leave_out, "astray")):
                 continue
-            ours = name.startswith(("recentred", "plan", "ours"))
+            ours = name.startswith(("recentered", "plan", "ours"))
             style = {"lw": 2, "marker": "o"} if ours else {"lw": 1, "ls": "--", "marker": "."}
             axis.plot(xs, [values[name] for _, values in rows], label=name, ms=4, **style)
         axis.set_yscale("log")

@@ -45,7 +45,7 @@ def mnist_size() -> tuple[list[str], bool]:
         (wall, busy), (sort, sorting) = np.min(own, axis=0), np.min(sorts, axis=0)
         ratios.append(wall / sort)
         beside = f"{wall / sort:.2f} np.sort ({busy / sorting:.2f} in processor time)"
-        lines.append(f"|70,000 x 784, recentred, {name}|{wall:.2f}|{beside}|")
+        lines.append(f"|70,000 x 784, recentered, {name}|{wall:.2f}|{beside}|")
     return lines, ratios[0] <= 1.5
 
 
@@ -75,7 +75,7 @@ def parquet() -> tuple[list[str], bool]:
         command = [sys.executable, "-c", PARQUET, str(path)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ)
     took, peak, before = map(float, done.stdout.split())
-    line = f"|1,000,000 x 128 from Parquet, recentred|{took:.2f}|peak {peak / 2**20:.2f} GiB"
+    line = f"|1,000,000 x 128 from Parquet, recentered|{took:.2f}|peak {peak / 2**20:.2f} GiB"
     return [f"{line}, {before / 2**20:.2f} GiB before|"], peak < 2**20
 
 

@@ -31,18 +31,19 @@
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     |   `-- EngineSpaceError                      no room in memory or for temporary files
     |-- EntropyError              (OSError)       no random bytes, or noise outside of a release
-    `-- NotSupportedError         (ValueError)    what PEP 249 allows a connection not to do
+    `-- NotSupportedError         (ValueError)    a part of PEP 249 that may be left out
 
 Each is one of the errors of PEP 249, too, whose names are in `dfprivacy.dbapi`: an InterfaceError
-or a DatabaseError; of the latter a DataError, IntegrityError, InternalError, OperationalError (what
-machines, files and budgets do) or ProgrammingError (what was asked).
+or a DatabaseError. Of the latter a DataError, IntegrityError, InternalError, OperationalError
+(machines, files and budgets) or ProgrammingError (the call).
 
-A message says what happened, then "Hint:" and a fix that runs. No message depends on a row:
+A message names the failure, then "Hint:" and a fix that runs. No message depends on a row:
 it speaks of arguments, declared dtypes and column names only.
 
 Every public call is a `boundary`: it returns, or raises one of these, a plain KeyboardInterrupt, or
-a MemoryError of a fixed text. What else an engine, a library or an object of the caller raises
-could quote a row, and becomes an EngineError of a fixed text, without its cause or traceback.
+a MemoryError of a fixed text. Other errors that an engine, a library or an object of the caller
+raises could quote a row, and becomes an EngineError of a fixed text, without its cause or
+traceback.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ class DataError(DatabaseError):
 
 
 class IntegrityError(DatabaseError):
-    """A relation of tables is broken; never raised."""
+    """A relation of tables is broken. Never raised."""
 
 
 class InternalError(DatabaseError):
-    """An engine has come out of step; never raised."""
+    """An engine has come out of step. Never raised."""
 
 
 class OperationalError(DatabaseError):
@@ -153,15 +154,15 @@ class UnknownArgumentError(InvalidQuestionError, TypeError):
 
 
 class InvalidDescriptionError(ProgrammingError, ValueError):
-    """A file that describes releases has faults; the message names each with its line."""
+    """A file that describes releases has faults. The message names each with its line."""
 
 
 class RefusedStatementError(ProgrammingError, ValueError):
-    """An SQL statement can't be read, or holds what no bounded answer is known for."""
+    """An SQL statement can't be read, or has no bounded answer."""
 
 
 class InvalidProtocolError(ProgrammingError, ValueError):
-    """A protocol of the local or the shuffle model that can't be, or does not fit what it meets."""
+    """A protocol of the local or the shuffle model that is invalid, or does not fit the data."""
 
 
 class MissingColumnError(ProgrammingError, KeyError):
@@ -213,13 +214,13 @@ class BudgetExceededError(OperationalError, ValueError):
 
 
 class PictureError(OperationalError, RuntimeError):
-    """A chart or a page can't be drawn or written; or what draws it is not installed."""
+    """A chart or a page can't be drawn or written. Or an extra is not installed."""
 
 
 class OutputError(OperationalError, OSError):
-    """A release can't be written where it should go. What was charged stays paid.
+    """A release can't be written where it should go. The charge stays paid.
 
-    `released` are the rows of a CREATE TABLE whose table could not be made, an Arrow table; None
+    `released` are the rows of a CREATE TABLE whose table could not be made, an Arrow table. None
     where a run of the same job hands them over again.
     """
 
@@ -252,7 +253,7 @@ WARNED: set[str] = set()
 
 
 def warn_once(topic: str, message: str) -> None:
-    """Warn the caller of a public function once in a process; `message` must not depend on rows.
+    """Warn the caller of a public function once in a process. `message` must not depend on rows.
 
     Call it before a release is charged: the caller's filter can make an error of the warning.
     """
@@ -282,7 +283,7 @@ def _levels_outside() -> int:
 
 
 def engine_failed() -> EngineError:
-    """Return the one error for whatever goes wrong in an engine."""
+    """Return the one error for any failure of an engine."""
     return EngineError(
         "the engine could not run the query; its message could quote a row and is withheld",
         hint="try the same columns in a plain query of your engine to see what is wrong",
@@ -292,7 +293,7 @@ def engine_failed() -> EngineError:
 def published(error: BaseException) -> BaseException:
     """Return the public form of an error: without a cause, with a fixed or checked text.
 
-    Its traceback goes too: the frames within, which hold what was measured, would live with it.
+    Its traceback goes too: the frames within, which hold measured values, would live with it.
     """
     if os.environ.get(PRINT_SECRETS) == "1":
         return error
@@ -327,9 +328,9 @@ _UNDER_WAY: set[object] = set()
 def boundary(door: Door) -> Door:
     """Return a public function, or a class with its public methods, that lets no secret out.
 
-    Only the outermost call is guarded: what is called inside of it sees errors as they are. No
+    Only the outermost call is guarded: calls inside of it see errors as they are. No
     warning of numpy, pandas or an engine is heard meanwhile, nor made an error: it tells of a row.
-    That goes for the threads of engines, too, in which they run what a caller's frame computes.
+    That goes for the threads of engines, too, in which they run a caller's frame.
     """
     if not isinstance(door, type):
         guarded: Door = _guarded(door)
@@ -356,7 +357,7 @@ def closed(door: Any) -> Any:
 
 
 _CALLED = {"__init__", "__call__", "__enter__", "__exit__"}
-"""Special methods that do work; the others answer to protocols with errors of theirs."""
+"""Special methods that do work. The others answer to protocols with errors of theirs."""
 
 
 def _guard_member(kind: type, name: str, member: Any) -> None:
@@ -417,7 +418,7 @@ def _guarded(function: Any) -> Any:
 def _wrong_call(
     function: Any, failure: BaseException, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> UnknownArgumentError | None:
-    """Return the error for arguments that a call does not take; None for any other failure.
+    """Return the error for arguments that a call does not take. None for any other failure.
 
     It depends on the types of arguments alone. A value of another type than the class that a
     parameter is declared to be fails where it is used, with an error of Python's.
@@ -499,7 +500,7 @@ def _wrong_arguments(
 def _name_of(function: Any, args: tuple[Any, ...]) -> str:
     """Return the caller's name of a function: a question is dfp.mean, not its class.
 
-    Its `kind` is looked up on the class: what a caller's own object does when it is asked is not
+    Its `kind` is looked up on the class: the answer of a caller's own object is not
     to be found out here.
     """
     kind = inspect.getattr_static(type(args[0]), "kind", None) if args else None
@@ -516,7 +517,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 class _ByThread(type):
-    """Kinds of warnings that are told by the thread that gives them, whatever they are."""
+    """Kinds of warnings that depend on the thread that gives them."""
 
     def __subclasscheck__(cls, other: type) -> bool:
         return _INSIDE.get() or (bool(_UNDER_WAY) and isinstance(current_thread(), _DummyThread))
@@ -525,7 +526,7 @@ class _ByThread(type):
 class _Inside(Warning, metaclass=_ByThread):
     """Every warning that is given inside of a public call.
 
-    So is, while one is under way, what a thread gives that Python has not started: an engine has.
+    So are, while one is under way, warnings of threads that an engine has started.
     """
 
 

@@ -29,7 +29,7 @@ and `dp_count_interval`, `dp_sum_interval`, ... with the same arguments, which r
 STRUCT(value, low, high) from one draw; quantiles and bounds have none. `lo`, `hi`, `q`, `qs`,
 `epsilon` and `delta` are constants.
 
-Privacy: neighbours differ by one row, added or removed. Every call of a function draws its own
+Privacy: neighbors differ by one row, added or removed. Every call of a function draws its own
 noise and spends its own epsilon, and the costs of a query add up; dp_keep spends an epsilon too,
 and its delta. What the functions protect, and what they do not, is in docs/how-to/sql.md.
 """

@@ -18,7 +18,7 @@ from benchmarks.peers.scores import pooled
 from benchmarks.peers.store import Store
 from benchmarks.peers.tables import TARGET, common_size, measured_rows, ratios_of, scored_peers
 
-# Okabe and Ito's colours, which the colour-blind tell apart; a marker each besides.
+# Okabe and Ito's colors, which the color-blind tell apart; a marker each besides.
 OURS = ("#0072B2", "#56B4E9", "#009E73", "#004D73")
 OTHERS = ("#D55E00", "#E69F00", "#CC79A7", "#7F5200", "#8C2D04", "#B8A200")
 MARKERS = "osD^vPX*"
@@ -31,8 +31,8 @@ def style(peer: Peer) -> dict[str, Any]:
     marker = MARKERS[place]
     if peer.plain:
         return {"color": ("#000000", "#777777", "#AAAAAA")[place], "ls": ":", "marker": marker}
-    colours, line = (OURS, "-") if peer.ours else (OTHERS, "--")
-    return {"color": colours[place], "ls": line, "marker": marker}
+    colors, line = (OURS, "-") if peer.ours else (OTHERS, "--")
+    return {"color": colors[place], "ls": line, "marker": marker}
 
 
 def draw(store: Store, folder: Path) -> list[Path]:

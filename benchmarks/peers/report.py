@@ -20,7 +20,7 @@ from benchmarks.peers.tables import (
 )
 
 READING = f"""\
-One row is protected: neighbours differ by one row, added or removed. Epsilon is {EPSILON:g} for
+One row is protected: neighbors differ by one row, added or removed. Epsilon is {EPSILON:g} for
 the whole answer, delta {DELTA:g} where keys are secret, bounds are the same for everyone. A time is
 the best of up to three answers in a fresh process; imports, and reading the rows into what a
 library works on, are not counted. The ratio is to the fastest engine without privacy."""

@@ -1,1 +1,1 @@
-"""Hold privacy losses, and keep account of what releases cost."""
+"""Hold privacy losses, and keep account of the cost of releases."""

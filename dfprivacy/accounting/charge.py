@@ -122,7 +122,7 @@ def short(value: Fraction | float) -> str:
 
 @dataclass(frozen=True)
 class Charge:
-    """The cost of one release and the questions it answers; never a function of the data.
+    """The cost of one release and the questions it answers. Never a function of the data.
 
     >>> Charge(Epsilon(Fraction(1, 10)), question="count()").units("epsilon")
     Units(measure='epsilon', loss=100000000000000000000000, delta=0)
@@ -137,7 +137,7 @@ class Charge:
     def units(self, measure: Measure) -> Units:
         """Return the cost in the units of a ledger, rounded up.
 
-        A pure epsilon costs epsilon^2/2 of a ledger that counts rho; with a delta, that is
+        A pure epsilon costs epsilon^2/2 of a ledger that counts rho. With a delta, that is
         approximate zCDP with the same delta (Bun and Steinke 2016, Section 8).
         """
         return Units(
@@ -159,7 +159,7 @@ def _in(measure: Measure, loss: Epsilon | Rho) -> Fraction:
 
 
 def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
-    """Return a total as a caller names it, rounded down to whole units; None for none at all."""
+    """Return a total as a caller names it, rounded down to whole units. None for none at all."""
     if epsilon is None and rho is None:
         if delta is not None:
             raise InvalidLossError(
@@ -231,7 +231,7 @@ def periods_kind(kind: object) -> str:
 
 
 def account_name(dataset: str, period: object) -> str:
-    """Return the name of the account of a dataset's period; of the dataset where there is none.
+    """Return the name of the account of a dataset's period. Of the dataset where there is none.
 
     >>> account_name("visits", "2024-01"), account_name("visits", None)
     ('visits [2024-01]', 'visits')
@@ -249,7 +249,7 @@ def account_name(dataset: str, period: object) -> str:
 
 
 def dataset_of(account: str) -> tuple[str, str]:
-    """Return the dataset and the period of an account by its name; none where it has no period.
+    """Return the dataset and the period of an account by its name. None where it has no period.
 
     >>> dataset_of("visits [2024-01]"), dataset_of("visits [old]")
     (('visits', '2024-01'), ('visits [old]', ''))

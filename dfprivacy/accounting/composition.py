@@ -1,8 +1,8 @@
 """Compose the releases of an account into one epsilon and one delta.
 
 `Composition.total` adds epsilons up, or composes them as zero-concentrated privacy and converts the
-sum; `tight_total` composes privacy loss distributions with dp-accounting. docs/how-to/ledger.md has
-the proofs, and why what comes out is an upper bound though both search, and the latter computes,
+sum. `tight_total` composes privacy loss distributions with dp-accounting. docs/how-to/ledger.md has
+the proofs, and why the results are upper bounds though both search, and the latter computes,
 with floats.
 """
 
@@ -53,7 +53,7 @@ class Composition:
     delta: Fraction = Fraction(0)
 
     def epsilon(self) -> Fraction | None:
-        """Return the sum of the epsilons (Dwork and Roth 2014, Theorem 3.16); None beside a rho."""
+        """Return the sum of the epsilons (Dwork and Roth 2014, Theorem 3.16). None beside a rho."""
         total = Fraction(0)
         for loss, times in self.losses:
             if isinstance(loss, Rho):
@@ -116,14 +116,14 @@ def float_above(value: Fraction) -> float:
 def approximate_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """Return an epsilon for which rho-zCDP implies (epsilon, delta)-DP, rounded up.
 
-    Whatever is rho-zCDP is so for every order a > 1 and every delta in (0, 1), with
+    A rho-zCDP mechanism is so for every order a > 1 and every delta in (0, 1), with
 
         epsilon = a rho + ln(1 - 1/a) + (ln(1/delta) - ln(a)) / (a - 1)
 
     (Canonne, Kamath and Steinke 2020, Section 2.3). At a = 1 + sqrt(ln(1/delta) / rho) that is
     already less than rho + 2 sqrt(rho ln(1/delta)) of Bun and Steinke (2016, Proposition 1.3). A
-    good order is searched for with floats; what it gives is computed with 60 digits and rounded up,
-    so that a bad search could cost accuracy and never privacy. What is returned is within 10**-9,
+    good order is searched for with floats. The result is computed with 60 digits and rounded up,
+    so that a bad search could cost accuracy and never privacy. The result is within 10**-9,
     relatively, of the least value, for rho up to 2**62.
 
     >>> float(approximate_epsilon(Fraction(1, 2), Fraction(1, 10**6)))  # doctest: +ELLIPSIS
@@ -160,7 +160,8 @@ def epsilon_at_order(rho: Fraction, delta: Fraction, above_one: Fraction) -> Fra
     """Return the epsilon of the formula at order 1 + `above_one` > 1, rounded up.
 
     Every operation is within a relative 10**-58 of its exact result. The sum of the sizes of all
-    terms, and 1 for what is inside the logarithms, times 10**-39 is far more than they can add to.
+    terms, and 1 for the terms inside the logarithms, times 10**-39 is far more than the errors'
+    sum.
     """
     order = 1 + above_one
     with decimal.localcontext(arithmetic()):
@@ -199,7 +200,7 @@ def tight_total(composition: Composition, delta: object) -> Budget:
     """Return the least epsilon known for a delta, as floats that are not below it.
 
     A release of pure epsilon is no more revealing than randomized response with that epsilon,
-    whatever its mechanism is (Kairouz, Oh and Viswanath 2015). Releases in rho, and epsilons too
+    for any mechanism (Kairouz, Oh and Viswanath 2015). Releases in rho, and epsilons too
     fine for the grid of losses, count together as one rho-zCDP release.
     """
     exact = delta_of(delta)
@@ -275,8 +276,8 @@ def merge_levels(times: Counter[int]) -> Counter[int]:
 def responses_law(cells: int, times: int, cell: float) -> LossLaw:
     """Return the law of independent randomized responses of epsilon = cells * cell.
 
-    One response has loss epsilon with probability 1 / (1 + exp(-epsilon)), else -epsilon; of
-    several, the positive ones are binomial. What is far too rare counts as infinite.
+    One response has loss epsilon with probability 1 / (1 + exp(-epsilon)), else -epsilon. Of
+    several, the positive ones are binomial. Values that are far too rare count as infinite.
     """
     weights = _binomial(times, cells * cell)
     is_kept = weights > _NEGLIGIBLE
@@ -332,7 +333,7 @@ def concentrated_law(rho: float, cell: float, reach: float) -> LossLaw:
 
     It is that of a pair of distributions that is no harder to tell apart than any rho-zCDP release
     could be: for every epsilon, its delta is at least that of every rho-zCDP mechanism, selections
-    included. It is symmetric: what has probability q at loss -l has exp(l) q at loss l.
+    included. It is symmetric: a value of probability q at loss -l has exp(l) q at loss l.
 
     The deltas of `profile` at some epsilons are joined by straight lines over exp(epsilon), after
     the convex hull and the symmetry of a true profile have improved them.

@@ -1,7 +1,7 @@
 """Charge a release once, however often it is interrupted: an idempotent charge.
 
 The charge and a note that it is pending are one durable transaction. Whoever finds it pending may
-make the release until one has been kept, or has failed; docs/how-to/etl.md has the proof.
+make the release until one has been kept, or has failed. docs/how-to/etl.md has the proof.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class IdempotentLedger(Ledger):
     Privacy: the charge is on the disk before anything is drawn, as with every ledger. A process
     that dies between its charge and `keep` has shown nothing, and leaves the charge pending: the
     next one draws under it. Of several that draw under it only the one that is kept first ever
-    comes out, because callers use what `keep` returns. An error after the charge shows, and can
+    comes out, because callers use the result of `keep`. An error after the charge shows, and can
     depend on the draw: `kept_of` then uses the charge up, and the next attempt is charged.
 
     >>> import dfprivacy as dfp, pandas as pd, pyarrow as pa, tempfile
@@ -76,7 +76,7 @@ class IdempotentLedger(Ledger):
             return self._is_paid(reading.log)
 
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
-        """Raise what `charge` would raise now, and charge nothing."""
+        """Raise the errors that `charge` would raise now, and charge nothing."""
         self._require_this(dataset)
         if not self.settled():
             super().check(dataset, charge, analyst=analyst)
@@ -89,7 +89,7 @@ class IdempotentLedger(Ledger):
         note: str | None = None,  # noqa: ARG002 it has its own
         analyst: str | None = None,
     ) -> None:
-        """Charge the release and note that it is pending; nothing if it has been charged."""
+        """Charge the release and note that it is pending. Nothing if it has been charged."""
         self._require_this(dataset)
         if self._asked:
             raise InvalidLedgerError("a ledger for one release was asked to charge another")
@@ -105,7 +105,7 @@ class IdempotentLedger(Ledger):
         return self._charge_entry(log, self._dataset, charge, note=self._note, analyst=analyst)
 
     def kept_of(self, make: Callable[[], pa.Table]) -> pa.Table:
-        """Make the release and keep it, and return what is kept.
+        """Make the release and keep it, and return the kept release.
 
         An error that `make` or `keep` raises after the charge uses the charge up, and is raised
         unless another process has kept the release meanwhile. In its place comes a
@@ -124,11 +124,11 @@ class IdempotentLedger(Ledger):
         return table
 
     def _used_up(self) -> pa.Table | None:
-        """Let a failed draw, this one or one before, use up a charge; return what others kept."""
+        """Use up the charge of a failed draw. Return the release that others kept."""
         if self._drawn_under is None:
             return None
         with self._writing() as writing:
-            if self._pending.hex() in writing.log.kept:
+            if self._pending.hex() in writing.log.releases:
                 writing.append([self._no_longer_pending])
             elif not self._is_paid(writing.log):
                 writing.append([self._own_charge(writing.log, *self._drawn_under)])
@@ -136,7 +136,7 @@ class IdempotentLedger(Ledger):
         return self.kept()
 
     def keep(self, table: pa.Table) -> pa.Table:
-        """Keep the release that was charged; what can't be kept is for nobody's eyes."""
+        """Keep the release that was charged. A release that can't be kept is not returned."""
         content = content_of(table)
         with self._writing() as writing:
             if not self._is_paid(writing.log):
@@ -144,7 +144,7 @@ class IdempotentLedger(Ledger):
                     "the release was forgotten, or another run of it failed, while it was made",
                     hint="run again; it is charged again",
                 )
-            if self._mark.hex() not in writing.log.kept:
+            if self._mark.hex() not in writing.log.releases:
                 release = release_entry(self._dataset, self._mark, content)
                 writing.append([release, self._no_longer_pending], content)
         release_kept = self.kept()
@@ -170,7 +170,7 @@ class IdempotentLedger(Ledger):
                 os.close(descriptor)
 
     def remembered_files(self) -> bytes | None:
-        """Return the digest that was noted last for this release; None without a note."""
+        """Return the digest that was noted last for this release. None without a note."""
         digest = None
         with suppress(OSError, ValueError):
             for line in self._files_path.read_text("ascii").splitlines():
@@ -185,7 +185,7 @@ class IdempotentLedger(Ledger):
         return Path(f"{os.path.realpath(self.path)}-sources")
 
     def paid(self) -> Paid | None:
-        """Return when the release was charged last; None if its charge is not in the history."""
+        """Return when the release was charged last. None if its charge is not in the history."""
         with self._reading() as reading:
             times = [
                 Paid(time, version)
@@ -218,7 +218,7 @@ class IdempotentLedger(Ledger):
         return "drop", {"fingerprints": [self._pending.hex()]}
 
     def _is_paid(self, log: Log) -> bool:
-        return not {self._mark.hex(), self._pending.hex()}.isdisjoint(log.kept)
+        return not {self._mark.hex(), self._pending.hex()}.isdisjoint(log.releases)
 
     def _require_this(self, dataset: str) -> None:
         if dataset_name(dataset) != self._dataset:

@@ -102,17 +102,17 @@ class Ledger:
     to less). The losses of an account add up, for questions chosen one after the other too. A
     release is charged in full before anything is drawn, and nothing is ever paid back.
 
-    Without a budget an existing file is opened; with one it is made if it is not there, and must
-    have been made with the same budget if it is. With `remember=True` the file keeps what is
-    released about a dataset whose version is named, and the same request gets the same answer again
+    Without a budget an existing file is opened. With one it is made if it is not there, and must
+    have been made with the same budget if it is. With `remember=True` the file keeps
+    releases about a dataset whose version is named, and the same request gets the same answer again
     without a charge. With `strict=True` a dataset has an account once it was announced, and not
     before: a misspelt name is refused. `timeout` is how many seconds to wait for other processes.
 
-    `announce` opens accounts, one a period for data that come in disjoint periods; `allow` shares
-    out what analysts may spend of them.
+    `announce` opens accounts, one a period for data that come in disjoint periods. `allow` shares
+    out the parts that analysts may spend.
 
-    A ledger can be used by threads, by processes and after a fork. docs/how-to/ledger.md says what
-    it guarantees and what it can't. Every method raises a `LedgerError` when the file can't be
+    A ledger can be used by threads, by processes and after a fork. docs/how-to/ledger.md lists
+    its guarantees and limits. Every method raises a `LedgerError` when the file can't be
     used.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
@@ -206,7 +206,7 @@ class Ledger:
         return self._founding.strict
 
     def close(self) -> None:
-        """Refuse further use of this object; the file stays as it is."""
+        """Refuse further use of this object. The file stays as it is."""
         self._closed = True
 
     def __enter__(self) -> Self:
@@ -245,10 +245,10 @@ class Ledger:
 
         With `periods`, "year", "month", "week" or "day", the rows of the dataset come in disjoint
         periods, and each period has an account with the whole budget: every charge names one
-        (`period="2024-01"`), and the release is about rows of that period alone. You promise both;
-        nothing can check it. What is protected is then a unit's rows of one period: a unit-period.
+        (`period="2024-01"`), and the release is about rows of that period alone. You promise both.
+        Nothing can check it. The budget then protects a unit's rows of one period: a unit-period.
         Of a unit that has rows in k periods all that is promised is k times as much. Periods begin
-        a budget anew on this ground and on no other; without them everything that is ever released
+        a budget anew on this ground and on no other. Without them everything that is ever released
         about a dataset adds up.
 
         To announce a dataset again as it was is to do nothing.
@@ -296,10 +296,10 @@ class Ledger:
     ) -> None:
         """Allow an analyst to spend so much of a dataset's account, or of each of its periods.
 
-        Allowances limit who spends a budget; they add nothing to it, and keep nothing aside: what
-        all analysts spend together never exceeds the budget, so that they may compare notes. From
+        Allowances limit who spends a budget. They add nothing to it, and keep nothing aside: the
+        sum that all analysts spend never exceeds the budget, so that they may compare notes. From
         the first allowance on every charge to the dataset names an analyst who has one. The last
-        allowance of an analyst counts; without a delta it has all of the budget's. Who somebody is
+        allowance of an analyst counts. Without a delta it has all of the budget's. Who somebody is
         the ledger can't tell.
 
         >>> import dfprivacy as dfp, tempfile
@@ -380,9 +380,9 @@ class Ledger:
     def remaining(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
     ) -> Budget:
-        """Return the remaining budget of a dataset, or of a period; a request for it fits.
+        """Return the remaining budget of a dataset, or of a period. A request for it fits.
 
-        Of an `analyst` it is what is left of the allowance, if that is less.
+        Of an `analyst` it is the rest of the allowance, if that is less.
         """
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as reading:
@@ -392,7 +392,7 @@ class Ledger:
     def spent(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
     ) -> Budget:
-        """Return the spent budget of a dataset, in one `period` or in all; of one `analyst`."""
+        """Return the spent budget of a dataset, in one `period` or in all. Of one `analyst`."""
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as reading:
             log = reading.log
@@ -404,7 +404,7 @@ class Ledger:
         return sum(spent, Units(self._total.measure, 0, 0)).budget()
 
     def analysts(self) -> list[tuple[str, str, Budget, Budget]]:
-        """Return the account, the analyst, what was spent and what is left, where analysts count.
+        """Return account, analyst, spent and remaining budget, where analysts count.
 
         Accounts that an analyst has not charged yet are left out, but for those of whole datasets.
         """
@@ -438,8 +438,8 @@ class Ledger:
         """Return the charges of one dataset, or of all, oldest first.
 
         Columns: time (UTC), dataset (with its period), question, epsilon, rho, delta, note, uuid,
-        version (of dfprivacy), analyst. On a ledger in rho, an epsilon is what was asked and rho is
-        what it cost.
+        version (of dfprivacy), analyst. On a ledger in rho, an epsilon was asked for and rho is
+        its cost.
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._reading() as reading:
@@ -487,7 +487,7 @@ class Ledger:
     # Charges
 
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
-        """Raise what `charge` would raise now, and charge nothing."""
+        """Raise the errors that `charge` would raise now, and charge nothing."""
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
         with self._reading() as reading:
             self._require_part(reading.log, name, cost, analyst_name(analyst))
@@ -498,7 +498,7 @@ class Ledger:
     ) -> Budget | None:
         """Return the remaining budget after a charge, or None if the charge does not fit.
 
-        Nothing is charged. Raises what `check` would raise, but for `BudgetExceededError`.
+        Nothing is charged. Raises the errors of `check`, but for `BudgetExceededError`.
         """
         name, cost = dataset_name(dataset), charge.units(self._total.measure)
         with self._reading() as reading:
@@ -514,13 +514,13 @@ class Ledger:
     ) -> None:
         """Take a release's cost off a dataset's budget, durably, before anything is drawn.
 
-        Every release of `.dp` does that by itself. When this returns, the charge is on the disk;
-        when it raises, there must be no release.
+        Every release of `.dp` does that by itself. When this returns, the charge is on the disk.
+        When it raises, there must be no release.
 
         Raises
         ------
         BudgetExceededError
-            When the cost exceeds what is left.
+            When the cost exceeds the remaining budget.
         InvalidLossError
             For a release in rho on a ledger that counts epsilon.
         LedgerError
@@ -572,7 +572,7 @@ class Ledger:
         return left
 
     def _allowances(self, log: Log, name: str, analyst: str | None) -> list[tuple[Units, Units]]:
-        """Return the allowance of an analyst, if there is one, and what was spent of it."""
+        """Return the allowance of an analyst, if there is one, and the spent part."""
         allowed = log.allowed.get(log.dataset(name), {})
         if analyst is None or analyst not in allowed:
             return []
@@ -632,12 +632,12 @@ class Ledger:
     ) -> Budget:
         """Return the epsilon and delta of all releases of a dataset, or of one period, so far.
 
-        Of data in periods, all together are what a unit loses that has rows in each of them.
-        Epsilons add up; with a `delta` above what the releases spent themselves, zero-concentrated
-        composition is tried too (Bun and Steinke 2016; conversion of Canonne, Kamath and Steinke
-        2020), and the smaller epsilon counts. It may always be quoted if what each release was to
-        cost was settled before the first answer. If costs were chosen after seeing answers, quote
-        `promise`. The floats are not below what was computed.
+        Of data in periods, the total is the loss of a unit that has rows in each of them.
+        Epsilons add up. With a `delta` above the spent one, zero-concentrated
+        composition is tried too (Bun and Steinke 2016, conversion of Canonne, Kamath and Steinke
+        2020), and the smaller epsilon counts. It may always be quoted if the cost of each release
+        was fixed before the first answer. If costs were chosen after seeing answers, quote
+        `promise`. The floats are not below the exact result.
 
         >>> import dfprivacy as dfp, polars as pl, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -678,8 +678,8 @@ class Ledger:
     def promise(self, *, delta: float | None = None) -> Budget:
         """Return the epsilon and delta that each dataset, or period of one, will never exceed.
 
-        That is what the whole budget amounts to. It holds for questions and costs chosen after any
-        answers: the ledger refuses what goes beyond (Rogers et al. 2016; Feldman and Zrnic 2021).
+        That is the whole budget, converted. It holds for questions and costs chosen after any
+        answers: the ledger refuses what goes beyond (Rogers et al. 2016, Feldman and Zrnic 2021).
 
         >>> import dfprivacy as dfp, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -700,7 +700,7 @@ class Ledger:
         return Composition(((loss, 1),), Fraction(delta_of_all, PER_ONE_DELTA)).total(delta)
 
     def _composition(self, log: Log, dataset: str) -> Composition:
-        """Return the releases of a dataset, if each was charged what its loss costs."""
+        """Return the releases of a dataset, if each was charged the cost of its loss."""
         names = log.accounts_of(dataset) or [dataset]
         accounts = [log.accounts[name] for name in names if name in log.accounts]
         losses: list[tuple[Epsilon | Rho, int]] = []
@@ -718,14 +718,14 @@ class Ledger:
         return Composition(tuple(losses), spent)
 
     def report(self, path: str | os.PathLike[str], *, delta: float | None = None) -> Path:
-        """Write what the ledger holds as one HTML page, and return its path.
+        """Write the ledger as one HTML page, and return its path.
 
-        The page lists every charge with its question and note, what each dataset has spent and
-        left, a drawing of that over time, and the promise in plain words; tables can be sorted and
+        The page lists every charge with its question and note, the spent and remaining budget of
+        each dataset, a drawing over time, and the promise in plain words. Tables can be sorted and
         filtered. It loads nothing and holds no rows and no answers. `delta` is the one at which
         epsilons are quoted: the budget's delta, unless named (1e-6 more for a ledger in rho).
 
-        Privacy: a function of questions and terms alone; it costs nothing.
+        Privacy: a function of questions and terms alone. It costs nothing.
 
         >>> import dfprivacy as dfp, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -751,7 +751,7 @@ class Ledger:
         """Return the release kept under a fingerprint, or None."""
         name, mark = dataset_name(dataset), fingerprint.hex()
         with self._reading() as reading:
-            entry = reading.log.kept.get(mark)
+            entry = reading.log.releases.get(mark)
             if entry is None or entry.dataset != name:
                 return None
             content, is_settled = reading.content(entry), reading.settled(entry)
@@ -763,7 +763,7 @@ class Ledger:
         return released_table(content)
 
     def store(self, dataset: str, fingerprint: bytes, table: pa.Table) -> None:
-        """Keep a release that has been charged, durably; what is kept already stays.
+        """Keep a release that has been charged, durably. A kept release stays.
 
         Raises
         ------
@@ -780,7 +780,7 @@ class Ledger:
         with self._writing() as writing:
             if name not in writing.log.accounts:
                 raise InvalidLedgerError("a release that was never charged is not kept")
-            if fingerprint.hex() not in writing.log.kept:
+            if fingerprint.hex() not in writing.log.releases:
                 writing.append([release_entry(name, fingerprint, content)], content)
 
     def stored(self, dataset: str | None = None) -> int:
@@ -790,14 +790,14 @@ class Ledger:
             return _stored(reading.log, name)
 
     def forget(self, dataset: str | None = None) -> int:
-        """Drop the releases kept of a dataset, or of all; return how many there were.
+        """Drop the releases kept of a dataset, or of all. Return how many there were.
 
         Asked again, they are made anew and charged again: nothing is paid back. The file is written
         anew without them.
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._writing() as writing:
-            entries = writing.log.kept.items()
+            entries = writing.log.releases.items()
             marks = [mark for mark, entry in entries if name in {None, entry.dataset}]
             if marks:
                 writing.append([("drop", {"fingerprints": marks})])
@@ -807,7 +807,7 @@ class Ledger:
 
 
 def _stored(log: Log, dataset: str | None) -> int:
-    return sum(dataset in {None, entry.dataset} for entry in log.kept.values())
+    return sum(dataset in {None, entry.dataset} for entry in log.releases.values())
 
 
 @lru_cache(maxsize=1)
@@ -819,7 +819,7 @@ def _version() -> str:
 
 
 def dataset_name(dataset: object) -> str:
-    """Return the name of an account; two spellings of one text are one name."""
+    """Return the name of an account. Two spellings of one text are one name."""
     name = _readable(dataset)
     if name is None:
         raise InvalidLedgerError(
@@ -830,7 +830,7 @@ def dataset_name(dataset: object) -> str:
 
 
 def analyst_name(analyst: object) -> str | None:
-    """Return the name of who asks, or None; two spellings of one text are one name."""
+    """Return the name of who asks, or None. Two spellings of one text are one name."""
     what, hint = "an analyst is named by", 'name who asks as everywhere, e.g. analyst="ann"'
     return _optional(analyst, what, hint)
 

@@ -3,7 +3,7 @@
 The first line names the format. Each other line is one transaction: the running hash, the number of
 bytes that follow the line (a release that is kept), and a JSON list of entries. The newest hash
 lies in a second file, in one of two slots that take turns. `Log` holds the rules that no file may
-break. docs/how-to/ledger.md says what the order of writes guarantees, and proves it.
+break. docs/how-to/ledger.md proves the guarantees of the order of writes.
 """
 
 from __future__ import annotations
@@ -150,12 +150,12 @@ class Log:
     unused: int = 0  # bytes of releases that were dropped
     accounts: dict[str, Account] = field(default_factory=dict)
     announced: dict[str, str] = field(default_factory=dict)
-    """Datasets, and the length of their periods; none where that is empty."""
+    """Datasets, and the length of their periods. None where that is empty."""
     allowed: dict[str, dict[str, Units]] = field(default_factory=dict)
     """Limits of analysts on each account of a dataset, by dataset and analyst."""
     by_analyst: dict[tuple[str, str], Units] = field(default_factory=dict)
     """Amounts spent of an account, by account and analyst."""
-    kept: dict[str, Kept] = field(default_factory=dict)
+    releases: dict[str, Kept] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Begin behind the first line."""
@@ -169,7 +169,7 @@ class Log:
         return amount.loss // self.loss_unit, amount.delta // self.delta_unit
 
     def amount(self, loss: object, delta: object) -> Units:
-        """Return an amount of the file; a ValueError for what is none."""
+        """Return an amount of the file. A ValueError for other values."""
         _require(type(loss) is int and type(delta) is int)
         assert isinstance(loss, int) and isinstance(delta, int)  # noqa: S101, PT018 checked above
         loss, delta = loss * self.loss_unit, delta * self.delta_unit
@@ -252,7 +252,6 @@ class Log:
         self,
         *,
         dataset: str,
-        asked: str,
         amount: str,
         cost: int,
         cost_delta: int,
@@ -260,13 +259,14 @@ class Log:
         analyst: str | None = None,
         **about: str | None,
     ) -> None:
-        _require(asked in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
+        measure = about.pop("asked", None) or ""
+        _require(measure in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
         charged = self.amount(cost, cost_delta)
         account = self.accounts.setdefault(dataset, Account())
         account.loss += charged.loss
         account.delta += charged.delta
         account.charges += 1
-        account.losses[asked, amount, charged.loss] += 1
+        account.losses[measure, amount, charged.loss] += 1
         _require(self.founding.total.with_excess().covers(self.spent(dataset)))
         name = self.dataset(dataset)
         _require(not self.announced.get(dataset))  # its periods have accounts
@@ -279,13 +279,13 @@ class Log:
 
     def _keep(self, *, fingerprint: str, dataset: str, digest: str, length: int, size: int) -> None:
         _require(self.founding.remember)
-        _require(dataset in self.accounts and fingerprint not in self.kept)
+        _require(dataset in self.accounts and fingerprint not in self.releases)
         _require(len(fingerprint) == len(digest) == 64 and size in {length, 0})
         start = self.start + len(self.last)
-        self.kept[fingerprint] = Kept(dataset, digest, self.number, start, size)
+        self.releases[fingerprint] = Kept(dataset, digest, self.number, start, size)
 
     def _drop(self, *, fingerprints: list[str], size: int) -> None:  # noqa: ARG002 beside a release
-        self.unused += sum(self.kept.pop(mark).size for mark in fingerprints)
+        self.unused += sum(self.releases.pop(mark).size for mark in fingerprints)
 
 
 _ABOUT = ["uuid", "time", "question", "note", "version"]
@@ -301,7 +301,7 @@ def _running(before: str, body: bytes) -> bytes:
 
 
 def _split(line: bytes) -> tuple[bytes, int, bytes]:
-    """Return running hash, bytes that follow, and entries of a line; no hash if it is torn."""
+    """Return running hash, bytes that follow, and entries of a line. No hash if it is torn."""
     digest, size, body = [*line[:-1].split(b" ", 2), b"", b""][:3]
     is_complete = line.endswith(b"\n") and size.isdigit() and len(size) < 12
     return (digest, int(size), body) if is_complete else (b"", 0, b"")
@@ -354,7 +354,7 @@ class Writing(Reading):
     second: _Second
 
     def append(self, entries: list[Entry], content: bytes = b"") -> None:
-        """Add a transaction; when this returns, it is on the disk and confirmed."""
+        """Add a transaction. When this returns, it is on the disk and confirmed."""
         line, start = self.log.line(entries, len(content)), self.log.end
         try:
             self.log.step(line)  # what breaks a rule is never written
@@ -372,7 +372,7 @@ class Writing(Reading):
         """Put a file without the dropped releases in place of this one, if it has one name."""
         if os.fstat(self.descriptor).st_nlink > 1:
             return
-        entries = {entry.number: entry for entry in self.log.kept.values() if entry.size}
+        entries = {entry.number: entry for entry in self.log.releases.values() if entry.size}
         with _open_replacement(self.path, self.path) as descriptor:
             offset = _write(descriptor, self.log.first, 0)
             for number, (digest, body) in enumerate(self.lines(), 1):
@@ -389,7 +389,7 @@ class _Second:
         self.path, self.descriptor, self.slot = second_file(path), -1, 0
 
     def open(self, like: Path, head: Head) -> None:
-        """Open the file for writing; make it if it is not there, whole from its first moment."""
+        """Open the file for writing. Make it if it is not there, whole from its first moment."""
         if not self.path.exists():
             with _open_replacement(self.path, like) as descriptor:
                 _write(descriptor, self._find_slot(head).ljust(2 * _SLOT, b"."), 0)
@@ -401,7 +401,7 @@ class _Second:
             os.close(self.descriptor)
 
     def read(self) -> Head | None:
-        """Return the newest hash of the two slots; None where there is no file, or an empty one."""
+        """Return the newest hash of the two slots. None where there is no file, or an empty one."""
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
@@ -444,7 +444,7 @@ def second_file(path: Path) -> Path:
 
 
 class LedgerFile:
-    """A ledger's file as one object has read it; threads take turns."""
+    """A ledger's file as one object has read it. Threads take turns."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path, self.timeout, self._log = path, timeout, Log()
@@ -552,7 +552,7 @@ def _required_format(file: BinaryIO, path: Path) -> bytes:
 def _read_on(
     log: Log, file: BinaryIO, path: Path, confirmed: Head | None, seen: Head | None
 ) -> None:
-    """Read complete transactions from the end of `log` on; refuse a log that has lost some."""
+    """Read complete transactions from the end of `log` on. Refuse a log that has lost some."""
     size, sure = file.seek(0, os.SEEK_END), confirmed.number if confirmed else 0
     file.seek(log.end)
     while log.end < size:
@@ -600,7 +600,7 @@ def _digest(content: bytes) -> bytes:
 
 
 def damaged(path: Path) -> LedgerFileError:
-    """Return the error of a file that does not hold what was written."""
+    """Return the error of a file that lost a transaction."""
     return LedgerFileError(
         f"the ledger {str(path)!r} is damaged",
         hint="restore the newest copy; charges after it are lost",
@@ -675,10 +675,10 @@ def create(path: Path, founding: Founding) -> None:
 
 @contextmanager
 def _open_replacement(path: Path, like: Path | None = None) -> Iterator[int]:
-    """Open a new file; when all is written, put it under the path.
+    """Open a new file. When all is written, put it under the path.
 
     It takes the place of a file that is there, and is open to whom another is open, if that is
-    named; otherwise it is the first, or a `FileExistsError`.
+    named. Otherwise it is the first, or a `FileExistsError`.
     """
     real = Path(os.path.realpath(path))
     with _directory_beside(real) as directory:
@@ -720,7 +720,7 @@ def _prefix(real: Path) -> str:
 
 
 def _locked_directory(directory: Path) -> int:
-    """Lock a directory by a file in it; -1 where another process has it or has removed it."""
+    """Lock a directory by a file in it. -1 where another process has it or has removed it."""
     lock = directory / "lock"
     try:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | _BINARY
@@ -755,7 +755,7 @@ def _remove_left(path: Path) -> None:
 
 
 def _write(descriptor: int, content: bytes, offset: int) -> int:
-    """Write all bytes at an offset of the file; return their number."""
+    """Write all bytes at an offset of the file. Return their number."""
     os.lseek(descriptor, offset, os.SEEK_SET)
     rest = memoryview(content)
     while rest:
@@ -764,7 +764,7 @@ def _write(descriptor: int, content: bytes, offset: int) -> int:
 
 
 def flush(descriptor: int) -> None:
-    """Wait until the disk has what was written."""
+    """Flush a file to the disk."""
     if sys.platform == "darwin":
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
     os.fsync(descriptor)
@@ -781,7 +781,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def _taken(descriptor: int) -> bool:
-    """Check whether this process has got the lock; it ends with the descriptor."""
+    """Check whether this process has got the lock. It ends with the descriptor."""
     try:
         if sys.platform == "win32":
             os.lseek(descriptor, 2**62, os.SEEK_SET)  # a byte that nobody reads
@@ -800,7 +800,7 @@ def _identity(status: os.stat_result) -> tuple[int, int]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Replace what the system says by an error that says what happened and what to do."""
+    """Replace an error of the system by one that names the failure and the fix."""
     try:
         yield
     except LedgerFileError:

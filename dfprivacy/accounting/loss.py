@@ -1,4 +1,4 @@
-"""Hold privacy losses as exact numbers: which noise pays for one, what it leaves for a row."""
+"""Hold privacy losses as exact numbers: which noise pays for one, and how much of it a row gets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Epsilon:
     measure: ClassVar[Literal["epsilon"]] = "epsilon"
 
     def share(self, part: Fraction) -> Epsilon:
-        """Return `part` of epsilon; pure losses add up."""
+        """Return `part` of epsilon. Pure losses add up."""
         return Epsilon(self.value * part)
 
     def noise(self, l1: int, l2_squared: int) -> DiscreteLaplace:  # noqa: ARG002 one interface for both losses
@@ -74,7 +74,7 @@ class Rho:
     measure: ClassVar[Literal["rho"]] = "rho"
 
     def share(self, part: Fraction) -> Rho:
-        """Return `part` of rho; zCDP losses add up."""
+        """Return `part` of rho. Losses in rho add up."""
         return Rho(self.value * part)
 
     def noise(self, l1: int, l2_squared: int) -> DiscreteGaussian:  # noqa: ARG002 one interface for both losses
@@ -101,7 +101,7 @@ class Rho:
         return self.share(Fraction(1, groups))
 
     def pure(self) -> Fraction:
-        """Return sqrt(2 rho), rounded down: what is so purely private is rho-zCDP."""
+        """Return sqrt(2 rho), rounded down: a mechanism of that epsilon is rho-zCDP."""
         return root_below(2 * self.value)
 
     def as_rho(self) -> Rho:
@@ -133,9 +133,9 @@ class Contribution:
         """Return the loss for one row in one group that costs a unit `loss`.
 
         Pure losses of the unit's rows add up: epsilon / (rows * groups). For zero-concentrated
-        privacy, `rows` rows in one group cost rows^2 times what one costs, and groups, whose
+        privacy, `rows` rows in one group cost rows^2 times as much as one, and groups, whose
         noises are independent, add up: rho / (rows^2 * groups). Several files can have the same
-        groups, or each its own; the former costs more: `parts` times the rows in each group.
+        groups, or each its own. The former costs more: `parts` times the rows in each group.
         """
         rows = self.rows * self.parts
         if isinstance(loss, Epsilon):
@@ -152,7 +152,7 @@ class Contribution:
 
 
 def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
-    """Return the loss that a caller named by epsilon or by rho; epsilon is 1.0 when neither is."""
+    """Return the loss that a caller named by epsilon or by rho. Epsilon is 1.0 when neither is."""
     if epsilon is not None and rho is not None:
         raise InvalidLossError(
             "epsilon and rho were both given",
@@ -164,7 +164,7 @@ def loss_of(epsilon: object = None, rho: object = None) -> Epsilon | Rho:
 
 
 def positive_number(name: str, value: object) -> Fraction:
-    """Return `value` as an exact fraction, in [2**-60, 2**60]; a float as the decimal it prints.
+    """Return `value` as an exact fraction, in [2**-60, 2**60]. A float as the decimal it prints.
 
     >>> positive_number("epsilon", 0.1)
     Fraction(1, 10)

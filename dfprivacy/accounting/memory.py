@@ -1,7 +1,7 @@
 """Know a release that can be repeated by its fingerprint, and write it as bytes.
 
 Two requests have one fingerprint if and only if they have the same canonical text: every value is
-written with its type and its length. The bytes hold what was released and nothing that lies beside
+written with its type and its length. The bytes hold the release and nothing that lies beside
 it (docs/how-to/ledger.md): a table is rebuilt from its own values first.
 """
 
@@ -51,7 +51,7 @@ _FINER: tuple[type, ...] = (pd.Timestamp, pd.Timedelta, type(pd.NaT))
 def fingerprint(dataset: str, version: str, question: str, terms: Mapping[str, object]) -> bytes:
     """Return 32 bytes that stand for a release: SHA-256 of its canonical text.
 
-    `terms` hold whatever the release depends on besides the question, by name: losses, bounds,
+    `terms` hold, by name, all that the release depends on besides the question: losses, bounds,
     keys, levels. Numbers of different types are different terms: pass epsilon as the exact fraction
     that is charged. A term that has no canonical text is an `InvalidLedgerError`.
 

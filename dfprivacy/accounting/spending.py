@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Account:
-    """A dataset's account in a ledger, and a note for what is charged to it.
+    """A dataset's account in a ledger, and a note for its charges.
 
     With the `version` of the data, on a ledger that remembers, a release can be repeated: look for
     it under its fingerprint before `check`, and hand it to `remember` once it is made. Without a
@@ -40,7 +40,7 @@ class Account:
     analyst: str | None = None
 
     def check(self, charge: Charge) -> None:
-        """Raise what `pay` would raise now, and charge nothing."""
+        """Raise the errors that `pay` would raise now, and charge nothing."""
         self.ledger.check(self.dataset, charge, analyst=self.analyst)
 
     def pay(self, charge: Charge) -> None:
@@ -68,11 +68,11 @@ QUIET = "DFPRIVACY_LEDGER_NOTICE"
 """The environment variable that is set to off where nobody wants to read the notice."""
 
 NOTICE = (
-    "dfprivacy: releases of this process are charged to no ledger, and nothing adds up what they "
-    'cost together.\nName one, df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), '
-    f'dataset="flights"); {QUIET}=off ends this notice.\n'
+    "dfprivacy: no ledger is in use, so the total privacy loss of this process is not tracked.\n"
+    'Name one, df.dp(ledger=dfp.Ledger("budget.db", epsilon=10), dataset="flights"), or set '
+    f"{QUIET}=off to end this notice.\n"
 )
-"""Notice before the first release without a ledger, printed once; the same for any data."""
+"""Notice before the first release without a ledger, printed once. The same for any data."""
 
 
 class NoAccount:
@@ -82,7 +82,7 @@ class NoAccount:
     noticed = False
 
     def check(self, charge: Charge) -> None:  # noqa: ARG002 it costs nobody
-        """Allow everything, unless a ledger is required; say once a process that nobody counts."""
+        """Allow everything, unless a ledger is required. Say once a process that nobody counts."""
         if NoAccount.required:
             raise MissingLedgerError(
                 "the release names no ledger, and this process requires one",
@@ -96,7 +96,7 @@ class NoAccount:
                     sys.stderr.write(NOTICE)
 
     def pay(self, charge: Charge) -> None:
-        """Charge nothing; raise what `check` raises."""
+        """Charge nothing. Raise the errors of `check`."""
         self.check(charge)
 
     def fingerprint(self, question: str, terms: Mapping[str, object]) -> None:
@@ -120,7 +120,7 @@ class PrepaidAccount(NoAccount):
         """Allow the charge: it is paid."""
 
     def pay(self, charge: Charge) -> None:  # noqa: ARG002 it is paid
-        """Use the payment up; a child that was forked since can't."""
+        """Use the payment up. A child that was forked since can't."""
         if self._process != os.getpid():
             raise EntropyError(
                 f"{self._paid_by} was paid for in another process, or was released already",
@@ -141,7 +141,7 @@ def require_ledger() -> None:
 
     Call it once, where a program starts. There is no way back. A release that names no ledger, in
     its terms or by a `dfp.spending` block, raises a `MissingLedgerError` before any row is read. A
-    child made by a fork requires one too; a process that is started afresh calls it itself.
+    child made by a fork requires one too. A process that is started afresh calls it itself.
     """
     NoAccount.required = True
 
@@ -150,8 +150,8 @@ def require_ledger() -> None:
 class spending:  # noqa: N801 it is used like a function
     """Charge every release in this block to a dataset's account.
 
-    Terms that name a dataset, a version or a note go before those of the block; terms that name
-    another dataset leave the block's version out, which is not of their data; terms that name a
+    Terms that name a dataset, a version or a note go before those of the block. Terms that name
+    another dataset leave the block's version out, which is not of their data. Terms that name a
     ledger use that ledger alone. Of nested blocks that are open the innermost counts. The block is
     a context variable: it reaches coroutines, but not a thread that is started inside. What was
     begun inside and releases after the end of the block is refused.
@@ -162,7 +162,7 @@ class spending:  # noqa: N801 it is used like a function
     `version` says which state of the data is meant, e.g. "2026-11-20". On a ledger made with
     `remember=True`, the same request about the same version gets the same answer, without a charge.
 
-    As a decorator it charges what a function releases at each call. Coroutines, generators and
+    As a decorator it charges the releases of a function at each call. Coroutines, generators and
     other iterators do their work after the call, and so do the methods of a class, so that what
     makes them is refused: open a block inside.
 
@@ -210,7 +210,7 @@ class spending:  # noqa: N801 it is used like a function
         return self.ledger
 
     def __exit__(self, *_: object) -> None:
-        """End the block; a block that was begun inside, and has not ended, goes on."""
+        """End the block. A block that was begun inside, and has not ended, goes on."""
         self.closed, block = True, _BLOCK.get()
         if block is self:
             _BLOCK.set(self.parent)
@@ -220,7 +220,7 @@ class spending:  # noqa: N801 it is used like a function
             block.parent = self.parent
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Charge what a function releases at each call; refuse one that releases afterwards."""
+        """Charge the releases of a function at each call. Refuse one that releases afterwards."""
         inner: Any = function
         while isinstance(inner, partial):
             inner = inner.func

@@ -159,7 +159,7 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     if output is None and not isinstance(alone, Describe):
         unit = spec.privacy_unit
         whose = "a row" if unit is None else f"all rows of one {unit.column}"
-        show_line(console, f"{spent}; {mechanism}; neighbours: add/remove {whose}")
+        show_line(console, f"{spent}; {mechanism}; neighbors: add/remove {whose}")
     if isinstance(answers, pa.Table) and has_unknowns(answers, _keys_shown(spec, alone, values)):
         show_line(console, UNKNOWN)
 

@@ -282,7 +282,7 @@ def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ..
         draws.insert(0, drawn(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
     made = vector_forecast(question, left, level, counted=noise, sizes=sizes)
     made = made.about(sizes, (1.0,) * len(sizes))
-    who = "one row, replaced by another" if question.neighbours == "replace" else protects(None)
+    who = "one row, replaced by another" if question.neighbors == "replace" else protects(None)
     shown = None
     if request.rule is not None and noise is not None:
         shown = reaching(request.rule.least(noise, 1, 1), noise)
@@ -305,7 +305,7 @@ def vector_forecast(
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     if question.chosen_method not in DENSE or question.binary:
         return made.noted(_UNTOLD)
-    relation, cost, noise = RELATIONS[question.neighbours], Fraction(0), counted
+    relation, cost, noise = RELATIONS[question.neighbors], Fraction(0), counted
     estimator = DENSE[question.chosen_method](
         grid_of(question, dimension or 1), loss.value, Mechanics(relation, system_entropy)
     )

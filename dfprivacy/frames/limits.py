@@ -58,7 +58,7 @@ def suggest_limits(
 
     Where too few units are there to tell, the limit is 1.
 
-    Privacy: neighbours differ by one whole unit, added or removed; the call costs `epsilon` (or
+    Privacy: neighbors differ by one whole unit, added or removed; the call costs `epsilon` (or
     `rho`), charged like any release. Rows without a unit are left out.
 
     Parameters

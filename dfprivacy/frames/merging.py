@@ -178,7 +178,7 @@ def merge(
 
     The answers are those of one release over all rows of all files, with the same noise.
 
-    Privacy: neighbours differ by one row of one file or, where the files name a unit, by all rows
+    Privacy: neighbors differ by one row of one file or, where the files name a unit, by all rows
     of one unit in all files. The call spends `epsilon` (or `rho`) and, where group keys are secret,
     `delta`. The files and their number are public, their content is not. Rows must be in one file
     each: nothing can tell whether two files were made from the same rows.

@@ -64,7 +64,7 @@ for _scope, _class in (("group", GroupMethods), ("frame", FrameMethods), ("colum
 class Queryable(ABC, Generic[Answers]):
     """The questions that a frame, or a frame by group, can be asked.
 
-    Privacy, for every method: neighbours differ by adding or removing one row. The whole call
+    Privacy, for every method: neighbors differ by adding or removing one row. The whole call
     spends `epsilon` (pure, discrete Laplace noise) or `rho` (zero-concentrated, discrete Gaussian
     noise), whatever it asks for; secret group keys add `delta`. Replacing a row costs twice as
     much. Errors come before anything is drawn and never depend on a row.
@@ -361,7 +361,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         of, where the dataset comes in periods (`Ledger.announce`). A ledger that remembers answers
         gives the same one again for the same `version` of the data.
 
-        `unit` names the column of who is protected, e.g. `unit="user_id"`: neighbours then differ
+        `unit` names the column of who is protected, e.g. `unit="user_id"`: neighbors then differ
         by all rows of one user. Of a user's rows in one group at most `max_rows` count (more are
         scaled down to that), and the user counts in at most `max_groups` groups; the noise grows
         with max_rows * max_groups. Limits that are left out are found in each release, for an

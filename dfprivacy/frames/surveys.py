@@ -17,7 +17,7 @@ from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.forecasting import by_users, explain_survey
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
-from dfprivacy.local.randomisers import Floats
+from dfprivacy.local.randomizers import Floats
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Plan
@@ -126,7 +126,7 @@ class LocalMethods(FrameProtocols):
     [0.29, 0.09]
     """
 
-    MECHANISM = "randomised response of each owner"
+    MECHANISM = "randomized response of each owner"
     UNIT = "units of {!r}, sampling of owners included"
     UNTOLD = "pass sigma= and rounds=2 to forecast the error before there are reports"
 

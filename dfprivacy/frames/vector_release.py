@@ -46,7 +46,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     Passes,
     PlanItems,
     PlanMean,
-    RecentredMean,
+    RecenteredMean,
     ShiftedMean,
 )
 from dfprivacy.statistics.mean_vector import MeanVector
@@ -101,7 +101,7 @@ class VectorEstimate:
 
     @property
     def count(self) -> int:
-        """The number of whole vectors, noisy; public and exact under neighbours="replace"."""
+        """The number of whole vectors, noisy; public and exact under neighbors="replace"."""
         return self.noisy.rows.value
 
     @property
@@ -115,9 +115,9 @@ class VectorEstimate:
         return self.question.chosen_method
 
     @property
-    def neighbours(self) -> str:
+    def neighbors(self) -> str:
         """What the call protects: "add-remove", or "replace" with a public number of rows."""
-        return self.question.neighbours
+        return self.question.neighbors
 
     def __len__(self) -> int:
         return len(self.noisy.sums)
@@ -143,7 +143,7 @@ class VectorEstimate:
         noise = math.hypot(*self.std_error.tolist())
         return (
             f"{len(self)} coordinates, noise of length {noise:.3g}, method {self.method}, "
-            f"neighbours {self.neighbours}, {self.info.cost}"
+            f"neighbors {self.neighbors}, {self.info.cost}"
         )
 
     def _repr_html_(self) -> str:
@@ -174,7 +174,7 @@ def estimator(
     question: MeanVector, dimension: int, rho: Fraction, entropy: EntropySource = system_entropy
 ) -> Callable[[NoisyRows | None], Passes]:
     """Return the passes of the question's method, as a function of the number of rows if known."""
-    mechanics = Mechanics(RELATIONS[question.neighbours], entropy)
+    mechanics = Mechanics(RELATIONS[question.neighbors], entropy)
     p = decimal_number(question.p)
     assert p is not None  # noqa: S101 checked with the question
     if question.binary:
@@ -186,8 +186,8 @@ def estimator(
     return DENSE[question.chosen_method](grid, rho, mechanics).passes
 
 
-DENSE: dict[str, type[RecentredMean | ShiftedMean]] = {
-    "recentred": RecentredMean,
+DENSE: dict[str, type[RecenteredMean | ShiftedMean]] = {
+    "recentered": RecenteredMean,
     "clipped": ClippedMean,
     "shifted": ShiftedMean,
 }
@@ -235,7 +235,7 @@ def _fill(
     tables: Mapping[int, VectorTable],
     labelled: Labelled | None,
 ) -> None:
-    keeps = RELATIONS[question.neighbours].keeps_incomplete
+    keeps = RELATIONS[question.neighbors].keeps_incomplete
     buffers, grid = Buffers(), None if question.binary else grid_of(question, source.dimension)
     for block in source.read():
         ready = prepared(block, grid, buffers, keeps_incomplete=keeps)
@@ -343,17 +343,17 @@ def plan_vector(
             "a mean of vectors protects rows, and the terms name another unit",
             hint="make one row of each unit first, or leave unit out",
         )
-    if by and question.neighbours != "add-remove":
+    if by and question.neighbors != "add-remove":
         raise InvalidQuestionError(
-            "by group, neighbours have a row more or less: a replaced row may change its group",
-            hint="leave neighbours out",
+            "by group, neighbors have a row more or less: a replaced row may change its group",
+            hint="leave neighbors out",
         )
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
     plan = plan_release(text, terms, by, keys, [loss], questions={question.name: question})
-    if question.neighbours == "replace" and not isinstance(plan.account, NoAccount):
+    if question.neighbors == "replace" and not isinstance(plan.account, NoAccount):
         raise InvalidLedgerError(
             "a ledger counts what adding or removing a row reveals, and replace protects less",
-            hint="ask with neighbours='add-remove', or without a ledger",
+            hint="ask with neighbors='add-remove', or without a ledger",
         )
     return VectorPlan.of_plan(plan, names=tuple(vector_names(by, question)) if by else ())
 

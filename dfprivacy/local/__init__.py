@@ -1,6 +1,6 @@
 """Survey in the local model: reports are private before they leave their owner.
 
-The analyst plans a protocol and publishes it as JSON; every owner makes one report; the analyst
+The analyst plans a protocol and publishes it as JSON. Every owner makes one report. The analyst
 adds reports up, publishes the next round, and reads the answer:
 
 >>> import dfprivacy as dfp
@@ -16,7 +16,7 @@ adds reports up, publishes the next round, and reads the answer:
 from dfprivacy.errors import close as _close
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import Aggregate, Protocol, simulate
-from dfprivacy.local.randomisers import BallGaussian, GridLaplace, RandomisedResponse
+from dfprivacy.local.randomizers import BallGaussian, GridLaplace, RandomizedResponse
 from dfprivacy.local.rounds import Digit, Distance, Side
 from dfprivacy.local.vectors import VectorMean, mean_vector
 
@@ -28,7 +28,7 @@ __all__ = [
     "GridLaplace",
     "LocalEstimate",
     "Protocol",
-    "RandomisedResponse",
+    "RandomizedResponse",
     "Side",
     "VectorMean",
     "gaussian_mean",

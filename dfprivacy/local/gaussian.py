@@ -1,8 +1,8 @@
 """Plan and read the mean of a Gaussian: Joseph, Kulkarni, Mao and Wu (2019), all four protocols.
 
 Half of the users report a base-4 digit of their value at one level each, which locates the mean and
-the standard deviation; the other half refines it, in a second round around what was found or in the
-same round around every point that might be found. docs/how-to/local.md has what differs from the
+the standard deviation. The other half refines it, in a second round around the result or in the
+same round around every point that might be found. docs/how-to/local.md lists differences from the
 paper.
 """
 
@@ -22,7 +22,7 @@ from dfprivacy.accounting.loss import loss_of
 from dfprivacy.errors import InvalidBoundsError, InvalidProtocolError
 from dfprivacy.local.protocol import Plan, Protocol
 from dfprivacy.local.published import MOST_USERS, campaign_name, is_whole, no_plan, user_count
-from dfprivacy.local.randomisers import Counts, Floats, RandomisedResponse, checked_epsilon
+from dfprivacy.local.randomizers import Counts, Floats, RandomizedResponse, checked_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
 from dfprivacy.measurement.exact import number_within
 from dfprivacy.release.answers import Told
@@ -34,7 +34,7 @@ SIGMAS = (2.0**-10, 2.0**20)
 """Range of sigma unless the caller passes one."""
 
 MOST = 500
-"""Largest absolute exponent of a level; there are at most 64 levels."""
+"""Largest absolute exponent of a level. There are at most 64 levels."""
 
 SLACK = 1.0
 """Spreads: how far the clipping point may be off, half of the located mean's error."""
@@ -43,7 +43,7 @@ ENOUGH = 0.9
 """A lattice of five such units either side holds values of a Gaussian of spread 1."""
 
 PASSES, SPREADS = 0.52, 0.03
-"""Shares of a level's users: of one digit, to go down a level; of two digits, to count as empty."""
+"""Shares of a level's users: of one digit, to go down a level. Of two digits, to count as empty."""
 
 TRUSTED_DEVIATION = 0.11
 """With larger deviations the mean can be located wrongly."""
@@ -68,7 +68,7 @@ class GaussianPlan(Plan):
 
     Levels go from `low` to `high`: the mean lies within +-2**high, and 2**low is at most the least
     possible sigma, which is None where it is not known. `beta` is how often the mean may be located
-    wrongly; `point`, `spread` and `present`, the share of owners with a value, is what was found.
+    wrongly. `point`, `spread` and `present`, the share of owners with a value, are estimates.
     """
 
     kind = "gaussian mean"
@@ -107,7 +107,7 @@ class GaussianPlan(Plan):
         return (digits,) if round_ == 1 else (self._around(),)
 
     def _around(self) -> Query:
-        """Ask around what round 1 has found."""
+        """Ask around the estimate of round 1."""
         point = self.point or 0.0
         if self.sigma is not None:
             return Side(1, (point,))
@@ -137,7 +137,7 @@ class GaussianPlan(Plan):
     def _located(
         self, protocol: Protocol, counts: tuple[Counts, ...], sigma: float | None
     ) -> Gaussian:
-        law = RandomisedResponse(4, protocol.loss.pure())
+        law = RandomizedResponse(4, protocol.loss.pure())
         return located(read_digits(counts[0], self.low, law, self.beta), sigma, self.limit)
 
     def spread_of(self, protocol: Protocol, counts: tuple[Counts, ...]) -> float:
@@ -148,7 +148,7 @@ class GaussianPlan(Plan):
 
     def _trusted(self, protocol: Protocol) -> bool:
         """Check whether groups are large enough to locate the mean, by public numbers alone."""
-        law, levels = RandomisedResponse(4, protocol.loss.pure()), len(self.levels)
+        law, levels = RandomizedResponse(4, protocol.loss.pure()), len(self.levels)
         group = self.users * float(protocol.shares[0]) / levels
         return deviation(law, group, levels, self.beta) <= TRUSTED_DEVIATION
 
@@ -177,7 +177,7 @@ class GaussianPlan(Plan):
         )
 
     def half_width(self, protocol: Protocol, level: float) -> float | None:
-        """Return half of the interval around the mean itself; None where reports decide."""
+        """Return half of the interval around the mean itself. None where reports decide."""
         if self.sigma is None or self.rounds == 1:
             return None
         reports = self.users // 2
@@ -190,7 +190,7 @@ class GaussianPlan(Plan):
             present=1.0,
             above=reports // 2,
             sigma=self.sigma or 1.0,
-            law=RandomisedResponse(2, protocol.loss.pure()),
+            law=RandomizedResponse(2, protocol.loss.pure()),
         )
         low, high = expected.interval(level)
         return (high - low) / 2
@@ -213,7 +213,7 @@ class GaussianPlan(Plan):
             present=self.present,
             above=int(counts.sums[group, 1]),
             sigma=self.sigma or 1.0,
-            law=RandomisedResponse(2, protocol.loss.pure()),
+            law=RandomizedResponse(2, protocol.loss.pure()),
             spacing=query.spacing,
         )
 
@@ -272,19 +272,19 @@ def gaussian_mean(
     users : int
         How many there are, up to 2**33.
     epsilon : float
-        What a report costs its owner, from 1/1024 to 64.
+        The loss of a report, from 1/1024 to 64.
     sigma : float or None
-        The standard deviation in units of the value, where it is known; it must be known well.
+        The standard deviation in units of the value, where it is known. It must be known well.
     sigma_bounds : pair of floats
-        Between which sigma lies where it is not known; 2**-10 and 2**20 unless said.
+        Between which sigma lies where it is not known. 2**-10 and 2**20 unless said.
     limit : float
-        The mean lies between -limit and limit, and values are clipped there; rounded up to a power
+        The mean lies between -limit and limit, and values are clipped there. Rounded up to a power
         of two. Unless said, as far out as the number of users reaches, at most 2**23 sigma (with
         sigma unknown: 2**20).
     rounds : int
-        2, or 1 at a larger error where owners can't wait for what others have reported.
+        2, or 1 at a larger error where owners can't wait for reports of others.
     campaign : str or None
-        The survey's public name, which decides on groups; a new random one unless given.
+        The survey's public name, which decides on groups. A new random one unless given.
     named : bool
         Whether users go by name (text) instead of an index from 0 to users - 1.
     beta : float
@@ -317,7 +317,7 @@ def gaussian_mean(
     )
     low, high = _levels(sigma, sigma_bounds, limit)
     if high is None:
-        law = RandomisedResponse(4, loss.pure())  # as many levels as half of the users can serve
+        law = RandomizedResponse(4, loss.pure())  # as many levels as half of the users can serve
         errors = {
             levels: deviation(law, count / 2 / levels, levels, chance) for levels in range(8, 25)
         }
@@ -331,7 +331,7 @@ def gaussian_mean(
 def _levels(
     sigma: float | None, sigma_bounds: tuple[float, float] | None, limit: float | None
 ) -> tuple[int, int | None]:
-    """Return the lowest and the highest level; None where it follows from the number of users."""
+    """Return the lowest and the highest level. None where it follows from the number of users."""
     if sigma is not None and sigma_bounds is not None:
         message = "sigma and its bounds were both given"
         raise InvalidBoundsError(message, hint="leave one of them out")
@@ -369,7 +369,7 @@ def _exponent(value: object, name: str) -> int:
 class Digits:
     """Estimated shares of the four digits, one row a level, lowest level first.
 
-    `deviation` bounds the error of every share, up to a probability of beta for all together;
+    `deviation` bounds the error of every share, up to a probability of beta for all together.
     `noise` is the standard deviation of a share times the root of its level's `reports`.
     """
 
@@ -389,12 +389,12 @@ class Gaussian:
     present: float = 1.0
 
 
-def deviation(law: RandomisedResponse, users: float, levels: int, beta: float) -> float:
+def deviation(law: RandomizedResponse, users: float, levels: int, beta: float) -> float:
     """Return how far an estimated share may lie off, but for a probability of beta."""
     return math.sqrt(math.log(8 * levels / beta) / 2 / max(users, 1.0)) / law.gap
 
 
-def read_digits(counts: Counts, low: int, law: RandomisedResponse, beta: float) -> Digits:
+def read_digits(counts: Counts, low: int, law: RandomizedResponse, beta: float) -> Digits:
     """Return the digits that the reports of the levels from `low` on show."""
     levels = len(counts.reports)
     shares = law.unbiased(counts.sums) / np.maximum(counts.reports, 1)[:, np.newaxis]
@@ -429,7 +429,7 @@ def locate_mean(digits: Digits) -> float:
     """Return a number within two standard deviations of a Gaussian mean, if groups are large.
 
     Walks from the highest level down, to the half that the digits name, until no digit is the
-    clear majority: the mean is near the point between the two neighbours that are the most
+    clear majority: the mean is near the point between the two neighbors that are the most
     frequent together then. (The paper takes the two most frequent digits: of three, one of them in
     the middle of its users, errors can make an empty digit the second.)
     """
@@ -444,7 +444,7 @@ def locate_mean(digits: Digits) -> float:
         if not multiples:
             return math.ldexp(lower + upper, digits.low - 1)
         lower, upper = multiples[0] * 2**level, (multiples[0] + 1) * 2**level
-    pair = int(np.argmax(_neighbours(digits.shares[level])))
+    pair = int(np.argmax(_neighbors(digits.shares[level])))
     multiples = _multiples(lower, upper, level, {pair, (pair + 1) % 4})
     middle = math.ldexp(lower + upper, digits.low - 1)
     return math.ldexp(multiples[-1], digits.low + level) if multiples else middle
@@ -456,7 +456,7 @@ def _multiples(lower: int, upper: int, level: int, common: set[int]) -> list[int
     return [multiple for multiple in range(start, (upper >> level) + 1) if multiple % 4 in common]
 
 
-def _neighbours(shares: Floats) -> Floats:
+def _neighbors(shares: Floats) -> Floats:
     """Return how frequent each digit and the next one are together."""
     return shares + np.roll(shares, -1, axis=-1)
 
@@ -464,10 +464,10 @@ def _neighbours(shares: Floats) -> Floats:
 def locate_spread(digits: Digits) -> float:
     """Return a power of two near the standard deviation.
 
-    A level is concentrated when two neighbouring digits hold next to nobody; the answer is the
+    A level is concentrated when two neighboring digits hold next to nobody. The answer is the
     lowest level above which all are.
     """
-    concentrated = _neighbours(digits.shares).min(axis=1) <= SPREADS + digits.deviation
+    concentrated = _neighbors(digits.shares).min(axis=1) <= SPREADS + digits.deviation
     scattered = np.flatnonzero(~concentrated)
     level = int(scattered[-1]) if len(scattered) else 0
     return math.ldexp(1.0, digits.low + level)
@@ -476,8 +476,8 @@ def locate_spread(digits: Digits) -> float:
 def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
     """Return the best Gaussian near a start, its spread among those given.
 
-    Weighted least squares over mean and standard deviation between what reports show of the digits
-    and what a Gaussian would, with a share of owners without a value, who show all digits alike.
+    Weighted least squares over mean and standard deviation between the reported shares of digits
+    and those of a Gaussian, with a share of owners without a value, who show all digits alike.
     Four passes of a grid around the best so far, each about five times finer.
     """
     best, reach = start, 2.0 * start.spread
@@ -535,10 +535,10 @@ def _normal_table() -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True)
 class Refined(abc.ABC):
-    """An estimate of a mean, in the survey's units; the mean is known to lie within +-limit.
+    """An estimate of a mean, in the survey's units. The mean is known to lie within +-limit.
 
     `trusted` says whether the protocol, by its public number of users, can rely on the located
-    mean; without it an interval is all of the range. `beta` bounds how often that step fails.
+    mean. Without it an interval is all of the range. `beta` bounds how often that step fails.
     `present` is the share of owners who have a value.
     """
 
@@ -580,13 +580,13 @@ class Refined(abc.ABC):
 class RefinedBySides(Refined):
     """How many owners lie above a point: with sigma known, that tells the mean.
 
-    The share above is Phi((mean - point) / sigma); reports count `above` of them. With a lattice,
+    The share above is Phi((mean - point) / sigma). Reports count `above` of them. With a lattice,
     values more than half a `spacing` off the point count for another point.
     """
 
     above: int
     sigma: float
-    law: RandomisedResponse
+    law: RandomizedResponse
     spacing: float = 0.0
 
     @property
@@ -664,14 +664,14 @@ class RefinedByDistances(Refined):
 def wilson(hits: int, total: int, deviations: float) -> tuple[float, float]:
     """Return the score interval of a proportion, with continuity correction (Newcombe 1998)."""
     share, z = hits / total, deviations
-    scale, centre = 2 * (total + z * z), 2 * total * share + z * z
+    scale, center = 2 * (total + z * z), 2 * total * share + z * z
 
     def reach(sign: int) -> float:
         part = 4 * share * (total * (1 - share) + sign)
         return z * math.sqrt(max(0.0, z * z - sign * 2 - 1 / total + part))
 
-    low = 0.0 if hits == 0 else max(0.0, (centre - 1 - reach(1)) / scale)
-    return low, 1.0 if hits == total else min(1.0, (centre + 1 + reach(-1)) / scale)
+    low = 0.0 if hits == 0 else max(0.0, (center - 1 - reach(1)) / scale)
+    return low, 1.0 if hits == total else min(1.0, (center + 1 + reach(-1)) / scale)
 
 
 class LocalEstimate(Told):
@@ -683,7 +683,7 @@ class LocalEstimate(Told):
     `low` and `high` are the ends of the interval at the level asked for, `std_error` is the
     standard deviation over owners and noise, given the located mean: `coarse`, the point around
     which the last `reports` were read. `spread` is the standard deviation that round 1 has found,
-    where sigma was not known; `epsilon` or `rho` is what a report cost its owner, as it was asked
+    where sigma was not known. `epsilon` or `rho` is the loss of a report, as it was asked
     for.
 
     >>> import dfprivacy as dfp, statistics

@@ -22,7 +22,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.local import published
 from dfprivacy.local.published import MOST_USERS, Published, is_whole
-from dfprivacy.local.randomisers import Counts
+from dfprivacy.local.randomizers import Counts
 from dfprivacy.local.reports import (
     Distinct,
     collected,
@@ -68,17 +68,17 @@ class Plan(published.Plan):
 
 @dataclass(frozen=True)
 class Protocol(Published):
-    """One round of a survey in the local model; frozen, and JSON both ways.
+    """One round of a survey in the local model. Frozen, and JSON both ways.
 
     Privacy: `report` is private before it leaves its owner, for replacing the owner's value by any
     other one: pure with `loss` epsilon, zero-concentrated with `loss` rho. Every user belongs to
     one part of the users, by a public hash, and every part is asked in one round: nobody sends two
-    messages (sequential interactivity). What is public: this protocol, the number of users, who
+    messages (sequential interactivity). Public are: this protocol, the number of users, who
     reports in which round and group.
 
     `campaign` is the survey's public name: who is in which part follows from it and the user.
-    `loss` is what a report costs its owner, `users` the public number of users, `shares` the parts
-    of the users, over all rounds. `plan` is the analyst's method and what it has found so far;
+    `loss` is the loss of a report, `users` the public number of users, `shares` the parts
+    of the users, over all rounds. `plan` is the analyst's method and its estimates so far.
     `named` says whether users go by name (text) instead of an index from 0 to users - 1, `round`
     which round this is, from 1.
 
@@ -103,7 +103,7 @@ class Protocol(Published):
     round: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what would ask users again: no such rounds, overlapping parts, two spellings."""
+        """Refuse protocols that ask users again: wrong rounds, overlapping parts, two spellings."""
         published.campaign_name(self.campaign)
         if not is_whole(self.users, 1, MOST_USERS) or type(self.named) is not bool:
             raise InvalidProtocolError(
@@ -138,7 +138,7 @@ class Protocol(Published):
 
     @cached_property
     def assignment(self) -> Assignment:
-        """Who is asked what: all that the owner's and the analyst's side both go by."""
+        """The parts of a survey: all that the owner's and the analyst's side both go by."""
         parts = list_parts(self.queries, self.shares, self.loss)
         limit = self.plan.limit
         return Assignment(self.campaign, self.fingerprint, self.users, self.named, limit, parts)
@@ -147,12 +147,12 @@ class Protocol(Published):
     def report(
         self, value: float | None, user: int | str, *, entropy: EntropySource = system_entropy
     ) -> dict[str, Any] | None:
-        """Return one owner's report; None where the user is not asked in this round.
+        """Return one owner's report. None where the user is not asked in this round.
 
         Parameters
         ----------
         value : float or None
-            In units of the survey. Beyond the declared limit it is clipped; None and NaN make a
+            In units of the survey. Beyond the declared limit it is clipped. None and NaN make a
             report that carries nothing, and looks like any other.
         user : int or str
             Who reports. It decides on the group, and is sent along.
@@ -170,7 +170,7 @@ class Protocol(Published):
     ) -> Any:
         """Return the reports of many owners as an Arrow table: see `report`.
 
-        `values` has one number an owner (NULL and NaN are missing), `users` who they are; without
+        `values` has one number an owner (NULL and NaN are missing), `users` who they are. Without
         it they are 0, 1, 2, ... The table has the columns protocol, user, group and value, and one
         row for each user that is asked in this round. Users who are there twice are refused.
         """
@@ -180,8 +180,8 @@ class Protocol(Published):
         """Add up reports of this round: see `Aggregate`.
 
         Each of `reports` is a frame, relation, reader, or the path of a Parquet file with the
-        columns protocol, user, group and value. What is no report of this round is left out and
-        counted in `Aggregate.rejected`.
+        columns protocol, user, group and value. A row that is no report of this round is left out
+        and counted in `Aggregate.rejected`.
         """
         return Aggregate(self, *collected(self.assignment, reports))
 
@@ -226,7 +226,7 @@ class Protocol(Published):
 
     @classmethod
     def read(cls, fields: Mapping[str, Any]) -> Self:
-        """Return the protocol of a JSON object; parts that can't be asked are refused."""
+        """Return the protocol of a JSON object. Parts that can't be asked are refused."""
         pure = "epsilon" in fields
         loss = Epsilon(Fraction(fields["epsilon"])) if pure else Rho(Fraction(fields["rho"]))
         shares, plan = tuple(map(Fraction, fields["shares"])), Plan.from_json(fields["plan"])
@@ -240,11 +240,11 @@ class Protocol(Published):
 class Aggregate:
     """The reports of one round that count: one a user. Add two to merge them.
 
-    What it holds is as private as the reports are; it may be published.
+    Its content is as private as the reports are. It may be published.
 
     `protocol` is the round that the reports answer. `rejected` says how many reports do not count,
     by reason: malformed, protocol (another one, or another round), user (no such user), group (not
-    the user's own), value (beyond what the randomiser returns), and repeated (users with two
+    the user's own), value (beyond the randomizer's range), and repeated (users with two
     different reports: none of theirs counts). The same report twice counts once, and is not listed.
 
     >>> import dfprivacy as dfp
@@ -275,7 +275,7 @@ class Aggregate:
         return self.distinct.counts(self.protocol.assignment.parts)
 
     def __add__(self, other: Aggregate) -> Aggregate:
-        """Return both together; a user counts once."""
+        """Return both together. A user counts once."""
         self.protocol.check_own(other)
         distinct = settled([self.distinct, other.distinct], self.protocol.assignment)
         out = {name: count + other.screened_out[name] for name, count in self.screened_out.items()}
@@ -310,7 +310,7 @@ class Aggregate:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Aggregate:
-        """Return the aggregate that `to_arrow` has made; other tables are refused."""
+        """Return the aggregate that `to_arrow` has made. Other tables are refused."""
         metadata = table.schema.metadata or {}
         if b"dfprivacy.protocol" in metadata:
             with suppress(LookupError, ValueError, TypeError, AttributeError, pa.ArrowException):
@@ -322,7 +322,7 @@ class Aggregate:
 
     @classmethod
     def _of(cls, table: pa.Table, metadata: Mapping[bytes, bytes]) -> Aggregate:
-        """Return the aggregate of a table whose rows are reports that count; or a ValueError."""
+        """Return the aggregate of a table whose rows are reports that count. Or a ValueError."""
         protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
         barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
         rejected = json.loads(metadata[b"dfprivacy.rejected"])
@@ -353,10 +353,10 @@ def simulate(
     interval: float = INTERVAL,
     entropy: EntropySource = system_entropy,
 ) -> Any:
-    """Run all rounds of a protocol over a column of values; the very code of both sides.
+    """Run all rounds of a protocol over a column of values. The very code of both sides.
 
     Each value is one owner's, and each report is as private as in the field. `users` says who they
-    are; without it they are 0, 1, 2, ...
+    are. Without it they are 0, 1, 2, ...
     """
     while True:
         aggregate = protocol.aggregate(protocol.reports(values, users, entropy=entropy))

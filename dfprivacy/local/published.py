@@ -1,6 +1,6 @@
 """Write protocols of both models as JSON, read them back in full, plan them from arguments.
 
-A protocol has a plan: a method, and what it has found so far. Both are frozen and public.
+A protocol has a plan: a method, and its estimates so far. Both are frozen and public.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Plan(Record, abc.ABC):
 
     @classmethod
     def from_json(cls, fields_: Mapping[str, Any]) -> Self:
-        """Return the plan that `to_json` has written; a field of another type is refused."""
+        """Return the plan that `to_json` has written. A field of another type is refused."""
         values = {
             n: tuple(v) if isinstance(v, list) else v for n, v in fields_.items() if n != "kind"
         }
@@ -93,7 +93,7 @@ class Published(abc.ABC):
         return half
 
     def to_json(self) -> str:
-        """Return the protocol as JSON: what the analyst publishes. The same text every time."""
+        """Return the protocol as JSON, for the analyst to publish. The same text every time."""
         fields = {"format": self.FORMAT, "round": self.round, "plan": self.plan.to_json()}
         return json.dumps(fields | self.terms(), sort_keys=True, allow_nan=False)
 
@@ -167,7 +167,7 @@ def vector_radius(radius: object) -> float:
 
 
 def campaign_name(campaign: object) -> str:
-    """Return the name of a campaign; a new random one for None."""
+    """Return the name of a campaign. A new random one for None."""
     if campaign is None:
         return f"survey-{fresh_id(8)}"
     if not isinstance(campaign, str) or not campaign or len(campaign) > 200:

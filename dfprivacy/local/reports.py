@@ -1,8 +1,8 @@
 """Make reports at their owner, and collect them at the analyst's.
 
-A report is a row of protocol, user, group and value; many of them are an Arrow table. Nothing that
+A report is a row of protocol, user, group and value. Many of them are an Arrow table. Nothing that
 makes one looks at more than one value. The analyst checks each report, counts each user once and
-adds up; the result does not depend on the order of reports, files or merges.
+adds up. The result does not depend on the order of reports, files or merges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import pyarrow.compute
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidProtocolError, UnsupportedDtypeError
-from dfprivacy.local.randomisers import Counts, Floats, Integers, Mask
+from dfprivacy.local.randomizers import Counts, Floats, Integers, Mask
 from dfprivacy.local.rounds import NOBODY, Assignment, Part
 from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.noise.entropy import EntropySource
@@ -116,7 +116,7 @@ def value_column(values: Integers) -> pa.Array:
 
 
 def _floats(value: Any) -> Any:
-    """Return a number, or the numbers of a vector, as floats; what is missing as NaN.
+    """Return a number, or the numbers of a vector, as floats. Missing values are NaN.
 
     No value of a type of numbers is refused: an owner who sends no report says something of it.
     """
@@ -136,7 +136,7 @@ def _floats(value: Any) -> Any:
 
 
 def _float(value: Any) -> float:
-    """Return a cell of a column whose cells are of several types: what is no number is missing."""
+    """Return a cell of a column of several types: a cell without a number is missing."""
     with suppress(UnsupportedDtypeError):
         number = _floats(value)
         return math.nan if isinstance(number, list) else number
@@ -144,12 +144,12 @@ def _float(value: Any) -> float:
 
 
 def _floats_in(value: Any) -> list[float] | None:
-    """Return a cell of a column of vectors likewise; what is no list is missing."""
+    """Return a cell of a column of vectors likewise. A cell without a list is missing."""
     return [*map(_float, value)] if isinstance(value, list | tuple | np.ndarray) else None
 
 
 def value_matrix(values: Any, width: int) -> Floats:
-    """Return values as floats, one or `width` a row; what is no number or whole vector is NaN."""
+    """Return values as floats, one or `width` a row. Other cells are NaN."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
         if values.ndim == (2 if width else 1) and (not width or values.shape[1] == width):
             return _plain(values)
@@ -171,16 +171,16 @@ def value_matrix(values: Any, width: int) -> Floats:
 
 
 def _plain(values: npt.NDArray[Any]) -> Floats:
-    """Return an array as floats of numpy's own type, which every operation reaches; masked is NaN.
+    """Return an array as floats of numpy's own type, which every operation reaches. Masked is NaN.
 
-    Noise would not be added to what is under a mask.
+    Noise would not be added to values under a mask.
     """
     mask, floats = np.ma.getmask(values), np.asarray(values, dtype=np.float64)
     return floats if mask is np.ma.nomask else np.where(mask, math.nan, floats)
 
 
 def _arrow_column(values: Any, cell: Callable[[Any], Any] | None = None) -> pa.Array:
-    """Return a column of any kind as one Arrow array; `cell` makes one of cells of other types."""
+    """Return a column of any kind as one Arrow array. `cell` makes one of cells of other types."""
     if hasattr(values, "columns") or hasattr(values, "column_names"):
         raise _no_numbers(f"a whole {type(values).__name__}", 0)
     column = values.to_arrow() if hasattr(values, "to_arrow") else values
@@ -286,7 +286,7 @@ def collected(assignment: Assignment, sources: Sequence[Any]) -> tuple[Distinct,
 
 
 def _batches(source: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the four columns of a frame, relation or file, `ROWS` at a time; Arrow as it is."""
+    """Yield the four columns of a frame, relation or file, `ROWS` at a time. Arrow as it is."""
     if isinstance(source, pd.DataFrame) and set(COLUMNS) <= set(source.columns):
         frame = source[list(COLUMNS)]
         source = guarded(lambda: pa.Table.from_pandas(frame, preserve_index=False))
@@ -345,7 +345,7 @@ def _check(name: str, kind: pa.DataType, width: int) -> None:
 
 
 def _screen(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, int]) -> Distinct:
-    """Return the reports of a batch that are reports of this round; count the others."""
+    """Return the reports of a batch that are reports of this round. Count the others."""
     columns = _columns(batch, assignment.reported_width, rejected)
     good = np.empty(len(columns["user"]), bool)
     groups = np.empty(len(good), np.int32)

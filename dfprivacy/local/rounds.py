@@ -1,7 +1,7 @@
 """Assign queries to users in a round, and turn values into inputs of an exact randomizer.
 
-A query is plain data: any function of one owner's value to an integer, and the randomiser that
-makes it private; NaN is mapped to the input that carries nothing. Who answers follows from a public
+A query is plain data: any function of one owner's value to an integer, and the randomizer that
+makes it private. NaN is mapped to the input that carries nothing. Who answers follows from a public
 hash of the user, an index or a name: that a user reports in round 2, in group 5, tells nobody
 anything.
 """
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidLossError
 from dfprivacy.local.published import Record
-from dfprivacy.local.randomisers import (
+from dfprivacy.local.randomizers import (
     MISSING,
     BallGaussian,
     Floats,
@@ -31,7 +31,7 @@ from dfprivacy.local.randomisers import (
     Integers,
     Law,
     Mask,
-    RandomisedResponse,
+    RandomizedResponse,
     Words,
     campaign_salt,
     checked_epsilon,
@@ -54,18 +54,18 @@ _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 @dataclass(frozen=True)
 class Query(Record, abc.ABC):
-    """The query to the users of one part; `part` counts the protocol's parts from 0."""
+    """The query to the users of one part. `part` counts the protocol's parts from 0."""
 
     part: int
 
     @property
     def width(self) -> int:
-        """How many numbers a value has, where it is a vector; 0 for a plain number."""
+        """How many numbers a value has, where it is a vector. 0 for a plain number."""
         return 0
 
     @property
     def reported_width(self) -> int:
-        """How many numbers a report has, where it is a vector; 0 for a plain number."""
+        """How many numbers a report has, where it is a vector. 0 for a plain number."""
         return 0
 
     @property
@@ -74,17 +74,17 @@ class Query(Record, abc.ABC):
         """Into how many groups the users of this part fall."""
 
     def law(self, loss: Epsilon | Rho) -> Law:
-        """Return the randomiser of every report: response over two categories unless said."""
-        return RandomisedResponse(2, loss.pure())
+        """Return the randomizer of every report: response over two categories unless said."""
+        return RandomizedResponse(2, loss.pure())
 
     @abc.abstractmethod
     def encode(self, values: Floats, groups: Integers) -> Integers:
-        """Return the randomiser's input for each value; NaN is a value that is missing."""
+        """Return the randomizer's input for each value. NaN is a value that is missing."""
 
 
 @dataclass(frozen=True)
 class Digit(Query):
-    """Base-4 digits: group g reports floor(x / 2**levels[g]) mod 4 by randomised response."""
+    """Base-4 digits: group g reports floor(x / 2**levels[g]) mod 4 by randomized response."""
 
     kind = "digit"
     levels: tuple[int, ...]
@@ -94,9 +94,9 @@ class Digit(Query):
         """One group a level."""
         return len(self.levels)
 
-    def law(self, loss: Epsilon | Rho) -> RandomisedResponse:
-        """Return randomised response over four categories."""
-        return RandomisedResponse(4, loss.pure())
+    def law(self, loss: Epsilon | Rho) -> RandomizedResponse:
+        """Return randomized response over four categories."""
+        return RandomizedResponse(4, loss.pure())
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return the digit of each value at its group's level."""
@@ -134,7 +134,7 @@ class Side(Query):
 class Distance(Query):
     """Numbers: group g reports x, less the nearest point of its lattice, with Laplace noise.
 
-    What is reported is the distance on a grid of `steps` steps over widths[g], the middle of the
+    Reports hold the distance on a grid of `steps` steps over widths[g], the middle of the
     grid being the point: with one point and no lattice, values are clipped to widths[g] around it.
     """
 
@@ -199,10 +199,10 @@ class Coordinate(VectorQuery):
 
 @dataclass(frozen=True)
 class Length(VectorQuery):
-    """One bit about the distance of the rotated vector from a centre, from 0 to reach."""
+    """One bit about the distance of the rotated vector from a center, from 0 to reach."""
 
     kind = "length"
-    centre: tuple[float, ...]
+    center: tuple[float, ...]
     reach: float
     height: int
 
@@ -213,20 +213,20 @@ class Length(VectorQuery):
 
     def encode(self, values: Floats, groups: Integers) -> Integers:
         """Return each owner's bit."""
-        lengths = np.linalg.norm(rotated(values, self.campaign) - np.array(self.centre), axis=1)
+        lengths = np.linalg.norm(rotated(values, self.campaign) - np.array(self.center), axis=1)
         return _present(values, HaarTree(self.height).sides(lengths / self.reach, groups))
 
 
 @dataclass(frozen=True)
 class Whole(VectorQuery):
-    """The rotated vector less the centre, clipped to a length, with Gaussian noise.
+    """The rotated vector less the center, clipped to a length, with Gaussian noise.
 
     On the grid the length is at most `RADIUS` steps: coordinates are rounded towards zero, and a
-    row that is longer all the same, in exact integers, is dropped by the randomiser.
+    row that is longer all the same, in exact integers, is dropped by the randomizer.
     """
 
     kind = "whole"
-    centre: tuple[float, ...]
+    center: tuple[float, ...]
     clip: float
 
     @property
@@ -250,8 +250,8 @@ class Whole(VectorQuery):
         return BallGaussian(RADIUS, loss.value)
 
     def encode(self, values: Floats, groups: Integers) -> Integers:  # noqa: ARG002 one interface
-        """Return each owner's vector on the grid; a missing one is the centre."""
-        away = rotated(values, self.campaign) - np.array(self.centre)
+        """Return each owner's vector on the grid. A missing one is the center."""
+        away = rotated(values, self.campaign) - np.array(self.center)
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         away *= self.clip / np.maximum(lengths, self.clip) * (1 - 2.0**-30)
@@ -267,7 +267,7 @@ def _present(values: Floats, inputs: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class Part:
-    """The users whose hash, from 0 to 2**32, lies in a part; groups are numbered from `first`."""
+    """The users whose hash, from 0 to 2**32, lies in a part. Groups are numbered from `first`."""
 
     query: Query
     law: Law
@@ -322,7 +322,7 @@ class Assignment:
         return users >= 0 if self.named else (users >= 0) & (users < self.users)
 
     def groups(self, users: Integers) -> Integers:
-        """Return each user's group in this round, or `NOBODY`; groups of a part are even."""
+        """Return each user's group in this round, or `NOBODY`. Groups of a part are even."""
         words = hashed(users, self._salt)
         if self.everyone:
             return _group_numbers(words, self.parts[0].query.groups)
@@ -343,7 +343,7 @@ def _group_numbers(words: Words, groups: int) -> Integers:
 def list_parts(
     queries: Sequence[Query], shares: Sequence[Fraction], loss: Epsilon | Rho
 ) -> tuple[Part, ...]:
-    """Return the parts that a round asks; shares of all parts lie side by side up to 2**32."""
+    """Return the parts that a round asks. Shares of all parts lie side by side up to 2**32."""
     edges = [int(sum(shares[:index], Fraction(0)) * 2**32) for index in range(len(shares) + 1)]
     parts, first = [], 0
     for query in queries:

@@ -25,11 +25,11 @@ from dfprivacy.local.published import (
     user_count,
     vector_radius,
 )
-from dfprivacy.local.randomisers import (
+from dfprivacy.local.randomizers import (
     Counts,
     Floats,
     HaarTree,
-    RandomisedResponse,
+    RandomizedResponse,
     checked_epsilon,
     find_quantile,
     unrotated,
@@ -42,15 +42,15 @@ _ROUNDS = 3
 _HINT = "pass whole numbers: dimensions=16, resolution=10"
 
 SHARES = (Fraction(1, 4), Fraction(1, 8), Fraction(5, 8))
-"""Users who say where the middle is, how far others are from it, and what they hold."""
+"""Users who say where the middle is, how far others are from it, and their vectors."""
 
 
 @dataclass(frozen=True)
 class VectorMean:
     """A mean of vectors from private reports.
 
-    `mean` has one number a dimension, in units of the vectors; `std_error` is the standard
-    deviation of each, over owners and noise, given the centre and the distance `clip` from it at
+    `mean` has one number a dimension, in units of the vectors. `std_error` is the standard
+    deviation of each, over owners and noise, given the center and the distance `clip` from it at
     which vectors were clipped. The last round was read from so many `reports`.
     """
 
@@ -70,14 +70,14 @@ class VectorPlan(Plan):
     dimensions: int
     radius: float
     height: int
-    centre: tuple[float, ...] | None = None
+    center: tuple[float, ...] | None = None
     clip: float | None = None
     rounds: int = _ROUNDS
 
     def __post_init__(self) -> None:
-        """Refuse what no plan has and no round finds: it could carry a value past the noise."""
+        """Refuse a state that no plan leads to: it could carry a value past the noise."""
         campaign_name(self.campaign)
-        centre = (0.0,) if self.centre is None else self.centre
+        center = (0.0,) if self.center is None else self.center
         clip = self.longest if self.clip is None else self.clip
         if not (
             is_whole(self.dimensions, 1, 2**15)
@@ -85,16 +85,16 @@ class VectorPlan(Plan):
             and is_whole(self.users, 1, MOST_USERS)
             and is_whole(self.rounds, _ROUNDS, _ROUNDS)
             and is_radius(self.radius)
-            and all(type(coordinate) is float for coordinate in (clip, *centre))
-            and (self.centre is None or len(centre) == padded_size(self.dimensions))
-            and all(-self.radius <= coordinate <= self.radius for coordinate in centre)
+            and all(type(coordinate) is float for coordinate in (clip, *center))
+            and (self.center is None or len(center) == padded_size(self.dimensions))
+            and all(-self.radius <= coordinate <= self.radius for coordinate in center)
             and math.ldexp(self.longest, -self.height) <= clip <= self.longest
         ):
             raise no_plan()
 
     @property
     def longest(self) -> float:
-        """How far a vector can lie from a centre, but for the corners of a cube."""
+        """How far a vector can lie from a center, but for the corners of a cube."""
         return 2 * self.radius
 
     @property
@@ -105,22 +105,22 @@ class VectorPlan(Plan):
     def queries(self, round_: int) -> tuple[Query, ...]:
         """Return the queries to the users of a round."""
         who = self.campaign, self.dimensions
-        centre = self.centre or (0.0,) * padded_size(self.dimensions)
+        center = self.center or (0.0,) * padded_size(self.dimensions)
         if round_ == 1:
             return (Coordinate(0, *who, self.radius, self.height),)
         if round_ == 2:
-            return (Length(1, *who, centre, self.longest, self.height),)
-        return (Whole(2, *who, centre, self.clip or self.longest),)
+            return (Length(1, *who, center, self.longest, self.height),)
+        return (Whole(2, *who, center, self.clip or self.longest),)
 
     def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
-        """Return the plan with the centre, then with the clipping length."""
-        tree, law = HaarTree(self.height), RandomisedResponse(2, protocol.loss.pure())
+        """Return the plan with the center, then with the clipping length."""
+        tree, law = HaarTree(self.height), RandomizedResponse(2, protocol.loss.pure())
         sums = counts[0].sums
         by_tree = sums.reshape(sums.size // (2 * tree.groups), tree.groups, 2)
         shares = [tree.shares(reports, law) for reports in by_tree]
         if protocol.round == 1:
             parts = np.array([find_quantile(share, 0.5) for share in shares])
-            return replace(self, centre=tuple(((2 * parts - 1) * self.radius).tolist()))
+            return replace(self, center=tuple(((2 * parts - 1) * self.radius).tolist()))
         askers, reports = (self.users * float(share) for share in protocol.shares[1:])
         noise = padded_size(self.dimensions) / (2 * float(protocol.loss.value) * max(reports, 1.0))
         fraction_outside = min(2 * math.sqrt(noise), 0.9)  # noise and clipping balance there
@@ -135,7 +135,7 @@ class VectorPlan(Plan):
         total, squares = counts[0].sums * 1.0
         count, step = max(reports, 1), clip / RADIUS
         variance = np.maximum(squares / count - (total / count) ** 2, 0.0).mean()
-        turned = np.array(self.centre or ()) + step * total / count
+        turned = np.array(self.center or ()) + step * total / count
         mean = unrotated(turned, self.campaign, self.dimensions)
         error = step * math.sqrt(float(variance) / count) if reports else math.inf
         return VectorMean(mean, error, clip, reports)
@@ -161,11 +161,11 @@ def mean_vector(
     users, dimensions : int
         How many vectors there are, and how many numbers each has (up to 2**15).
     rho : float
-        What a report costs its owner.
+        The loss of a report.
     radius : float
         Vectors are at most so long, and coordinates are clipped there.
     resolution : int
-        Centre and clipping length are found on a grid of 2**resolution steps, from 4 to 14.
+        Center and clipping length are found on a grid of 2**resolution steps, from 4 to 14.
     campaign, named
         As in `gaussian_mean`.
 

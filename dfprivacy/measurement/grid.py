@@ -47,7 +47,7 @@ class Grid:
 
     @cached_property
     def step(self) -> float:
-        """The distance between neighbouring grid points."""
+        """The distance between neighboring grid points."""
         return 1 / self.inverse_step if self.even else math.ldexp(1.0, self.exponent)
 
     @cached_property

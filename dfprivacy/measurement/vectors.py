@@ -47,7 +47,7 @@ class VectorGrid:
 
     @property
     def step(self) -> float:
-        """The distance between neighbouring grid points."""
+        """The distance between neighboring grid points."""
         return math.ldexp(1.0, self.exponent)
 
     @property
@@ -107,7 +107,7 @@ _LARGEST_FACTOR = 5
 class Rotation:
     """z = H D x: D has `signs` on its diagonal, H is the Hadamard matrix of the padded size.
 
-    H is not normalised, so that whole numbers stay whole: z is sqrt(size) times as long as x. With
+    H is not normalized, so that whole numbers stay whole: z is sqrt(size) times as long as x. With
     |x_j| <= 2**bits of a `VectorGrid`, every partial sum is a whole number below 2**53: exact.
     """
 
@@ -127,9 +127,9 @@ class Rotation:
         np.multiply(rows, signs, out=padded[:, : self.dimension])
         return transformed(padded, buffers)
 
-    def undo(self, centre: Floats) -> Floats:
+    def undo(self, center: Floats) -> Floats:
         """Return the x nearest to a rotated vector: its padding is dropped."""
-        back = transformed(centre.reshape(1, -1).copy(), Buffers())[0]
+        back = transformed(center.reshape(1, -1).copy(), Buffers())[0]
         return np.asarray(back * self.signs / self.size)[: self.dimension]
 
 
@@ -258,16 +258,16 @@ class CoordinateCounts(VectorTable):
 
 @dataclass(frozen=True)
 class Shifted:
-    """Rows less a public centre, perhaps scaled, as whole numbers whose squared norms are exact."""
+    """Rows less a public center, perhaps scaled, as whole numbers whose squared norms are exact."""
 
-    centre: Floats
+    center: Floats
     bits: int
     scale: Floats | None = None
 
     def apply(self, rows: Floats, buffers: Buffers) -> Floats:
         """Return the shifted rows in a buffer."""
         out = buffers.floats("shifted", rows.shape)
-        np.subtract(rows, self.centre, out=out)
+        np.subtract(rows, self.center, out=out)
         if self.scale is not None:
             np.multiply(out, self.scale, out=out)
             np.rint(out, out=out)
@@ -315,7 +315,7 @@ class ClippedSums(VectorTable):
     """
 
     def __init__(self, shifted: Shifted, limit: float) -> None:
-        super().__init__(len(shifted.centre))
+        super().__init__(len(shifted.center))
         self._shifted, self._limit = shifted, limit
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
@@ -358,15 +358,15 @@ def distance_of(bins: Integers) -> Floats:
 
 
 class Distances(VectorTable):
-    """How many rows lie in each bin of |x_j - centre_j|, for each j, as in `CoordinateCounts`."""
+    """How many rows lie in each bin of |x_j - center_j|, for each j, as in `CoordinateCounts`."""
 
-    def __init__(self, centre: Floats, bits: int) -> None:
-        super().__init__(len(centre), distance_bins(bits) + 2)
-        self._centre = centre
+    def __init__(self, center: Floats, bits: int) -> None:
+        super().__init__(len(center), distance_bins(bits) + 2)
+        self._center = center
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:
         distances = buffers.floats("distances", rows.shape)
-        np.subtract(rows, self._centre, out=distances)
+        np.subtract(rows, self._center, out=distances)
         np.abs(distances, out=distances)
         _count(distances, self.counts)
 
@@ -410,11 +410,11 @@ class BucketSpreads(VectorTable):
     """
 
     def __init__(
-        self, centre: Floats, buckets: int, bits: int, labels: Callable[[int], Integers]
+        self, center: Floats, buckets: int, bits: int, labels: Callable[[int], Integers]
     ) -> None:
         super().__init__(buckets)
-        self._centre, self._labels, self._bits = centre, labels, bits
-        self.sums, self.squares = np.zeros((2, buckets, len(centre)), np.int64)
+        self._center, self._labels, self._bits = center, labels, bits
+        self.sums, self.squares = np.zeros((2, buckets, len(center)), np.int64)
 
     def _add(self, rows: Floats, buffers: Buffers) -> None:  # noqa: ARG002 one interface
         labels = self._labels(len(rows))
@@ -422,7 +422,7 @@ class BucketSpreads(VectorTable):
         labels = labels[order]
         starts = run_starts(labels)
         buckets = labels[starts]
-        values = (rows[order] - self._centre).astype(np.int64)
+        values = (rows[order] - self._center).astype(np.int64)
         self.counts[buckets] += np.diff(starts, append=len(labels))
         self.sums[buckets] += np.add.reduceat(values, starts, axis=0)
         self.squares[buckets] += np.add.reduceat(values * values, starts, axis=0)
@@ -435,8 +435,8 @@ class BucketSpreads(VectorTable):
         """
         rows = self.counts.astype(np.float64)[:, np.newaxis]
         has_few_rows = self.counts < 2
-        centred = self.squares - self.sums / np.maximum(rows, 1) * self.sums
-        deviation = np.sqrt(np.maximum(centred, 0) / np.maximum(rows - 1, 1))
+        centered = self.squares - self.sums / np.maximum(rows, 1) * self.sums
+        deviation = np.sqrt(np.maximum(centered, 0) / np.maximum(rows - 1, 1))
         deviation[has_few_rows] = np.where(np.arange(len(rows)) % 2, 0.0, math.inf)[
             has_few_rows, np.newaxis
         ]

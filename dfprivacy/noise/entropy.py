@@ -1,7 +1,7 @@
 """Take random bytes from the operating system at every call: none is kept, none without a permit.
 
 No buffer outlives a call, so that a fork, a pickled object or a cloned machine image can't repeat
-noise; there is no seed. The system's bytes flow within a `Permit` only, which `dfprivacy.release`
+noise. There is no seed. The system's bytes flow within a `Permit` only, which `dfprivacy.release`
 makes once a release is paid for. Tests hand their own source to the samplers, which needs none.
 """
 
@@ -21,7 +21,7 @@ EntropySource = Callable[[int], bytes]
 
 
 class Permit:
-    """Permission to draw noise; it ends when it is closed, wherever it has been copied to.
+    """Permission to draw noise. It ends when it is closed, wherever it has been copied to.
 
     `paid_by` names the payment for the draws. A permit is of the process that has paid: a child
     that is forked inside holds a copy, under which it draws nothing. Only
@@ -40,7 +40,7 @@ class Permit:
 
 
 PERMIT: ContextVar[Permit | None] = ContextVar("dfprivacy_permit", default=None)
-"""The permit of this thread or coroutine; a new thread has none."""
+"""The permit of this thread or coroutine. A new thread has none."""
 
 
 def system_entropy(size: int) -> bytes:

@@ -1,16 +1,16 @@
-"""Race for a selection: each candidate has a random time, times exp(rate * loss); the least wins.
+"""Race for a selection: each candidate has a random time, times exp(rate * loss). The least wins.
 
 With exponential times this is the exponential mechanism, with uniform times permute-and-flip
 (docs/explanation/selection.md has both proofs). The candidates of a run have equal losses, so that
-only the first of them can win; its time follows from one uniform U and the run's length w through
+only the first of them can win. Its time follows from one uniform U and the run's length w through
 x = -ln(U) / w, and the race is between runs. Keys ln(time) + rate * loss are enclosed in floating
-point for whole blocks of groups; where the enclosures of a group leave more than one run, these
+point for whole blocks of groups. Where the enclosures of a group leave more than one run, these
 few race again with the same uniforms, enclosed to any precision.
 
 In that exact race the first candidate of a run arrives at x (`exponential_times`) or at 1 - exp(-x)
 (`uniform_times`), and the run whose ln(arrival) + level is least wins. Every number is a pair of
 decimals, a lower and an upper end, each rounded away from the other. Digits of U are appended until
-one run is left; none is redrawn.
+one run is left. None is redrawn.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Rounding:
         )
 
     def log(self, ends: Ends) -> Ends:
-        """Enclose ln: decimal's is correctly rounded, so that its neighbours enclose it."""
+        """Enclose ln: decimal's is correctly rounded, so that its neighbors enclose it."""
         return (self.down.next_minus(self.down.ln(ends[0])), self.up.next_plus(self.up.ln(ends[1])))
 
     def exp_of_minus(self, ends: Ends) -> Ends:
@@ -144,7 +144,7 @@ _TERMS = 13
 class Times:
     """When the first candidate of a run arrives, given x = -ln(U) / length.
 
-    `log_ratio` returns ln(time / x) for 0 < x < 64, or NaN, off by at most `error`; `exact`
+    `log_ratio` returns ln(time / x) for 0 < x < 64, or NaN, off by at most `error`. `exact`
     encloses the time itself. Both times grow with x, and ln(time) at most as fast as ln(x).
     """
 
@@ -157,7 +157,7 @@ def log_uniform_ratio(x: Floats) -> Floats:
     """Return ln((1 - exp(-x)) / x) for 0 < x < 64 within 2**-40, by IEEE arithmetic and numpy.log.
 
     With g(y) = (1 - exp(-y)) / y: a Taylor polynomial, alternating, for g(x / 64) with
-    x / 64 < 0.69; then g(2 y) = g(y) * (1 - y * g(y) / 2) six times, which never enlarges a
+    x / 64 < 0.69. Then g(2 y) = g(y) * (1 - y * g(y) / 2) six times, which never enlarges a
     relative error.
     """
     y = x * 2.0**-_HALVINGS
@@ -193,7 +193,7 @@ class Race:
         self._certified = certified()
 
     def winners(self, starts: Integers, lengths: Integers, losses: Integers) -> Integers:
-        """Return the index of the winning run of each group; one random word for each run."""
+        """Return the index of the winning run of each group. One random word for each run."""
         words = random_words(len(lengths), self._entropy)
         return self.decided((words >> np.uint64(1)).view(np.int64), starts, lengths, losses)
 
@@ -252,7 +252,7 @@ def certain_keys(
 ) -> None:
     """Enclose ln(time) + level, up to a constant, for any U in [m, m + 1] / 2**63.
 
-    Afterwards the key, plus 62 ln 2 - 6 ln 2, is within work.error of work.value; the error is
+    Afterwards the key, plus 62 ln 2 - 6 ln 2, is within work.error of work.value. The error is
     infinite, or one of both is not a number, where that can't be said.
 
     With E = -ln U, off by a relative r <= 1/2: ln E moves by at most 2 r, and so does ln(time / x).
@@ -292,12 +292,12 @@ BLOCK = 2**14
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Runs:
-    """The candidates of many groups, as runs of neighbours with equal loss. Secret.
+    """The candidates of many groups, as runs of neighbors with equal loss. Secret.
 
-    What a group may choose from, the union of its runs, has to be public and the same on
-    neighbouring data; where its runs begin and end, and their losses, may depend on the data.
+    The candidates of a group, the union of its runs, have to be public and the same on
+    neighboring data. Where its runs begin and end, and their losses, may depend on the data.
     All are int64 arrays: `group_starts` has where the runs of a group begin in the other three,
-    ascending from 0, so that every group has a run; `first` is a run's first candidate, `length`
+    ascending from 0, so that every group has a run. `first` is a run's first candidate, `length`
     how many it has, from 1 to 2**62 - 1, `loss` that of each of them, from 0 to 2**53 - 1.
 
     >>> import numpy as np

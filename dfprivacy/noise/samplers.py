@@ -3,8 +3,8 @@
 Geometric numbers, P(G >= k) = exp(-k / scale) for k = 0, 1, 2, ...: G = floor(-scale * ln U) for a
 uniform U. `Geometric` draws blocks of int64 by one of two plans:
 
-- scales up to 2**33: the certified floating-point enclosure of -ln U, times the scale;
-- scales up to 2**51: G = c * High + Low with c = 2**k. As the probability of c * h + l factorises
+- scales up to 2**33: the certified floating-point enclosure of -ln U, times the scale.
+- scales up to 2**51: G = c * High + Low with c = 2**k. As the probability of c * h + l factorizes
   into a**(c * h) and a**l, High is geometric of scale / c (the first plan) and Low is uniform on
   [0, c), kept with probability exp(-Low / scale), which is almost 1.
 
@@ -117,7 +117,7 @@ def certain_floors(
 ) -> None:
     """Write floor(-scale * ln U) wherever one integer fits the whole cell of U.
 
-    work.agrees says where; elsewhere `magnitudes` is meaningless. Below a scale of 2**-10 the
+    work.agrees says where. Elsewhere `magnitudes` is meaningless. Below a scale of 2**-10 the
     floats would be pointlessly small: the largest word of any use gives 0 there as at 2**-10.
     """
     factor = float(max(scale, _LEAST_FILTER_SCALE))
@@ -209,7 +209,7 @@ def exact_laplace(scale: Fraction, entropy: EntropySource) -> int:
 
 
 def collected(draw: Callable[[int], Integers], size: int, block: Callable[[int], int]) -> Integers:
-    """Return the first `size` draws of successive blocks; `block` sizes one by what is missing."""
+    """Return the first `size` draws of blocks, each sized by the missing number."""
     draws = np.empty(size, np.int64)
     filled = fruitless = 0
     while filled < size:
@@ -235,7 +235,7 @@ def sample_gaussian(sigma_squared: Fraction, size: int, entropy: EntropySource) 
         draws[:] = [exact_gaussian(sigma_squared, entropy) for _ in range(size)]
         return draws
     geometric = Geometric(Fraction(scale), BLOCK, entropy)
-    odds = GaussianOdds(sigma_squared, proposal_centre(sigma_squared), BLOCK, entropy)
+    odds = GaussianOdds(sigma_squared, proposal_center(sigma_squared), BLOCK, entropy)
 
     def draw(size: int) -> Integers:
         proposals = geometric.laplace(size)
@@ -249,14 +249,14 @@ def proposal_scale(sigma_squared: Fraction) -> int:
     return math.isqrt(int(sigma_squared)) + 1
 
 
-def proposal_centre(sigma_squared: Fraction) -> Fraction:
+def proposal_center(sigma_squared: Fraction) -> Fraction:
     """Return sigma**2 / t: proposals of that size are always accepted."""
     return sigma_squared / proposal_scale(sigma_squared)
 
 
-def log_odds(proposal: int, sigma_squared: Fraction, centre: Fraction) -> Fraction:
+def log_odds(proposal: int, sigma_squared: Fraction, center: Fraction) -> Fraction:
     """Return z, where exp(-z) is the probability of accepting a proposal."""
-    return (abs(proposal) - centre) ** 2 / (2 * sigma_squared)
+    return (abs(proposal) - center) ** 2 / (2 * sigma_squared)
 
 
 def exact_gaussian(sigma_squared: Fraction, entropy: EntropySource) -> int:
@@ -265,18 +265,18 @@ def exact_gaussian(sigma_squared: Fraction, entropy: EntropySource) -> int:
     for _ in range(ATTEMPTS):
         proposal = exact_laplace(scale, entropy)
         chance = LazyUniform(int(random_words(1, entropy)[0]) >> 1, BITS, entropy)
-        if log_exceeds(chance, log_odds(proposal, sigma_squared, proposal_centre(sigma_squared))):
+        if log_exceeds(chance, log_odds(proposal, sigma_squared, proposal_center(sigma_squared))):
             return proposal
     raise stuck()
 
 
 class GaussianOdds:
-    """Accept numbers y with probability exp(-(|y| - centre)**2 / (2 sigma**2)), so many a block."""
+    """Accept numbers y with probability exp(-(|y| - center)**2 / (2 sigma**2)), so many a block."""
 
     def __init__(
-        self, sigma_squared: Fraction, centre: Fraction, block: int, entropy: EntropySource
+        self, sigma_squared: Fraction, center: Fraction, block: int, entropy: EntropySource
     ) -> None:
-        self._sigma_squared, self._centre = sigma_squared, centre
+        self._sigma_squared, self._center = sigma_squared, center
         self._entropy = entropy
         self._work = Workspace.of(block)
         self._certified = certified() and sigma_squared >= _LEAST_FILTER_VARIANCE
@@ -291,13 +291,13 @@ class GaussianOdds:
         work = self._work.first(len(proposals))
         accepts = np.zeros(len(proposals), np.bool_)
         if self._certified and proposals.dtype == np.int64:
-            spread, centre = self._sigma_squared, self._centre
-            certain_acceptances(proposals, mantissas, spread, work, accepts, centre=centre)
+            spread, center = self._sigma_squared, self._center
+            certain_acceptances(proposals, mantissas, spread, work, accepts, center=center)
         else:
             work.agrees[:] = False  # all go down the exact path
         for index in np.flatnonzero(~work.agrees).tolist():
             chance = LazyUniform(int(mantissas[index]), BITS, self._entropy)
-            level = log_odds(int(proposals[index]), self._sigma_squared, self._centre)
+            level = log_odds(int(proposals[index]), self._sigma_squared, self._center)
             accepts[index] = log_exceeds(chance, level)
         return accepts
 
@@ -309,7 +309,7 @@ def certain_acceptances(
     work: Workspace,
     accepts: npt.NDArray[np.bool_],
     *,
-    centre: Fraction,
+    center: Fraction,
 ) -> None:
     """Write -ln V > z wherever that holds, or fails, for the whole cell of V.
 
@@ -317,7 +317,7 @@ def certain_acceptances(
     (|Y| + c) * 2**-50, and d**2 by (|d| + |Y| + c) * (|Y| + c) * 2**-50 <= (|Y| + c)**2 * 2**-49,
     which also covers the rounding of the square itself.
     """
-    middle, halved = float(centre), float(1 / (2 * sigma_squared))
+    middle, halved = float(center), float(1 / (2 * sigma_squared))
     value, error, spare = work.value, work.error, work.spare
     with np.errstate(all="ignore"):
         negative_log(mantissas, work)

@@ -28,7 +28,7 @@ from dfprivacy.noise.samplers import ATTEMPTS, stuck
 
 @dataclass(frozen=True)
 class Selection:
-    """A mechanism that chooses a candidate of small loss; `rate` is its exact parameter.
+    """A mechanism that chooses a candidate of small loss. `rate` is its exact parameter.
 
     If one unit (added or removed) moves the loss of every candidate of its group by at most
     `sensitivity`, and is in no other group, all choices together are epsilon-differentially
@@ -112,7 +112,7 @@ class ExponentialMechanism(Selection):
 
 
 class PermuteAndFlip(Selection):
-    """Visit the candidates in random order; accept each with probability exp(-rate * excess).
+    """Visit the candidates in random order. Accept each with probability exp(-rate * excess).
 
     The excess is the loss above the least loss of the group. McKenna and Sheldon 2020, Algorithm
     1: its expected loss is never above that of the exponential mechanism of the same rate.
@@ -136,7 +136,7 @@ class PermuteAndFlip(Selection):
 def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:
     """Return a uniform integer in [0, length) for each length below 2**63.
 
-    A 63-bit number below the largest multiple of the length, taken modulo the length; others, of
+    A 63-bit number below the largest multiple of the length, taken modulo the length. Others, of
     probability below 1/2, are refused, but no 4,096 in a row (EntropyError).
     """
     chosen = np.empty(len(lengths), np.int64)

@@ -1,15 +1,15 @@
-"""Bound tails from above, certified; find the smallest integer at which a tail is small enough.
+"""Bound tails from above, certified. Find the smallest integer at which a tail is small enough.
 
 Decimal arithmetic of 60 significant digits and more, widened by a relative 10**-39 at the end:
-what comes out is never below the true probability. The closed forms for sums of discrete Laplace
+the result is never below the true probability. The closed forms for sums of discrete Laplace
 draws are proved in docs/explanation/sampling.md.
 
 For sums of n discrete Gaussian draws, complete the square. Then
 P(Z_1 + ... + Z_n = k) = exp(-k**2 / (2 n s)) * w(k mod n) / theta(s)**n,
 where s = sigma**2, theta(s) is the sum of exp(-j**2 / (2 s)) over all integers j, and w(r) is a
 theta sum over a shifted lattice of n - 1 dimensions: almost constant for s >= 4, added up term by
-term below. What remains, the sum of exp(-k**2 / (2 v)) over k >= m, is added up directly or by the
-Euler-Maclaurin formula with its remainder. All steps carry a lower and an upper bound; the proofs
+term below. The rest, the sum of exp(-k**2 / (2 v)) over k >= m, is added up directly or by the
+Euler-Maclaurin formula with its remainder. All steps carry a lower and an upper bound. The proofs
 are in docs/explanation/sampling.md.
 """
 
@@ -155,7 +155,7 @@ def quotient(number: Fraction) -> Decimal:
 
 
 def exponential(exponent: Fraction) -> Decimal:
-    """Return exp(exponent) for exponent <= 0; less than 10**-9000 becomes 0."""
+    """Return exp(exponent) for exponent <= 0. Less than 10**-9000 becomes 0."""
     if exponent < -2 * LARGEST_EXPONENT:
         return Decimal(0)
     return quotient(exponent).exp()
@@ -173,7 +173,7 @@ def narrowed(probability: Decimal) -> Fraction:
 
 
 def rounded_up_moment(moment: Decimal) -> float:
-    """Round up by more than the errors of the computation; 10**-5000 covers what underflowed."""
+    """Round up by more than the errors of the computation. 10**-5000 covers underflow."""
     return rounded_up(Fraction(moment) * (1 + _WIDENING) + _LEAST_TAIL)
 
 
@@ -211,7 +211,7 @@ def gaussian_tail(sigma_squared: Fraction, at_least: int, terms: int) -> Fractio
 
 
 def gaussian_variance(sigma_squared: Fraction) -> float:
-    """Return the variance, rounded up; sigma_squared itself from 4 on, where they agree."""
+    """Return the variance, rounded up. It is sigma_squared from 4 on, where they agree."""
     if sigma_squared >= _FLAT:
         return rounded_up(sigma_squared)
     with decimal.localcontext(arithmetic()):
@@ -282,7 +282,7 @@ def _pi() -> Decimal:
 def _weight(variance: Fraction, residue: int, terms: int) -> Decimal:
     """Return w(residue), the sum of exp(-(|x|**2 - residue**2 / terms) / (2 variance)).
 
-    x runs over the vectors of `terms` integers that add up to `residue`; those left out add less
+    x runs over the vectors of `terms` integers that add up to `residue`. Those left out add less
     than a relative 10**-43.
     """
     reach = range(-_reach(variance), _reach(variance) + 1)
@@ -381,7 +381,7 @@ def _series(z: Decimal) -> Decimal:
 
 
 def _mills(z: Decimal, depth: int) -> Decimal:
-    """Return a convergent of 1 / (z + 1 / (z + 2 / (z + ...))); neighbours enclose the limit."""
+    """Return a convergent of 1 / (z + 1 / (z + 2 / (z + ...))). Neighbors enclose the limit."""
     tail = z
     for numerator in range(depth, 0, -1):
         tail = z + numerator / tail

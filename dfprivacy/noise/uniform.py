@@ -1,14 +1,14 @@
 """Enclose the logarithms of uniform numbers: one by one to any precision, and blocks in floats.
 
 `LazyUniform`, whose binary digits are revealed on demand, is the exact path of every sampler: slow,
-free of floating point, and right whatever the processor does. The vectorised path hands over the
+free of floating point, and right on any processor. The vectorized path hands over the
 few elements it can't certify.
 
-`negative_log` encloses -ln U for whole blocks; whoever uses it keeps only the answers that are
+`negative_log` encloses -ln U for whole blocks. Whoever uses it keeps only the answers that are
 the same all over the enclosure and sends the rest down the exact path. Two things are
 assumed of the processor, and both are checked: that it rounds to nearest (every call), and that
 `numpy.log` is off by at most 64 units in the last place (once a process, at 2,000 points with a
-limit of 8; numpy promises 4).
+limit of 8, numpy promises 4).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def natural_log(mantissa: int, bits: int, digits: int) -> decimal.Decimal:
 
 
 BITS = 63
-"""Binary digits of U that one word gives; the last bit of the word is left for a sign."""
+"""Binary digits of U that one word gives. The last bit of the word is left for a sign."""
 
 _ULP = 2.0**-52
 _LOG_ULPS = 64
@@ -110,7 +110,7 @@ _tiny = 2.0**-60
 
 @dataclass(frozen=True)
 class Workspace:
-    """Buffers of one call; they never outlive it."""
+    """Buffers of one call. They never outlive it."""
 
     value: npt.NDArray[np.float64]
     error: npt.NDArray[np.float64]

@@ -42,7 +42,7 @@ LARGEST_LIMIT = 2**20
 @boundary
 @dataclass(frozen=True)
 class Unit:
-    """The privacy unit: all rows that share a value of `column`, and what counts of them.
+    """The privacy unit: all rows that share a value of `column`, and the limits of rows that count.
 
     A unit's rows in one group count together as `max_rows` rows at most, and it counts in at most
     `max_groups` groups. Rows without a unit (NULL) are left out.
@@ -75,7 +75,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class UnlimitedUnit(Unit):
-    """A unit whose limits a release finds itself; the numbers that it has are the smallest ones.
+    """A unit whose limits a release finds itself. The numbers that it has are the smallest ones.
 
     `max_groups` is sought where it is None and the groups have to be limited.
     """
@@ -110,7 +110,7 @@ def _limit(name: str, value: object) -> int:
 
 
 def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
-    """Return the privacy unit that a caller has named, its limits perhaps sought."""
+    """Return the privacy unit that a caller has named, perhaps with limits to be found."""
     if unit is None:
         if max_rows is not None or max_groups is not None:
             raise InvalidUnitError(
@@ -118,11 +118,11 @@ def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:
                 hint='name the column: unit="user_id"',
             )
         return None
-    known = unit if isinstance(unit, Unit) else UnlimitedUnit(label_of(unit))
-    groups: Any = known.max_groups if max_groups is None else max_groups
-    if isinstance(known, UnlimitedUnit) and max_rows is None:
-        return UnlimitedUnit(known.column, max_groups=groups)
-    return Unit(known.column, known.max_rows if max_rows is None else max_rows, groups)  # type: ignore[arg-type]
+    base = unit if isinstance(unit, Unit) else UnlimitedUnit(label_of(unit))
+    groups: Any = base.max_groups if max_groups is None else max_groups
+    if isinstance(base, UnlimitedUnit) and max_rows is None:
+        return UnlimitedUnit(base.column, max_groups=groups)
+    return Unit(base.column, base.max_rows if max_rows is None else max_rows, groups)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class PublicKeys:
     """Group keys that everybody may know: exactly these groups are released.
 
     `rows` has one tuple a group, one value a key column, in the order in which they were listed and
-    come out; duplicates are dropped. With `others` a missing value in the last column stands for
+    come out. Duplicates are dropped. With `others` a missing value in the last column stands for
     all values there that are not listed, and rows without a value there are left out.
     """
 
@@ -139,7 +139,7 @@ class PublicKeys:
 
 
 def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
-    """Return the public keys of a group-by over `columns`; None means that keys are secret."""
+    """Return the public keys of a group-by over `columns`. None means that keys are secret."""
     if value is None:
         return None
     for listing in ("to_list", "tolist"):  # an Index, a Series or an array of any library
@@ -231,10 +231,10 @@ class Files:
 class Terms:
     """The terms of a release that a caller sets once for several questions.
 
-    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values; `ledger`,
-    `dataset`, its `version` and `period`, `analyst` and `note` say what is charged, and what for;
-    `unit` is who is protected, one row if it is None; `files` is where statistics come from that
-    were made before; a row that is protected counts as `copies` rows at most, in one group or
+    `bounds` maps columns to pairs, `keys` maps group columns to lists of public values. `ledger`,
+    `dataset`, its `version` and `period`, `analyst` and `note` name the charged account and its
+    note. `unit` is who is protected, one row if it is None. `files` is where statistics come from
+    that were made before. A row that is protected counts as `copies` rows at most, in one group or
     several. `snapshot` is the version of a table that has versions, for releases that name none.
     With `population` intervals make room for sampling.
     """
@@ -258,22 +258,22 @@ class Terms:
     snapshot: str | None = None
 
     def __post_init__(self) -> None:
-        """Read numbers once: what is charged and what is spent come of the same ones."""
+        """Read numbers once: charge and noise come from the same ones."""
         for name in ("epsilon", "rho", "delta", "interval"):
-            given = getattr(self, name)
-            if type(given) is not Default:
-                object.__setattr__(self, name, read_once(given))
+            value = getattr(self, name)
+            if type(value) is not Default:
+                object.__setattr__(self, name, read_once(value))
         if not isinstance(self.population, bool):
             raise InvalidQuestionError(
                 f"population must be True or False, not {describe(self.population)}",
                 hint="pass interval=0.9, population=True; an answer goes by another name",
             )
 
-    def updated(self, **given: object) -> Terms:
-        """Return these terms with what was given; naming rho sets a default epsilon aside."""
+    def updated(self, **changes: object) -> Terms:
+        """Return these terms with the given changes. Naming rho sets a default epsilon aside."""
         chosen = {
             name: value
-            for name, value in given.items()
+            for name, value in changes.items()
             if value is not None and not isinstance(value, Default)
         }
         if "rho" in chosen and "epsilon" not in chosen:
@@ -282,14 +282,14 @@ class Terms:
             chosen["rho"] = None
         return replace(self, **chosen)  # type: ignore[arg-type]
 
-    def keys_for(self, columns: Sequence[Hashable], given: object) -> PublicKeys | None:
-        """Return the public keys of a group-by: those given, or all combinations of the terms'."""
-        if given is not None:
-            return keys_of(given, columns)
-        known = [column for column in columns if column in self.keys]
-        if not known:
+    def keys_for(self, columns: Sequence[Hashable], keys: object) -> PublicKeys | None:
+        """Return the public keys of a group-by: `keys`, or all combinations of the terms'."""
+        if keys is not None:
+            return keys_of(keys, columns)
+        listed_columns = [column for column in columns if column in self.keys]
+        if not listed_columns:
             return None
-        if len(known) < len(columns):
+        if len(listed_columns) < len(columns):
             raise InvalidKeysError(
                 "some of the group columns have public keys and some have none",
                 hint="list keys for each of them, or for none and give a delta",

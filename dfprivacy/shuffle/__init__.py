@@ -1,12 +1,12 @@
 """Survey in the shuffle model: messages hide their sender once they are shuffled.
 
-Three parts: the randomiser at each user, a shuffler in between, the analyser.
+Three parts: the randomizer at each user, a shuffler in between, the analyzer.
 
 >>> import dfprivacy as dfp
 >>> protocol = dfp.shuffle.mean(users=2000, bounds=(0, 10), epsilon=1, delta=1e-6)
 >>> messages = protocol.messages([2.0, 4.0] * 1000)  # at the users
 >>> shuffled = dfp.shuffle.shuffle(messages)  # at the shuffler
->>> 2.5 < protocol.analyse(shuffled).estimate() < 3.5  # at the analyst
+>>> 2.5 < protocol.analyze(shuffled).estimate() < 3.5  # at the analyst
 True
 """
 

@@ -1,4 +1,4 @@
-"""Run a protocol of the shuffle model: messages of users, and what their totals show."""
+"""Run a protocol of the shuffle model: messages of users, and the estimates from their totals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dfprivacy.local.published import (
     user_count,
     vector_radius,
 )
-from dfprivacy.local.randomisers import Floats, Integers, checked_epsilon, rotated, unrotated
+from dfprivacy.local.randomizers import Floats, Integers, checked_epsilon, rotated, unrotated
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.exact import describe, exact_number, whole_number
@@ -57,13 +57,13 @@ class Plan(published.Plan):
 
     @property
     def width(self) -> int:
-        """How many numbers a value has, where it is a vector; 0 for a plain number."""
+        """How many numbers a value has, where it is a vector. 0 for a plain number."""
         return 0
 
     @property
     @abc.abstractmethod
     def weights(self) -> tuple[tuple[Fraction, int], ...]:
-        """Which part of the loss each sum of a round gets, and how many sums; by round."""
+        """Which part of the loss each sum of a round gets, and how many sums. By round."""
 
     def precision(self, round_: int) -> int:  # noqa: ARG002 one interface
         """Return the largest integer that a user adds to a sum: 1 where users are counted."""
@@ -71,7 +71,7 @@ class Plan(published.Plan):
 
     @abc.abstractmethod
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:
-        """Return each user's integers, one column a sum; NaN is a value that is missing."""
+        """Return each user's integers, one column a sum. NaN is a value that is missing."""
 
     @abc.abstractmethod
     def estimate(self, protocol: Protocol, level: float) -> Any:
@@ -80,22 +80,22 @@ class Plan(published.Plan):
 
 @dataclass(frozen=True)
 class Protocol(Published):
-    """One round of a protocol in the shuffle model; frozen, and JSON both ways.
+    """One round of a protocol in the shuffle model. Frozen, and JSON both ways.
 
-    Privacy: what the analyser sees in all rounds together, the shuffled messages of all users, is
+    Privacy: the analyzer's view of all rounds, the shuffled messages of all users, is
     (epsilon, delta)-differentially private for replacing one user's value by any other one, as
     long as the shuffler is trusted and all users follow the protocol. Users who leave out their
-    noise take their share of it away; messages alone, unshuffled, hide nothing. Public: this
+    noise take their share of it away. Messages alone, unshuffled, hide nothing. Public: this
     protocol, the number of users.
 
-    All `users` answer every round; `epsilon` and `delta` are what all rounds together cost. `plan`
-    is the analyst's method and what it has found so far, `round` which round this is, from 1; one
-    more than `rounds` when all is done.
+    All `users` answer every round. `epsilon` and `delta` are the cost of all rounds together.
+    `plan` is the analyst's method and its estimates so far, `round` which round this is, from 1.
+    One more than `rounds` when all is done.
 
     >>> import dfprivacy as dfp
     >>> protocol = dfp.shuffle.total(users=1000, bounds=(0, 10), epsilon=1, delta=1e-6)
     >>> messages = dfp.shuffle.shuffle(protocol.messages([4.0] * 1000))
-    >>> 3500 < protocol.analyse(messages).estimate() < 4500
+    >>> 3500 < protocol.analyze(messages).estimate() < 4500
     True
     """
 
@@ -111,7 +111,7 @@ class Protocol(Published):
         if not is_whole(self.users, 1, MOST_USERS) or not is_whole(self.round, 1, self.rounds + 1):
             raise InvalidProtocolError(
                 f"there is no round {describe(self.round)} of {self.rounds}, or no such users",
-                hint="take the next round from protocol.analyse(shuffled)",
+                hint="take the next round from protocol.analyze(shuffled)",
             )
 
     def checked(self) -> Self:
@@ -139,29 +139,29 @@ class Protocol(Published):
 
     @permit("the users' own messages")
     def messages(self, values: Any, *, entropy: EntropySource = system_entropy) -> pa.Table:
-        """Return the messages of some users: the randomiser, at each of them.
+        """Return the messages of some users: the randomizer, at each of them.
 
-        `values` has one number a user (vectors: one row a user); NULL and NaN are missing. The
+        `values` has one number a user (vectors: one row a user). NULL and NaN are missing. The
         table has the columns query and word. Hand it to the shuffler: unshuffled it protects
         nobody.
         """
         self._open()
         floats = value_matrix(values, self.plan.width)
         integers = self.plan.encode(floats, self.round, entropy)
-        return self.sums_of(self.round).randomise(integers, entropy)
+        return self.sums_of(self.round).randomize(integers, entropy)
 
-    def analyse(self, messages: pa.Table) -> Protocol:
-        """Return the protocol of the next round: the analyser, with the messages of all users."""
+    def analyze(self, messages: pa.Table) -> Protocol:
+        """Return the protocol of the next round: the analyzer, with the messages of all users."""
         self._open()
-        totals = self.sums_of(self.round).analyse(messages)
+        totals = self.sums_of(self.round).analyze(messages)
         return replace(self, plan=self.plan.after(self, totals), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
         """Return the answer, when all rounds are done."""
         if not self.finished:
             raise InvalidProtocolError(
-                f"round {self.round} of {self.rounds} has not been analysed",
-                hint="collect its messages: protocol = protocol.analyse(shuffled)",
+                f"round {self.round} of {self.rounds} has not been analyzed",
+                hint="collect its messages: protocol = protocol.analyze(shuffled)",
             )
         return self.plan.estimate(self, interval_level(interval))
 
@@ -190,10 +190,10 @@ def simulate(
     interval: float = INTERVAL,
     entropy: EntropySource = system_entropy,
 ) -> Any:
-    """Run all rounds of a protocol over a column of values: randomisers, shuffler, analyser."""
+    """Run all rounds of a protocol over a column of values: randomizers, shuffler, analyzer."""
     while not protocol.finished:
         messages = protocol.messages(values, entropy=entropy)
-        protocol = protocol.analyse(shuffle(messages, entropy=entropy))
+        protocol = protocol.analyze(shuffle(messages, entropy=entropy))
     return protocol.estimate(interval=interval)
 
 
@@ -210,8 +210,8 @@ class ShuffleChoice(Told):
 class ShuffleEstimate(ShuffleChoice):
     """A total or mean from shuffled messages: a float that knows its interval and its cost.
 
-    Between `low` and `high` lies the answer without noise and rounding, at the level asked for;
-    `std_error` is their standard deviation, `epsilon` and `delta` what the whole protocol cost.
+    Between `low` and `high` lies the answer without noise and rounding, at the level asked for.
+    `std_error` is their standard deviation, `epsilon` and `delta` the cost of the whole protocol.
     """
 
     low: float
@@ -225,10 +225,10 @@ class ShuffleEstimate(ShuffleChoice):
 
 @dataclass(frozen=True)
 class Total(Plan):
-    """The sum of values clipped to [lower, upper], over `divisor`; missing ones count `absent`.
+    """The sum of values clipped to [lower, upper], over `divisor`. Missing ones count `absent`.
 
     Values lie on a grid of `steps` steps, sqrt(users) of them unless said: the noise of all is
-    then about as large as what rounding adds.
+    then about as large as the error of rounding.
     """
 
     kind = "total"
@@ -237,7 +237,7 @@ class Total(Plan):
     absent: float
     steps: int
     divisor: int
-    found: int | None = None
+    noisy_total: int | None = None
 
     def __post_init__(self) -> None:
         Bounds(self.lower, self.upper)
@@ -262,11 +262,11 @@ class Total(Plan):
 
     def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
         """Return the plan with its noisy total."""
-        return replace(self, found=totals[0])
+        return replace(self, noisy_total=totals[0])
 
     def estimate(self, protocol: Protocol, level: float) -> ShuffleEstimate:
         """Return the total, or the mean."""
-        value = self.lower * protocol.users / self.divisor + self.step * (self.found or 0)
+        value = self.lower * protocol.users / self.divisor + self.step * (self.noisy_total or 0)
         half = self.half_width(protocol, level)
         variance = protocol.sums_of(1).noise.variance + protocol.users / 4
         return ShuffleEstimate(
@@ -291,7 +291,7 @@ class Total(Plan):
 class Quantile(Plan):
     """The value that a part `q` of the users does not exceed, between `lower` and `upper`.
 
-    A noisy binary search (Huang, Liang and Yi 2021, PrivQuant) over 2**height cells; `cell` counts
+    A noisy binary search (Huang, Liang and Yi 2021, PrivQuant) over 2**height cells. `cell` counts
     from the left, and is doubled with every round.
     """
 
@@ -301,12 +301,12 @@ class Quantile(Plan):
     upper: float
     height: int
     cell: int = 0
-    asked: int = 0
+    rounds_done: int = 0
 
     def __post_init__(self) -> None:
         Bounds(self.lower, self.upper)
-        sized = is_whole(self.height, 1, 40) and is_whole(self.asked, 0, self.height)
-        if not (sized and is_whole(self.cell, 0, 2**self.asked - 1)):
+        sized = is_whole(self.height, 1, 40) and is_whole(self.rounds_done, 0, self.height)
+        if not (sized and is_whole(self.cell, 0, 2**self.rounds_done - 1)):
             raise no_plan()
 
     @property
@@ -316,12 +316,12 @@ class Quantile(Plan):
 
     @property
     def point(self) -> float:
-        """The middle of what is left: what users compare with in this round."""
-        part = (2 * self.cell + 1) / 2.0 ** (self.asked + 1)
+        """The middle of the remaining cells, with which users compare in this round."""
+        part = (2 * self.cell + 1) / 2.0 ** (self.rounds_done + 1)
         return self.lower + part * (self.upper - self.lower)
 
     def encode(self, values: Floats, round_: int, entropy: EntropySource) -> Integers:  # noqa: ARG002 one interface
-        """Return 1 for values at or below the point; a missing value lies in the middle."""
+        """Return 1 for values at or below the point. A missing value lies in the middle."""
         middle = (self.lower + self.upper) / 2
         present = np.where(np.isnan(values), middle, values)
         return (present <= self.point).astype(np.int64)[:, np.newaxis]
@@ -329,7 +329,7 @@ class Quantile(Plan):
     def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
         """Return the plan with the half in which the quantile lies."""
         right = totals[0] < self.q * protocol.users
-        return replace(self, cell=2 * self.cell + int(right), asked=self.asked + 1)
+        return replace(self, cell=2 * self.cell + int(right), rounds_done=self.rounds_done + 1)
 
     def estimate(self, protocol: Protocol, level: float) -> ShuffleChoice:  # noqa: ARG002 one interface
         """Return the middle of the cell that is left."""
@@ -341,8 +341,8 @@ class ShuffledVector:
     """A mean of vectors from shuffled messages.
 
     `mean` has one number a dimension, `std_error` is the standard deviation of noise and rounding
-    in each, `clip` the distance from the centre at which vectors were clipped; `epsilon` and
-    `delta` are what the whole protocol cost.
+    in each, `clip` the distance from the center at which vectors were clipped. `epsilon` and
+    `delta` are the cost of the whole protocol.
     """
 
     mean: Floats
@@ -376,7 +376,7 @@ class Vectors(Plan):
     totals: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no plan has and no round finds: cells are among those of the radius."""
+        """Refuse a state that no plan and no round leads to: cells lie within the radius."""
         if not (
             is_whole(self.dimensions, 1, 2**10)
             and is_whole(self.height, 1, 20)
@@ -417,7 +417,7 @@ class Vectors(Plan):
         if round_ <= self.height:
             points = self._points(round_ - 1)
             return np.asarray(turned <= points, dtype=np.int64)
-        away = turned - self.centre
+        away = turned - self.center
         away[np.isnan(values).any(axis=1)] = 0.0
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         if round_ <= 2 * self.height:
@@ -431,7 +431,7 @@ class Vectors(Plan):
         return ((2 * cells + 1) / 2.0**rounds - 1) * self.radius
 
     @property
-    def centre(self) -> Floats:
+    def center(self) -> Floats:
         """The medians that were found."""
         return self._points(self.height)
 
@@ -447,7 +447,7 @@ class Vectors(Plan):
         return self.clip * min(1.0, spread)
 
     def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
-        """Return the plan with what a round has shown."""
+        """Return the plan after a round."""
         if protocol.round <= self.height:
             old, half = self.cells or (0,) * self.size, protocol.users / 2
             halves = zip(old, totals, strict=True)
@@ -471,7 +471,7 @@ class Vectors(Plan):
         bound = self.bound
         step = 2 * bound / self.steps / protocol.users
         shifted = np.array(self.totals, dtype=np.float64) * step - bound
-        mean = unrotated(self.centre + shifted, self.campaign, self.dimensions)
+        mean = unrotated(self.center + shifted, self.campaign, self.dimensions)
         sums = protocol.sums_of(protocol.rounds)
         variance = sums.noise.variance + protocol.users / 4
         return ShuffledVector(mean, step * math.sqrt(variance), self.clip, **_cost(protocol))
@@ -492,7 +492,7 @@ def total(
 ) -> Protocol:
     """Plan a sum in the shuffle model (Balle, Bell, Gascon and Nissim 2020).
 
-    One round. Privacy: see `Protocol`; (epsilon, delta) for replacing one user's value.
+    One round. Privacy: see `Protocol`. (epsilon, delta) for replacing one user's value.
 
     Parameters
     ----------
@@ -501,9 +501,9 @@ def total(
     bounds : pair of floats
         Values are clipped there. A missing value counts as 0, or as the nearer bound.
     epsilon, delta : float
-        What the protocol costs; delta pays for shuffling.
+        The cost of the protocol. Delta pays for shuffling.
     steps : int or None
-        Of the grid between the bounds; the root of `users` unless said.
+        Of the grid between the bounds. The root of `users` unless said.
 
     Raises
     ------
@@ -524,7 +524,7 @@ def mean(
     epsilon: float = EPSILON,
     steps: int | None = None,
 ) -> Protocol:
-    """Plan a mean in the shuffle model: the sum over the public number of users; see `total`.
+    """Plan a mean in the shuffle model: the sum over the public number of users. See `total`.
 
     A missing value counts as the middle of the bounds.
     """
@@ -545,7 +545,7 @@ def quantile(
 ) -> Protocol:
     """Plan a quantile in the shuffle model, by counting users below a point in each round.
 
-    `resolution` rounds; the answer is exact to 2**-resolution of the bounds, from 1 to 40. All
+    `resolution` rounds. The answer is exact to 2**-resolution of the bounds, from 1 to 40. All
     rounds together cost epsilon and delta. A missing value counts as the middle of the bounds.
     """
     part = exact_number(q)
@@ -570,7 +570,7 @@ def mean_vector(
 ) -> Protocol:
     """Plan a mean of vectors in the shuffle model (Huang, Liang and Yi 2021, section 5).
 
-    Vectors are at most `radius` long. Takes 2 resolution + 1 rounds; all together cost epsilon and
+    Vectors are at most `radius` long. Takes 2 resolution + 1 rounds. All together cost epsilon and
     delta. `campaign` names the public rotation.
     """
     count, length = user_count(users), vector_radius(radius)

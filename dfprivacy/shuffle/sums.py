@@ -4,7 +4,7 @@ A number is split into m words that are uniform but for their sum (Ishai, Kushil
 Sahai 2006). After the shuffler has mixed the words of all users, nothing but the total of all
 numbers is left to see, up to a statistical distance of 2**-security once there are enough words:
 m = ceil((2 security + bits) / (log2 n - log2 e) + 2) for n >= 19 users (Balle, Bell, Gascon and
-Nissim 2020; the worst case over inputs, one word more than on average).
+Nissim 2020, the worst case over inputs, one word more than on average).
 
 Each user adds a share of discrete Laplace noise, so that all together make the whole. A Polya
 number of index r = 1/n and ratio a has P(k) = (1 - a)**r * a**k * r (r + 1) ... (r + k - 1) / k!.
@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidLossError, InvalidProtocolError
-from dfprivacy.local.randomisers import Floats, Integers, Words, exponential_above
+from dfprivacy.local.randomizers import Floats, Integers, Words, exponential_above
 from dfprivacy.noise.entropy import EntropySource, random_words, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.release.pipeline import permit
@@ -42,10 +42,10 @@ WRAPS = Fraction(1, 2**60)
 """A noisy total leaves the range of the modulus with at most this probability."""
 
 DISTANCE = Fraction(1, 2**160)
-"""Total variation distance between what is drawn of a Polya law and the law, at most."""
+"""Bound of the total variation distance between a sampled Polya law and the law."""
 
 _BITS, _DRAWN = 320, 256
-"""Sums of probabilities are integers of so many bits; a uniform number has so many."""
+"""Sums of probabilities are integers of so many bits. A uniform number has so many."""
 
 _SAFETY = Fraction(10**9 - 1, 10**9)
 """Covers the rounding of floats in the conversion from zCDP."""
@@ -168,12 +168,12 @@ def shared(
 ) -> list[Share]:
     """Return the share of each sum, by round: a weight, and how many sums have it.
 
-    Each sum is pure discrete Laplace noise, so that `epsilon` can be shared out as it is, or by
-    way of zCDP for half of delta: a pure loss of e is e**2 / 2-zCDP, and these add up. What gives
-    the sums of the largest weight the least noise is taken. The rest of delta pays for shuffling:
-    if each transcript is within 2**-security of one that shows its noisy sum alone, the whole is
-    within t, their sum, and what is (epsilon, delta') becomes (epsilon, delta' + (1 + e**epsilon)
-    t). The sampler's distance from its law counts the same way, twice a user and sum.
+    Each sum is pure discrete Laplace noise, so that `epsilon` can be shared out as it is, or by way
+    of zCDP for half of delta: a pure loss of e is e**2 / 2-zCDP, and these add up. The way that
+    gives the sums of the largest weight the least noise is taken. The rest of delta pays for
+    shuffling: if each transcript is within 2**-security of one that shows its noisy sum alone, the
+    whole is within t, their sum, and a view that is (epsilon, delta') becomes (epsilon, delta' + (1
+    + e**epsilon) t). The sampler's distance from its law counts the same way, twice a user and sum.
     """
     parts = sum((weight * queries for weight, queries in weights), Fraction(0))
     sums = sum(queries for _, queries in weights)
@@ -204,7 +204,7 @@ class Sums:
     """`queries` sums over all users of integers from 0 to `precision`, under one share each.
 
     Privacy: each sum is epsilon-differentially private for replacing one user's integer, but for
-    2**-security in the distance between what the shuffler lets out and the noisy total alone.
+    2**-security in the distance between the shuffler's output and the noisy total alone.
     """
 
     users: int
@@ -242,7 +242,7 @@ class Sums:
             )
         return self
 
-    def randomise(self, integers: Integers, entropy: EntropySource = system_entropy) -> pa.Table:
+    def randomize(self, integers: Integers, entropy: EntropySource = system_entropy) -> pa.Table:
         """Return some users' messages, integers clipped to the grid: a column a query."""
         clipped = np.clip(integers.reshape(-1), 0, self.precision)
         noisy = clipped + laplace_shares(self.users, self.noise.scale, integers.size, entropy)
@@ -250,12 +250,12 @@ class Sums:
         numbers = np.tile(np.arange(self.queries, dtype=np.int32), len(integers))
         return pa.table({"query": np.repeat(numbers, self.messages), "word": words.reshape(-1)})
 
-    def analyse(self, messages: pa.Table) -> list[int]:
+    def analyze(self, messages: pa.Table) -> list[int]:
         """Return the noisy total of each query, in steps, from the messages of all users."""
         expected = self.users * self.queries * self.messages
         if set(messages.column_names) != {"query", "word"} or messages.num_rows != expected:
             raise InvalidProtocolError(
-                f"the analyser needs the {expected} messages of all {self.users} users",
+                f"the analyzer needs the {expected} messages of all {self.users} users",
                 hint="join the messages of all users, then shuffle them",
             )
         queries = messages.column("query").to_numpy()
@@ -274,9 +274,9 @@ def rounded(parts: Floats, precision: int, entropy: EntropySource = system_entro
 
 @permit("the shuffler, who sees messages that are private together")
 def shuffle(messages: pa.Table, *, entropy: EntropySource = system_entropy) -> pa.Table:
-    """Return the messages in a uniformly random order: what the shuffler does.
+    """Return the messages in a uniformly random order, as the shuffler does.
 
-    Every message gets a random word, and messages are sorted by it; where two words are equal, all
+    Every message gets a random word, and messages are sorted by it. Where two words are equal, all
     are drawn again, so that all orders are equally likely. The order of columns and the number of
     rows is all that is kept.
 

@@ -1,4 +1,4 @@
-"""Select the l_p centre of a column by inverse sensitivity (`inverse.py`)."""
+"""Select the l_p center of a column by inverse sensitivity (`inverse.py`)."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Center(Statistic):
 
     p = 2 is the mean; values beyond `bounds`, where there are some, are clipped to them. Without,
     bounds are found at octave edges (`method="octaves"`) or by rank, as in Dick et al. 2023,
-    Algorithm 4 (`"dick"`). The centre within them is selected by their Algorithm 5.
+    Algorithm 4 (`"dick"`). The center within them is selected by their Algorithm 5.
     """
 
     kind: ClassVar[str] = "center"
-    title: ClassVar[str] = "the l_p centre"
+    title: ClassVar[str] = "the l_p center"
     example: ClassVar[str] = 'df.dp.center("x", 1.5, epsilon=1)'
 
     column: Hashable = argument("The column of numbers.")
     p: float = argument(
-        "Which centre, above 1: 2 is the mean; nearer to 1, outliers move it less.", sample=2
+        "Which center, above 1: 2 is the mean; nearer to 1, outliers move it less.", sample=2
     )
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
     method: str = argument(

@@ -12,9 +12,9 @@ from dfprivacy.measurement.exact import number_within, whole_number
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 
-VECTOR_METHODS = ("auto", "recentred", "clipped", "shifted", "plan")
+VECTOR_METHODS = ("auto", "recentered", "clipped", "shifted", "plan")
 DEVIATIONS = ("gaussian", "generic", "binary")
-NEIGHBOURS = ("add-remove", "replace")
+NEIGHBORS = ("add-remove", "replace")
 
 LARGEST_DIMENSION = 2**20
 _LARGEST_RADIUS = 2**900
@@ -26,18 +26,18 @@ class MeanVector(Question):
     """Average vectors: several numeric columns, or one column of arrays, lists or item sets.
 
     Privacy: rho-zCDP, whatever the dimension, when one row is added or removed; the number of rows
-    is secret. `neighbours="replace"` makes it public, protects against one row taking another
+    is secret. `neighbors="replace"` makes it public, protects against one row taking another
     one's place, and runs the papers' own form. Secret group keys add `delta`.
 
-    Methods: norms cut at a private threshold around noisy means, three times ("recentred"), or once
+    Methods: norms cut at a private threshold around noisy means, three times ("recentered"), or once
     around 0 ("clipped"), or around private medians ("shifted"; both Huang, Liang and Yi 2021);
     noise by private standard deviations ("plan", Aumueller et al. 2023). "auto" decides by public
-    facts: "plan" for item sets, p != 2 or `skewed`, else "recentred".
+    facts: "plan" for item sets, p != 2 or `skewed`, else "recentered".
 
     A row that is no whole vector counts for nothing (zeros under "replace").
 
     >>> MeanVector(["x", "y"], radius=10).chosen_method
-    'recentred'
+    'recentered'
     >>> MeanVector("basket", universe=500).chosen_method
     'plan'
 
@@ -45,7 +45,7 @@ class MeanVector(Question):
     >>> frame = pd.DataFrame(np.arange(20_000).reshape(5_000, 4) % 7.0, columns=list("abcd"))
     >>> mean = frame.dp.mean_vector(["a", "b", "c", "d"], rho=0.5, radius=100)
     >>> bool(abs(mean.values - 3).max() < 0.3), mean.method
-    (True, 'recentred')
+    (True, 'recentered')
     """
 
     kind: ClassVar[str] = "mean_vector"
@@ -67,7 +67,7 @@ class MeanVector(Question):
         form="float | None",
     )
     method: str = argument("How vectors are averaged.", choices=VECTOR_METHODS)
-    neighbours: str = argument("The neighbour relation.", choices=NEIGHBOURS)
+    neighbors: str = argument("The neighbor relation.", choices=NEIGHBORS)
     p: float = argument('Which l_p error "plan" keeps small.', 2, form="float")
     dimension: int | None = argument("The length of lists, which no List column declares.", None)
     universe: int | None = argument("The column holds sets of items 0, ..., universe - 1.", None)
@@ -133,11 +133,11 @@ class MeanVector(Question):
         """The method; "auto" follows from public facts alone, never from data.
 
         "plan" for item sets, for an error other than p = 2, and where the caller declares that
-        standard deviations differ much between coordinates; else "recentred".
+        standard deviations differ much between coordinates; else "recentered".
         """
         if self.method != "auto":
             return self.method
-        return "plan" if self.binary or self.p != 2 or self.skewed else "recentred"
+        return "plan" if self.binary or self.p != 2 or self.skewed else "recentered"
 
     @property
     def name(self) -> str:
@@ -178,7 +178,7 @@ def _check_combination(question: MeanVector) -> None:
             "a column holds vectors of a dimension, or items of a universe, not both",
             hint="pass dimension=384 for vectors, universe=500 for sets of items",
         )
-    if question.binary and question.chosen_method in {"recentred", "shifted"}:
+    if question.binary and question.chosen_method in {"recentered", "shifted"}:
         raise InvalidQuestionError(
             f"{question.chosen_method} moves vectors, which would make sets of items dense",
             hint='use method="plan", or "clipped"',

@@ -1,7 +1,7 @@
 """Read any frame as vectors block by block, once for each pass.
 
 Each row becomes what it becomes by itself. A row that is no whole vector (missing, of another
-length, or with a missing number) becomes NaN; what that means is the neighbour relation's matter.
+length, or with a missing number) becomes NaN; what that means is the neighbor relation's matter.
 """
 
 from __future__ import annotations

@@ -254,7 +254,7 @@ def test_a_notice_once_a_process(path):
     )  # fmt: skip
     empty, full, off = map(json.loads, done.stdout.splitlines())
     text = empty[2]
-    assert "charged to no ledger" in text
+    assert "no ledger is in use" in text
     assert "DFPRIVACY_LEDGER_NOTICE=off" in text
     assert empty == full == ["", "", text, ""]
     assert off == [""] * 4

@@ -186,7 +186,7 @@ rows = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=rows, question=st.sampled_from(sorted(ASKED)))
 def test_the_charge_never_depends_on_the_data(tmp_path_factory, fast_disk, stored, data, question):
-    """A table, its neighbour, an empty table and one of NULLs: the same charge, the same text."""
+    """A table, its neighbor, an empty table and one of NULLs: the same charge, the same text."""
     tables = [data, data[:-1], [], [(None, None)] * 5]
     ledger = dfp.Ledger(tmp_path_factory.mktemp("t") / "b.db", epsilon=1, delta=1e-6)
     for index, table in enumerate(tables):

@@ -65,7 +65,7 @@ def shown(replayed):
     return of
 
 
-@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentered", "clipped", "shifted", "plan"])
 def test_columns_agree(sources, method, shown):
     """Columns of numbers give the same means from every source."""
     first = shown(sources["pandas"], COLUMNS, method=method)
@@ -73,7 +73,7 @@ def test_columns_agree(sources, method, shown):
         assert shown(frame, COLUMNS, method=method) == first, name
 
 
-@pytest.mark.parametrize("method", ["recentred", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentered", "shifted", "plan"])
 def test_lists_agree(sources, method, shown):
     """Lists give the same means from every source; rows that are no whole vector are left out."""
     frames = {name: frame for name, frame in sources.items() if name != "csv"}
@@ -199,9 +199,9 @@ def test_no_noise_is_the_mean():
     """With next to no noise the mean is that of the vectors, up to the grid."""
     x = np.linspace(-3, 3, 999)[:, np.newaxis] * [1.0, 0.5, 0.0]
     frame = pl.DataFrame(x, schema=["a", "b", "c"])
-    for method in ("recentred", "clipped", "shifted", "plan"):
-        for neighbours in ("add-remove", "replace"):
+    for method in ("recentered", "clipped", "shifted", "plan"):
+        for neighbors in ("add-remove", "replace"):
             mean = frame.dp.mean_vector(
-                ["a", "b", "c"], rho=10**12, radius=4, method=method, neighbours=neighbours
+                ["a", "b", "c"], rho=10**12, radius=4, method=method, neighbors=neighbors
             )
             np.testing.assert_allclose(mean.values, x.mean(axis=0), atol=0.2)

@@ -164,8 +164,8 @@ def test_a_saved_chart_is_drawn(browser, tmp_path, width):
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("colours", ["white; color: #111", "#111; color: #ddd"])
-def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colours):
+@pytest.mark.parametrize("colors", ["white; color: #111", "#111; color: #ddd"])
+def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colors):
     """What a notebook shows draws itself without a request, fits, and takes the page's ink."""
     pytest.importorskip("vl_convert")
     days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 30), "1w", eager=True)
@@ -175,7 +175,7 @@ def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colours):
     page = tmp_path / "notebook.html"
     page.write_text(
         f"<!doctype html><meta name=viewport content='width=device-width'><title>n</title>"
-        f"<link rel=icon href='data:,'><body style='background: {colours}'>{shown}"
+        f"<link rel=icon href='data:,'><body style='background: {colors}'>{shown}"
     )
     opened(browser, page.as_uri(), width)
     loaded = {url for url in requests_of(browser) if not url.startswith("data:")}
@@ -203,8 +203,8 @@ def test_a_description_fits_and_folds(browser, tmp_path, width):
 
 
 @pytest.mark.parametrize("shade", ["light", "dark"])
-def test_cells_of_a_heat_map_keep_their_colours(browser, tmp_path, shade):
-    """Cells have the colours of the scale in the dark too; names of rows have the page's own."""
+def test_cells_of_a_heat_map_keep_their_colors(browser, tmp_path, shade):
+    """Cells have the colors of the scale in the dark too; names of rows have the page's own."""
     rows = [{"a": f"a{k % 2}", "b": f"b{k % 7 % 3}"} for k in range(700)]
     table = pl.DataFrame(rows).dp.crosstab("a", "b", margins=True, delta=1e-3, epsilon=9)
     kept = dfp.save_plot(dfp.plot(table), tmp_path / "heat.html")

@@ -125,7 +125,7 @@ def test_a_copy_without_intervals_has_to_name_its_answer(flights):
     """Where names don't tell the answer, it has to be named."""
     released = flights.dp.group_by("carrier", keys=["AA", "UA"]).median("delay", epsilon=1)
     assert len(rows_of(dfp.plot(released))) == 2
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="recognised as an answer"):
+    with pytest.raises(dfp.errors.InvalidQuestionError, match="recognized as an answer"):
         dfp.plot(released.with_columns(pl.col("delay") + 1.0), public=True)
     assert len(rows_of(dfp.plot(released.head(1), answer="delay", public=True))) == 1
 
@@ -306,7 +306,7 @@ def test_times_are_a_line_with_a_band(form):
 
 
 def test_times_by_group_are_a_line_each():
-    """A second key is one line each, in a colour of its own."""
+    """A second key is one line each, in a color of its own."""
     frame = weeks(g=["a", "b"] * 50)
     released = frame.dp.group_by("g", "week").count(epsilon=5, delta=1e-6)
     assert {row["line"] for row in rows_of(dfp.plot(released))} == {"a", "b"}

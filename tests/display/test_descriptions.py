@@ -55,7 +55,7 @@ def test_pages_escape_names_and_values_and_load_nothing(described, tmp_path):
 
 @pytest.mark.parametrize("engine", ["pandas", "duckdb", "lazy"])
 def test_every_frame_type_is_shown(engine):
-    """A description in the caller's own type is recognised."""
+    """A description in the caller's own type is recognized."""
     frame = {
         "pandas": FRAME.to_pandas(),
         "duckdb": duckdb.from_arrow(FRAME.to_arrow()),

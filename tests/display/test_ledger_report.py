@@ -79,7 +79,7 @@ def test_the_promise(ledger, page):
     ],
 )  # fmt: skip
 def test_a_guess(tmp_path, budget, chance):
-    """The chance is that of the best test between two neighbours: of 1 + e**epsilon, rounded up."""
+    """The chance is that of the best test between two neighbors: of 1 + e**epsilon, rounded up."""
     page = dfp.Ledger(tmp_path / "b.db", **budget).report(tmp_path / "r.html").read_text()
     assert f"right with a probability of at most {chance}" in page
 

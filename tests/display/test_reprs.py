@@ -46,8 +46,8 @@ def test_a_remembered_number(tmp_path, flights, read_html):
     assert "epsilon=0.5, remembered" in read_html(again._repr_html_()).words
 
 
-def test_html_takes_the_colours_around_it(numbers, means):
-    """No colour and no background is set, so that dark and light pages both work."""
+def test_html_takes_the_colors_around_it(numbers, means):
+    """No color and no background is set, so that dark and light pages both work."""
     for html in (numbers["estimate"]._repr_html_(), dfp.show(means)._repr_html_()):
         assert "currentColor" in html
         assert "background" not in html

@@ -203,7 +203,7 @@ def test_vectors(ledger):
     told = private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
     assert not told
     with pytest.raises(dfp.errors.InvalidLedgerError):
-        private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, neighbours="replace")
+        private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, neighbors="replace")
 
 
 def test_statements_say_the_same(ledger):
@@ -220,11 +220,11 @@ def test_statements_say_the_same(ledger):
     assert [answer.name for answer in said.answers] == [call for call, _ in said.calls]
 
 
-@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted"])
+@pytest.mark.parametrize("method", ["recentered", "clipped", "shifted"])
 def test_forecasts_of_vectors_hold(method):
     """In lengths of clipping, vectors are off as forecast at most: 40 releases of 1,000 rows.
 
-    What is cut is computed from the centre and the threshold that a release publishes. At 95 % more
+    What is cut is computed from the center and the threshold that a release publishes. At 95 % more
     than 15 misses of 40 have a probability below 1e-9.
     """
     angles = np.arange(1000) * 2.4
@@ -235,9 +235,9 @@ def test_forecasts_of_vectors_hold(method):
     misses = 0
     for _ in range(40):
         noisy = frame.dp.mean_vector(["a", "b", "c"], **terms).noisy
-        away = rows / noisy.step - noisy.centre
+        away = rows / noisy.step - noisy.center
         lengths = np.linalg.norm(away, axis=1, keepdims=True)
         cut = away * np.minimum(1, noisy.threshold / np.maximum(lengths, 1e-9))
-        summed = (noisy.centre + cut.mean(axis=0)) * noisy.step
+        summed = (noisy.center + cut.mean(axis=0)) * noisy.step
         misses += np.linalg.norm(noisy.value() - summed) > half * noisy.threshold * noisy.step
     assert misses <= 15

@@ -49,7 +49,7 @@ def test_gaussian_noise_names_its_loss():
     ("call", "named"),
     [
         (dfp.shuffle.shuffle, "as messages"),
-        (SHUFFLED.analyse, "as messages"),
+        (SHUFFLED.analyze, "as messages"),
         (dfp.local.gaussian_mean(users=9).estimate, "as aggregate"),
         (dfp.local.gaussian_mean(users=9).next_round, "as aggregate"),
         (dfp.local.Aggregate.from_arrow, "as table"),

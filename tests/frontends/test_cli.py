@@ -74,7 +74,7 @@ def test_spent_line(run, options, line):
     """The last line says what was spent: delta only for secret keys."""
     last = run("count", "flights.csv", "--by", "carrier", *options).output.splitlines()[-1]
     assert last.startswith(line)
-    assert last.endswith("; neighbours: add/remove a row")
+    assert last.endswith("; neighbors: add/remove a row")
 
 
 def test_interval_option(run):
@@ -197,7 +197,7 @@ def command_line(*args, cwd):
 
 
 def test_process(folder):
-    """A process of its own prints the table without colours, and nothing on stderr."""
+    """A process of its own prints the table without colors, and nothing on stderr."""
     done = command_line("count", "flights.csv", "--by", "carrier", "--delta", "1e-6", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout

@@ -39,7 +39,7 @@ def test_whole_file(ask, cells, question, shown):
 
 @pytest.mark.parametrize("bounds", [[], ["--bounds", "-50", "50"], ["--method", "dick"]])
 def test_center(ask, cells, bounds):
-    """The centre of p = 2 is the mean, -20/3, up to the grid of its candidates."""
+    """The center of p = 2 is the mean, -20/3, up to the grid of its candidates."""
     ((value,),) = cells(ask("center", "flights.csv", "delay", "--p", "2", *bounds, *EXACT).output)
     assert float(value) == pytest.approx(-20 / 3, abs=0.05)
 
@@ -161,7 +161,7 @@ def test_spent_line_names_the_mechanism(ask, question, words):
     """The last line says what made the answer private."""
     name, *options = question
     last = ask(name, "flights.csv", *options).output.splitlines()[-1]
-    assert last.split("; ")[1:] == [words, "neighbours: add/remove a row"]
+    assert last.split("; ")[1:] == [words, "neighbors: add/remove a row"]
 
 
 @pytest.mark.parametrize("name", ["mean", "bounds", "median"])

@@ -28,7 +28,7 @@ def test_a_unit_is_named_beside_its_cost(invoke, visits):
     """The last line says that all rows of one user are protected."""
     result = invoke("mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--max-rows", 3)
     assert result.exit_code == 0
-    assert "neighbours: add/remove all rows of one user" in " ".join(result.output.split())
+    assert "neighbors: add/remove all rows of one user" in " ".join(result.output.split())
 
 
 def test_limits_are_ready_to_be_pasted(invoke, visits):

@@ -83,7 +83,7 @@ def interrupt(*_, **__):
 
 
 FAILURES = {
-    "unknown field": ("colour: red\n" + HEAD + DELAYS, 2, "InvalidDescriptionError", None),
+    "unknown field": ("color: red\n" + HEAD + DELAYS, 2, "InvalidDescriptionError", None),
     "budget": (
         HEAD.replace("epsilon: 1", "epsilon: 1000") + DELAYS,
         3,

@@ -67,7 +67,7 @@ def test_bounds(delays):
 
 @pytest.mark.parametrize("bounds", [None, (-50, 50)])
 def test_center(delays, bounds):
-    """The centre of p = 2 is the mean."""
+    """The center of p = 2 is the mean."""
     assert delays.dp.center(2, bounds, epsilon=EXACT) == pytest.approx(-20 / 3, abs=0.05)
 
 

@@ -273,13 +273,13 @@ LEVELS_OF_LENGTHS = [
 ]
 
 
-CENTRES = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
+CENTERS = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
 
 
 OTHERS = [CentreLength(1.01), CentreLength(40), CentreLength(64), QuantileLength(0.123)]
 
 
-EVERY = [*map(QuantileLength, LEVELS_OF_LENGTHS), *(c for c, _ in CENTRES.values()), *OTHERS]
+EVERY = [*map(QuantileLength, LEVELS_OF_LENGTHS), *(c for c, _ in CENTERS.values()), *OTHERS]
 
 
 @functools.cache
@@ -321,8 +321,8 @@ def pulls(others, p):
     return np.where(np.abs(total) < 1e-9, 0, total)
 
 
-def centre_is(p, sign):
-    """Allow data sets, not empty, whose centre is not above each point (or not below, sign -1)."""
+def center_is(p, sign):
+    """Allow data sets, not empty, whose center is not above each point (or not below, sign -1)."""
     return lambda others: (sign * pulls(others, p) <= 0) & (others.sum(axis=1, keepdims=True) > 0)
 
 
@@ -333,18 +333,18 @@ def test_quantile_lengths_are_distances(q):
         assert (lengths(QuantileLength(q), counts) == distances_to(counts, quantile_is(q))).all()
 
 
-@pytest.mark.parametrize("name", CENTRES)
-def test_centre_lengths_are_distances(name):
-    """A length is the larger distance to data with a centre not above, and not below."""
-    functional, p = CENTRES[name]
+@pytest.mark.parametrize("name", CENTERS)
+def test_center_lengths_are_distances(name):
+    """A length is the larger distance to data with a center not above, and not below."""
+    functional, p = CENTERS[name]
     for counts in count_sets(3):
-        sides = [distances_to(counts, centre_is(p, sign)) for sign in (1, -1)]
+        sides = [distances_to(counts, center_is(p, sign)) for sign in (1, -1)]
         assert (lengths(functional, counts) == np.maximum(*sides)).all()
 
 
 @pytest.mark.parametrize("functional", EVERY, ids=str)
 def test_one_row_moves_lengths_by_one(functional):
-    """Neighbours: all data sets of up to five rows with each of them removed."""
+    """Neighbors: all data sets of up to five rows with each of them removed."""
     known = {tuple(c): lengths(functional, c) for c in count_sets(MOST + 1)}
     moved = 0
     for counts, own in known.items():
@@ -388,10 +388,10 @@ def test_empty_and_single_rows(functional):
         assert (np.delete(single, point) > 0).all()
 
 
-@pytest.mark.parametrize("name", CENTRES)
-def test_lengths_grow_away_from_the_centre(name):
+@pytest.mark.parametrize("name", CENTERS)
+def test_lengths_grow_away_from_the_center(name):
     """Lengths fall up to a least one and grow beyond it."""
-    functional, _ = CENTRES[name]
+    functional, _ = CENTERS[name]
     for counts in count_sets(MOST):
         own = lengths(functional, counts)
         least = own.argmin()
@@ -446,7 +446,7 @@ def test_near_lengths_are_all_lengths_up_to_the_reach(p):
 
 @pytest.mark.parametrize("reach", [1, 2, 3])
 def test_one_row_moves_near_lengths_by_one(reach):
-    """Neighbours: all data sets of up to three rows on five points, each row removed.
+    """Neighbors: all data sets of up to three rows on five points, each row removed.
 
     Near lengths are all lengths up to the reach, so that the same law of all lengths does the rest.
     """

@@ -344,7 +344,7 @@ def clip(value):
     return min(max(value, -(2.0**126)), 2.0**126)
 
 
-def neighbours(value, bits):
+def neighbors(value, bits):
     """Return the numbers of so many significant bits on either side of a float."""
     if value == 0:
         return {Fraction(0)}
@@ -359,7 +359,7 @@ def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
     value = clip(value)
     found = Fraction(float(rounded(np.array([value]), bits)[0]))
     if abs(value) >= 2.0**-1000:  # below, a float has fewer bits than that itself
-        candidates = neighbours(value, bits)
+        candidates = neighbors(value, bits)
         assert found in candidates
         assert abs(found - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
 
@@ -418,7 +418,7 @@ def test_bins_are_in_the_order_of_their_values(binning, given_values):
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
 @given(value=values)
 def test_significant_bits_number_the_rounded_values_upwards(bits, value):
-    """The value of a bin is what rounds to it, and neighbours in number are neighbours in value."""
+    """The value of a bin is what rounds to it, and neighbors in number are neighbors in value."""
     grid = SignificantBits(bits)
     number = numbers(grid, [value])
     kept = float(rounded(np.array([clip(value)]), bits)[0])

@@ -39,7 +39,7 @@ from dfprivacy.statistics.estimators.private_quantiles import (
     Mechanics,
     public_middle,
 )
-from dfprivacy.statistics.estimators.vector_means import RecentredMean
+from dfprivacy.statistics.estimators.vector_means import RecenteredMean
 
 DIMENSIONS = [1, 2, 3, 8, 33, 300]
 
@@ -101,16 +101,16 @@ def tables(dimension):
     size = padded_size(dimension)
     rotation = Rotation(np.where(np.arange(size) % 3, 1.0, -1.0), dimension)
     windows = Windows(np.full(size, -(2.0**22)), 15, 256)
-    centre = np.arange(dimension) * 100.0
-    shifted = Shifted(centre, 21)
-    scaled = Shifted(centre, 21, np.linspace(0.1, 0.9, dimension))
+    center = np.arange(dimension) * 100.0
+    shifted = Shifted(center, 21)
+    scaled = Shifted(center, 21, np.linspace(0.1, 0.9, dimension))
     return {
-        "coordinates": lambda: CoordinateCounts(Windows(-centre - 2**20, 13, 128)),
+        "coordinates": lambda: CoordinateCounts(Windows(-center - 2**20, 13, 128)),
         "rotated": lambda: CoordinateCounts(windows, rotation),
         "norms": lambda: NormCounts(shifted),
         "sums": lambda: ClippedSums(shifted, 2.0**42),
         "scaled sums": lambda: ClippedSums(scaled, 2.0**38),
-        "distances": lambda: Distances(centre, 22),
+        "distances": lambda: Distances(center, 22),
     }
 
 
@@ -323,7 +323,7 @@ def test_scores_move_by_their_sensitivity():
 def test_rounds_share_rho_exactly(relation, dimension, rho):
     """Whatever the noisy number of rows, rounds add up to rho, and the last has over two thirds."""
     how = Mechanics(relation, system_entropy)
-    mean = RecentredMean(vector_grid(dimension, 8.0), rho, how)
+    mean = RecenteredMean(vector_grid(dimension, 8.0), rho, how)
     for rows in (1, 2, 57, 4000, 10**9):
         own = mean.rounds(rho, rows)
         parts = [part for each in own for part in (each.threshold, each.sum)]

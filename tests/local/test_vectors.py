@@ -16,14 +16,14 @@ def test_a_mean_of_vectors_is_found():
     """Far from the origin the error is about the noise of the last round (false alarms < 1e-9).
 
     The chi-square of 4 degrees of freedom stays below 50 with probability 1 - 4e-10. Noise may
-    hide that all rows are near the centre: in fewer than one run of fifty, in all of four in fewer
+    hide that all rows are near the center: in fewer than one run of fifty, in all of four in fewer
     than one of a million.
     """
-    centre = np.array([30.0, -20.0, 5.0])
-    values = RANDOM.normal(centre, 1.0, (60_000, 3))
+    center = np.array([30.0, -20.0, 5.0])
+    values = RANDOM.normal(center, 1.0, (60_000, 3))
     answers = [all_rounds(values) for _ in range(4)]
     for found in answers:
-        assert ((found.mean - centre) ** 2).sum() < 50 * found.std_error**2 + 0.05
+        assert ((found.mean - center) ** 2).sum() < 50 * found.std_error**2 + 0.05
         assert 30_000 < found.reports < 45_000
     assert min(found.clip for found in answers) < 40
 
@@ -70,7 +70,7 @@ def test_bad_plans_are_refused(given, error):
         dfp.local.mean_vector(**{"users": 100, "dimensions": 2, "rho": 1, "radius": 1, **given})
 
 
-SECOND = {"centre": [0.5, -0.5, 0.0, 1.0]}
+SECOND = {"center": [0.5, -0.5, 0.0, 1.0]}
 THIRD = {**SECOND, "clip": 2.0}
 FORGED = [
     (1, {"radius": 0.0}),
@@ -80,14 +80,14 @@ FORGED = [
     (1, {"radius": 1}),
     (1, {"dimensions": True}),
     (1, {"users": 1000.0}),
-    (2, {"centre": [0.0, 0.0]}),
-    (2, {"centre": [0.0, 0.0, 0.0, 1.5]}),
-    (2, {"centre": [0.0, 0.0, 0.0, True]}),
+    (2, {"center": [0.0, 0.0]}),
+    (2, {"center": [0.0, 0.0, 0.0, 1.5]}),
+    (2, {"center": [0.0, 0.0, 0.0, True]}),
     (3, {**SECOND, "clip": 0.0}),
     (3, {**SECOND, "clip": -1.0}),
     (3, {**SECOND, "clip": 1e-290}),
     (3, {**SECOND, "clip": 2.1}),
-    (3, {"radius": 1e-200, "centre": [1e-200] * 4, "clip": 1e-290}),
+    (3, {"radius": 1e-200, "center": [1e-200] * 4, "clip": 1e-290}),
 ]
 
 
@@ -106,13 +106,13 @@ def published(round_, change):
     plan = written["plan"]
     ask = {"campaign": "c", "dimensions": 3, **KINDS[round_]}
     ask |= {"reach": plan["radius"] * round_} if round_ < 3 else {"clip": plan["clip"]}
-    ask |= {"centre": plan["centre"]} if round_ > 1 else {}
+    ask |= {"center": plan["center"]} if round_ > 1 else {}
     return json.dumps({**written, "asks": [ask]})
 
 
 @pytest.mark.parametrize(("round_", "change"), FORGED)
 def test_a_plan_that_no_round_leads_to_is_refused(round_, change):
-    """Owners read no protocol whose radius, centre or clip planning and reports can't give."""
+    """Owners read no protocol whose radius, center or clip planning and reports can't give."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
         assert dfp.local.Protocol.from_json(published(*good)).round == good[0]
     with pytest.raises(dfp.errors.InvalidProtocolError):
@@ -132,7 +132,7 @@ def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
 @pytest.mark.parametrize("leaf", [2.0**-10, 1.0])
 def test_whatever_a_vector_holds_its_owner_reports(radius, leaf):
     """At every radius and clip allowed, no vector warns or is refused; all reports look alike."""
-    change = {"radius": radius, "centre": [radius, -radius, radius, 0.0], "clip": 2 * radius * leaf}
+    change = {"radius": radius, "center": [radius, -radius, radius, 0.0], "clip": 2 * radius * leaf}
     plan = dfp.local.Protocol.from_json(published(3, change))
     odd = [
         [1e308, -1e308, 0],

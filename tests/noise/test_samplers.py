@@ -38,7 +38,7 @@ from dfprivacy.noise.samplers import (
     exact_laplace,
     log_odds,
     low_part,
-    proposal_centre,
+    proposal_center,
     proposal_scale,
     sample_gaussian,
     sample_laplace,
@@ -131,7 +131,7 @@ def test_decimal_logarithms_are_correctly_rounded():
             assert error <= ball(Fraction(10) ** (found.adjusted() - 39) / 2)
 
 
-def test_vectorised_enclosure_holds():
+def test_vectorized_enclosure_holds():
     """-ln of both ends of a cell lies within the certified error, by ball arithmetic."""
     words = crafted(Fraction(10), 3000)
     work = Workspace.of(len(words))
@@ -189,7 +189,7 @@ VARIANCES = [
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)
 def test_fast_path_is_the_floor_of_the_scaled_logarithm(scale):
-    """Whatever the word, the vectorised path gives floor(-scale * ln U) of the infinite U."""
+    """Whatever the word, the vectorized path gives floor(-scale * ln U) of the infinite U."""
     words = crafted(scale, 500)
     found = Geometric(scale, len(words), filled).draw(words).tolist()
     for word, magnitude in zip(words.tolist(), found, strict=True):
@@ -274,25 +274,25 @@ def test_low_parts_are_kept_by_the_exact_comparison(scale, bits):
             assert found == (low if kept else FILL % 2**bits)
 
 
-@pytest.mark.parametrize("centred", [True, False], ids=["about 0", "as Algorithm 3"])
+@pytest.mark.parametrize("centered", [True, False], ids=["about 0", "as Algorithm 3"])
 @pytest.mark.parametrize("variance", VARIANCES, ids=str)
-def test_gaussian_decisions_are_exact(variance, centred):
+def test_gaussian_decisions_are_exact(variance, centered):
     """A proposal is accepted if and only if -ln V > z, with z in rational arithmetic.
 
     Where the floating-point filter is sure, it is right for both ends of the cell of V.
     """
-    centre = Fraction(0) if centred else proposal_centre(variance)
-    proposals, words = proposals_and_words(variance, centre)
-    odds = GaussianOdds(variance, centre, len(words), filled)
+    center = Fraction(0) if centered else proposal_center(variance)
+    proposals, words = proposals_and_words(variance, center)
+    odds = GaussianOdds(variance, center, len(words), filled)
     decisions = odds.decided(proposals, words)
     accepts, work = np.zeros(len(words), np.bool_), Workspace.of(len(words))
-    certain_acceptances(proposals, words, variance, work, accepts, centre=centre)
+    certain_acceptances(proposals, words, variance, work, accepts, center=center)
     agrees = work.agrees
     ctx.prec = 1800
     for y, word, decision, sure, accept in zip(
         *(column.tolist() for column in (proposals, words, decisions, agrees, accepts)), strict=True
     ):
-        level = ball(log_odds(y, variance, centre))
+        level = ball(log_odds(y, variance, center))
         assert decision is bool(reference_log(all_digits(word)) > level)
         if sure:
             ends = {word: -arb(fmpq(word, TOP)).log(), word + 1: -arb(fmpq(word + 1, TOP)).log()}
@@ -300,13 +300,13 @@ def test_gaussian_decisions_are_exact(variance, centred):
             assert all(bool(end > level) is accept for end in ends.values())
 
 
-def proposals_and_words(variance, centre):
+def proposals_and_words(variance, center):
     scale = proposal_scale(variance)
     steps = {0, 1, 2, 3, *(scale * part // 4 for part in range(1, 26))}
     pairs = []
     for y in sorted(steps | {-step for step in steps}):
         ctx.prec = 300
-        edge = int(((-ball(log_odds(y, variance, centre))).exp() * TOP).floor().unique_fmpz())
+        edge = int(((-ball(log_odds(y, variance, center))).exp() * TOP).floor().unique_fmpz())
         random = int.from_bytes(system_entropy(8), "little") >> 1
         near = {edge + offset for offset in (-3, -2, -1, 0, 1, 2, 3)}
         pairs += [(y, w) for w in near | {0, 1, TOP - 1, random} if 0 <= w < TOP]
@@ -320,9 +320,9 @@ def test_log_odds_follow_algorithm_3():
     assert proposal_scale(Fraction(99, 4)) == 5
     assert proposal_scale(Fraction(25)) == 6
     for y, variance in ((-7, Fraction(25)), (2**60, Fraction(2**90))):
-        centre = variance / (math.isqrt(int(variance)) + 1)
-        assert proposal_centre(variance) == centre
-        assert log_odds(y, variance, centre) == (abs(y) - centre) ** 2 / (2 * variance)
+        center = variance / (math.isqrt(int(variance)) + 1)
+        assert proposal_center(variance) == center
+        assert log_odds(y, variance, center) == (abs(y) - center) ** 2 / (2 * variance)
 
 
 class Recorded:
@@ -364,7 +364,7 @@ def test_gaussian_without_the_filter_is_the_same(variance, monkeypatch):
 
 
 def test_scalar_and_vector_laplace_agree():
-    """The one-draw path of huge scales reads words as the vectorised path does."""
+    """The one-draw path of huge scales reads words as the vectorized path does."""
     source = Recorded(80_000)
     vector = sample_laplace(Fraction(1000), 1, source).tolist()
     assert vector == [exact_laplace(Fraction(1000), source.again())]

@@ -431,7 +431,7 @@ def test_the_law_tests_have_power():
 
 @both
 def test_groups_choose_independently(mechanism):
-    """Choices of neighbouring groups are independent: 16 pairs fit the product law."""
+    """Choices of neighboring groups are independent: 16 pairs fit the product law."""
     law = mechanism(Fraction(1, 2))
     losses = [0, 1, 1, 3]
     chosen = law.select(repeated(single_candidates(losses), DRAWS))
@@ -502,7 +502,7 @@ def test_law_of_single_candidates_at_length(mechanism, losses, rate):
     assert len(set(losses)) == 1 or not fits(counts, wrong)
 
 
-# No pair of neighbours costs more than is charged: all small data sets
+# No pair of neighbors costs more than is charged: all small data sets
 
 
 def median_losses(values, grid=5):
@@ -516,7 +516,7 @@ def median_losses(values, grid=5):
     return losses
 
 
-def neighbours(grid=5, most=4):
+def neighbors(grid=5, most=4):
     for size in range(most):
         for values in itertools.combinations_with_replacement(range(grid), size):
             for value in range(grid):
@@ -526,10 +526,10 @@ def neighbours(grid=5, most=4):
 @both
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(4)], ids=str)
 def test_epsilon_holds_on_all_small_datasets(mechanism, epsilon):
-    """No neighbouring datasets give any choice probabilities further apart than exp(epsilon)."""
+    """No neighboring datasets give any choice probabilities further apart than exp(epsilon)."""
     law = mechanism.for_epsilon(epsilon, sensitivity=1)
     bound = ball(epsilon).exp()
-    pairs = {tuple(map(tuple, pair)) for pair in neighbours()}
+    pairs = {tuple(map(tuple, pair)) for pair in neighbors()}
     largest = 0.0
     for losses, others in pairs:
         assert max(abs(a - b) for a, b in zip(losses, others, strict=True)) <= 1
@@ -554,7 +554,7 @@ def test_rho_holds_on_all_small_datasets(mechanism):
     """Renyi divergences of order alpha are at most rho * alpha: exact enumeration."""
     law = mechanism.for_rho(Fraction(1, 8), sensitivity=1)
     rho = ball(law.rho(sensitivity=1))
-    for losses, others in neighbours(most=3):
+    for losses, others in neighbors(most=3):
         p, q = law_of(law, losses), law_of(law, others)
         for alpha in ORDERS:
             assert not renyi(alpha, p, q) > rho * alpha

@@ -424,7 +424,7 @@ def differing(found):
 
 
 @pytest.mark.battery
-def test_neighbours_have_the_same_outcome():
+def test_neighbors_have_the_same_outcome():
     """One row more changes neither type, text, dtypes, order nor charge, in every so many cells."""
     found = battery.Found()
     for cell in (*DIFFERED, *battery.sampled(battery.cells(), SAMPLE)):
@@ -466,7 +466,7 @@ CELLS, FAULTS = 48, 24
 
 @pytest.mark.slow
 @pytest.mark.parametrize("front", battery.FRONTS)
-def test_more_neighbours_have_the_same_outcome(front):
+def test_more_neighbors_have_the_same_outcome(front):
     """One row more changes neither type, text, dtypes, order nor charge, front by front."""
     found = battery.Found()
     for cell in battery.sampled((own for own in battery.cells() if own.front == front), CELLS):

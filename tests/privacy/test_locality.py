@@ -59,7 +59,7 @@ def test_one_row_of_a_parquet_file_moves_one_row_of_the_sums(source, tmp_path, e
     the number of NaN rows.
     """
     counts = []
-    for name, values in {"d": [1.0], "neighbour": [1.0, 100.5]}.items():
+    for name, values in {"d": [1.0], "neighbor": [1.0, 100.5]}.items():
         path = tmp_path / f"{name}.parquet"
         parquet.write_table(pa.table({"x": [math.nan] * 1000 + values}), path)
         frame = path if source == "path" else duckdb.connect().read_parquet(str(path))

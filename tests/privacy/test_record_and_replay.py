@@ -1,13 +1,13 @@
-"""Record on a data set, replay on its neighbour: nothing but the noisy numbers may tell them apart.
+"""Record on a data set, replay on its neighbor: nothing but the noisy numbers may tell them apart.
 
 The idea is Re:cord-play's (arXiv 2602.17454): the one mechanism writes down what it was given on D
-and what it answered; on the neighbour it gives the same answers again, so that any difference left
+and what it answered; on the neighbor it gives the same answers again, so that any difference left
 in the output is a leak, and what it was given may differ by the declared sensitivity only.
 
 Means of vectors: what one row changes costs no more than rho, and shows nowhere else.
 
 Every draw of noise is recorded on a data set with what was given to it, and repeated on its
-neighbour. Then all that is left must be equal, and what the mechanisms were given may differ by no
+neighbor. Then all that is left must be equal, and what the mechanisms were given may differ by no
 more than the noise pays for: the sum over all draws of (L2 distance)^2 / (2 sigma^2) is the rho
 that was really spent. Under add-remove the last row is left out, so that public coins (signs,
 buckets) fall for the other rows as they did; under replace any row is replaced.
@@ -59,7 +59,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
     PlanItems,
     PlanMean,
-    RecentredMean,
+    RecenteredMean,
     ShiftedMean,
 )
 from dfprivacy.statistics.histogram import Histogram
@@ -126,7 +126,7 @@ def shown(result):
     return str(table.schema), table.to_pydict()
 
 
-def neighbours(data, rows):
+def neighbors(data, rows):
     drawn = data.draw(st.lists(rows, min_size=1, max_size=8))
     out = data.draw(st.integers(0, len(drawn) - 1))
     return drawn, drawn[:out] + drawn[out + 1 :]
@@ -158,7 +158,7 @@ def test_shares_of_a_release_add_up_to_its_loss(data, rows, table_of):
 @given(data=st.data())
 def test_nothing_is_said_but_the_result(data, way, rows, table_of):
     """A release prints nothing, logs nothing and warns of nothing, whatever the rows hold."""
-    frame = way(table_of(neighbours(data, rows)[0]))
+    frame = way(table_of(neighbors(data, rows)[0]))
     asked, group = data.draw(st.sampled_from(ASKED)), data.draw(st.sampled_from(GROUPS))
     said, log = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(log)
@@ -301,10 +301,10 @@ def spent_by_octaves(one, other):
 @pytest.mark.parametrize("loss", ["epsilon", "rho"])
 @pytest.mark.parametrize("rows", [2, 100, 400, 1000, 3000, 9000])
 def test_the_shares_add_up_to_the_loss(rows, loss, by):
-    """A row costs exactly epsilon for a sum, without bounds, and with bounds about a centre.
+    """A row costs exactly epsilon for a sum, without bounds, and with bounds about a center.
 
     Of rho it costs what a row at one end of the bounds does, at most all of it. Where noise widens
-    bounds about a centre, in one release of 5,000, a row within them costs less: four releases are
+    bounds about a center, in one release of 5,000, a row within them costs less: four releases are
     made at most, and all four are such with a probability below 1e-14.
     """
 
@@ -462,7 +462,7 @@ def run(passes, blocks):
 
 
 METHODS = {
-    "recentred": RecentredMean,
+    "recentered": RecenteredMean,
     "clipped": ClippedMean,
     "shifted": ShiftedMean,
     "shifted, one pass": lambda g, rho, how: ShiftedMean(g, rho, how, (6,), 2),
@@ -488,7 +488,7 @@ def mean_on(tape, x, method, relation, rho):
 def shown_mean(mean):
     """Return everything that a caller can see of a mean."""
     low, high = mean.interval(0.9)
-    arrays = (mean.value(), low, high, mean.standard_error(), mean.centre, mean.scale)
+    arrays = (mean.value(), low, high, mean.standard_error(), mean.center, mean.scale)
     return [array.tolist() for array in arrays] + [mean.rows, mean.threshold, mean.noise]
 
 

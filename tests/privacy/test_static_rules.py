@@ -333,7 +333,7 @@ def test_no_reshape_of_nothing_is_ambiguous():
                 assert not can_be_ambiguous(node), f"{name}:{node.lineno}"
 
 
-def test_one_file_compares_neighbouring_labels():
+def test_one_file_compares_neighboring_labels():
     """Runs of equal labels are found in one file, which knows what runs of no labels are."""
     for name, tree in both_trees().items():
         compared = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]

@@ -80,7 +80,7 @@ MANY = [
 
 @pytest.mark.parametrize("ask", ASKED)
 def test_many_rows_have_the_outcome_of_none(ask):
-    """So do columns of which enough is known for bounds about a centre, and for a middle."""
+    """So do columns of which enough is known for bounds about a center, and for a middle."""
     found = outcomes("polars", ask, zip(MANY, itertools.cycle(LOSSES)))
     assert [len(kinds) for kinds in found] == [1, 1, 1]
     assert "Error" not in str(found)
@@ -251,8 +251,8 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "var", "std"])
-def test_zeros_alone_are_no_bounds_about_a_centre(kind, monkeypatch):
-    """Where noise hides every distance from a centre of zero, the bounds of the octaves stay."""
+def test_zeros_alone_are_no_bounds_about_a_center(kind, monkeypatch):
+    """Where noise hides every distance from a center of zero, the bounds of the octaves stay."""
 
     def hidden(noisy, *_):
         asked.append(len(noisy))

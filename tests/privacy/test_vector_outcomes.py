@@ -1,4 +1,4 @@
-"""Means of vectors: nothing but noisy numbers tells neighbours apart, and errors come first."""
+"""Means of vectors: nothing but noisy numbers tells neighbors apart, and errors come first."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def strange():
     return [np.array([1j, 2, 3]), far, *some, [Decimal("sNaN"), 1, 2], [[1], [2], [3]]]
 
 
-@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("method", ["recentered", "clipped", "shifted", "plan"])
+@pytest.mark.parametrize("neighbors", ["add-remove", "replace"])
 @pytest.mark.parametrize("rows", [0, 1, 2, 9])
-def test_no_row_raises_or_warns(method, neighbours, rows):
+def test_no_row_raises_or_warns(method, neighbors, rows):
     """Rows of any kind, and any number of them, give finite numbers of the declared dimension."""
     sets = hostile_rows()[:rows]
     frames = [
@@ -52,7 +52,7 @@ def test_no_row_raises_or_warns(method, neighbours, rows):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             mean = dfp.frame(frame).mean_vector(
-                "v", rho=0.5, radius=4, dimension=3, method=method, neighbours=neighbours
+                "v", rho=0.5, radius=4, dimension=3, method=method, neighbors=neighbors
             )
         low, high = mean.interval(0.99)
         for values in (mean.values, low, high, mean.std_error):
@@ -61,7 +61,7 @@ def test_no_row_raises_or_warns(method, neighbours, rows):
         assert (np.abs(mean.values) <= 4).all()
 
 
-@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentered", "clipped", "shifted", "plan"])
 def test_few_rows_get_wide_intervals(method):
     """Where the noisy count does not rule out too few rows, intervals are the whole universe."""
     frame = pl.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
@@ -71,7 +71,7 @@ def test_few_rows_get_wide_intervals(method):
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 7])
-@pytest.mark.parametrize("method", ["recentred", "clipped", "shifted", "plan"])
+@pytest.mark.parametrize("method", ["recentered", "clipped", "shifted", "plan"])
 def test_dimensions_and_zeros(dimension, method):
     """One coordinate, other numbers than powers of two, and vectors of norm 0 are all right."""
     frame = pl.DataFrame(np.zeros((500, dimension)), schema=[f"x{i}" for i in range(dimension)])
@@ -100,7 +100,7 @@ WRONG = [
     ({"radius": "5"}, dfp.errors.InvalidBoundsError),
     ({"radius": True}, dfp.errors.InvalidBoundsError),
     ({"method": "best"}, dfp.errors.InvalidQuestionError),
-    ({"neighbours": "swap"}, dfp.errors.InvalidQuestionError),
+    ({"neighbors": "swap"}, dfp.errors.InvalidQuestionError),
     ({"deviations": "cauchy"}, dfp.errors.InvalidQuestionError),
     ({"p": 0.5}, dfp.errors.InvalidQuestionError),
     ({"p": "2"}, dfp.errors.InvalidQuestionError),
@@ -117,7 +117,7 @@ WRONG = [
     ({"columns": "v", "universe": 3}, dfp.UnsupportedDtypeError),
     ({"columns": "v", "universe": 3, "dimension": 3}, dfp.errors.InvalidQuestionError),
     ({"columns": "v", "universe": 3, "method": "shifted"}, dfp.errors.InvalidQuestionError),
-    ({"columns": "v", "universe": 3, "method": "recentred"}, dfp.errors.InvalidQuestionError),
+    ({"columns": "v", "universe": 3, "method": "recentered"}, dfp.errors.InvalidQuestionError),
     ({"interval": 1.0}, dfp.errors.InvalidQuestionError),
 ]
 
@@ -192,7 +192,7 @@ def test_the_ledger_pays_before_the_first_byte(tmp_path):
     with pytest.raises(dfp.BudgetExceededError):
         private.mean_vector(["x", "y"], rho=7, radius=5)
     with pytest.raises(dfp.errors.InvalidLedgerError, match="replace"):
-        private.mean_vector(["x", "y"], rho=1, radius=5, neighbours="replace")
+        private.mean_vector(["x", "y"], rho=1, radius=5, neighbors="replace")
     assert ledger.remaining("d").rho == 6
 
 
@@ -202,7 +202,7 @@ def test_secret_groups_need_a_delta_and_replace_is_refused():
     with pytest.raises(dfp.MissingDeltaError):
         grouped.mean_vector(["x", "y"], rho=1, radius=5)
     with pytest.raises(dfp.errors.InvalidQuestionError, match="group"):
-        grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbours="replace")
+        grouped.mean_vector(["x", "y"], rho=1, radius=5, delta=0.1, neighbors="replace")
 
 
 def test_another_unit_than_the_row_is_refused():
@@ -274,27 +274,27 @@ def test_a_block_of_incomplete_rows_answers(columns, rows, monkeypatch):
 
 
 def test_what_is_shown_of_an_estimate():
-    """The repr names method, neighbours and cost, and an estimate is an array for numpy."""
+    """The repr names method, neighbors and cost, and an estimate is an array for numpy."""
     frame = pl.DataFrame(np.ones((900, 6)), schema=list("abcdef"))
     mean = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, skewed=True)
     assert "6 coordinates" in repr(mean)
-    assert "method plan, neighbours add-remove, rho=0.5" in repr(mean)
+    assert "method plan, neighbors add-remove, rho=0.5" in repr(mean)
     assert "&" not in mean._repr_html_()
     assert np.asarray(mean).shape == (6,)
     assert np.asarray(mean, dtype=np.float32).dtype == np.float32
-    assert (mean.rho, mean.method, mean.neighbours) == (0.5, "plan", "add-remove")
-    replaced = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, neighbours="replace")
+    assert (mean.rho, mean.method, mean.neighbors) == (0.5, "plan", "add-remove")
+    replaced = frame.dp.mean_vector(list("abcdef"), rho=0.5, radius=9, neighbors="replace")
     assert replaced.count == 900
 
 
 def test_auto_follows_public_facts():
-    """The rule of "auto": item sets, another error or declared skew take plan, else recentred."""
+    """The rule of "auto": item sets, another error or declared skew take plan, else recentered."""
     rows = {"x": [1.0] * 9, "y": [2.0] * 9, "s": [[1, 2]] * 9}
 
     def chosen(columns, **terms):
         return pl.DataFrame(rows).dp.mean_vector(columns, rho=1, **terms).method
 
-    assert chosen(["x"], radius=1) == "recentred"
+    assert chosen(["x"], radius=1) == "recentered"
     assert chosen(["x", "y"], radius=1, p=1) == "plan"
     assert chosen(["x", "y"], radius=1, skewed=True) == "plan"
     assert chosen("s", universe=9) == "plan"

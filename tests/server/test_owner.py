@@ -28,7 +28,7 @@ def connect_to(port, **terms):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("colour: red", "colour"),
+        ("color: red", "color"),
         ("expires: 2020-01-01", "expired"),
         ("limits: {workers: 0}", "workers"),
         ("users: nowhere.scram", "no password"),

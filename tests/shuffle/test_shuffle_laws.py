@@ -10,7 +10,7 @@ import pytest
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
-from dfprivacy.local.randomisers import exponential_above, exponential_below
+from dfprivacy.local.randomizers import exponential_above, exponential_below
 from dfprivacy.release.pipeline import permit
 from dfprivacy.shuffle.sums import (
     _BITS,
@@ -217,7 +217,7 @@ def test_totals_and_their_noise_fit_the_modulus():
     reach = 1000 * 32 + sums.noise.quantile(2.0**-60)
     assert reach < 2 ** (sums.bits - 1)
     full = np.full((1000, 1), 32)
-    assert abs(sums.analyse(shuffle(sums.randomise(full)))[0] - 32_000) < 32 * 40
+    assert abs(sums.analyze(shuffle(sums.randomize(full)))[0] - 32_000) < 32 * 40
 
 
 def test_rounding_is_right_on_average_and_stays_on_the_grid():
@@ -234,7 +234,7 @@ def test_integers_beyond_the_grid_are_clipped_before_noise():
     sums = Sums(1000, 2, 32, share)
     wild = np.array([[-(2**63), 2**63 - 1], [-1, 33], [0, 32], [-(10**9), 10**9]])
     near = np.array([[0, 32]] * 4)
-    made = [sums.randomise(each, np.random.default_rng(8).bytes) for each in (wild, near)]
+    made = [sums.randomize(each, np.random.default_rng(8).bytes) for each in (wild, near)]
     assert made[0].equals(made[1])
 
 

@@ -23,7 +23,7 @@ def run(protocol, values):
         public = dfp.shuffle.Protocol.from_json(protocol.to_json())
         assert public == protocol
         halves = [public.messages(values[:1000]), public.messages(values[1000:])]
-        protocol = protocol.analyse(dfp.shuffle.shuffle(dfp.shuffle.joined(halves)))
+        protocol = protocol.analyze(dfp.shuffle.shuffle(dfp.shuffle.joined(halves)))
     return protocol.estimate()
 
 
@@ -79,29 +79,29 @@ def test_a_mean_of_vectors_is_found():
     Noise may hide the last rows from the search for the clip, which then stays above the radius:
     in fewer than one run of ten, in all of six in fewer than one of a million.
     """
-    centre = np.array([30.0, -20.0, 5.0])
-    values = RANDOM.normal(centre, 1.0, (3000, 3))
+    center = np.array([30.0, -20.0, 5.0])
+    values = RANDOM.normal(center, 1.0, (3000, 3))
     values[7, 1] = np.nan
     plan = dfp.shuffle.mean_vector(
         users=3000, dimensions=3, radius=100, resolution=8, epsilon=4, delta=1e-6
     )
     answers = [run(plan, values) for _ in range(6)]
     for found in answers:
-        assert np.linalg.norm(found.mean - centre) < 12 * found.error + 0.2
+        assert np.linalg.norm(found.mean - center) < 12 * found.error + 0.2
     assert min(found.clip for found in answers) < 100
 
 
 def test_unshuffled_or_missing_messages_are_told():
-    """The analyser refuses anything but the messages of all users, by their public number."""
+    """The analyzer refuses anything but the messages of all users, by their public number."""
     plan = dfp.shuffle.total(users=3000, bounds=(0, 100), **COST)
     messages = plan.messages(VALUES)
     for wrong in (messages[1:], dfp.shuffle.joined([messages, messages]), messages.drop(["query"])):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="messages of all 3000 users"):
-            plan.analyse(wrong)
+            plan.analyze(wrong)
     with pytest.raises(dfp.errors.InvalidProtocolError, match="round 1 of 1"):
         plan.estimate()
-    done = plan.analyse(messages)
-    for call in (lambda: done.messages(VALUES), lambda: done.analyse(messages)):
+    done = plan.analyze(messages)
+    for call in (lambda: done.messages(VALUES), lambda: done.analyze(messages)):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="all rounds are done"):
             call()
 
@@ -117,7 +117,7 @@ def test_changed_protocols_are_refused():
 
 PLANS = {
     "total": ({"bounds": (0, 100)}, {"steps": True}, {"lower": 100.0}, {"divisor": 0}),
-    "quantile": ({"q": 0.5, "bounds": (0, 9)}, {"asked": 99}, {"cell": 1}, {"height": 4000}),
+    "quantile": ({"q": 0.5, "bounds": (0, 9)}, {"rounds_done": 99}, {"cell": 1}, {"height": 4000}),
     "mean_vector": (
         {"dimensions": 3, "radius": 5, "resolution": 4},
         {"radius": 0.0}, {"radius": 1e-320}, {"cells": [1]}, {"length": -1}, {"steps": 2**40},
@@ -149,7 +149,7 @@ def test_no_vector_raises_or_warns():
             inputs = plan.plan.encode(np.array(odd), plan.round, os.urandom)
             assert inputs.min() >= 0
             assert inputs.max() <= plan.plan.precision(plan.round)
-            plan = plan.analyse(dfp.shuffle.shuffle(plan.messages(odd * 200)))
+            plan = plan.analyze(dfp.shuffle.shuffle(plan.messages(odd * 200)))
 
 
 def test_masked_values_are_missing():

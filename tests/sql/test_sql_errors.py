@@ -15,19 +15,19 @@ import sql_udfs
 ROOT = Path(__file__).resolve().parents[2]
 
 SECRET = "Alice Secret"
-TABLES = ["full_table", "neighbour", "empty_table"]
+TABLES = ["full_table", "neighbor", "empty_table"]
 
 
 @functools.cache
 def con():
-    """Return the connection of all tests, with rows, a neighbour of them, and none."""
+    """Return the connection of all tests, with rows, a neighbor of them, and none."""
     connection = duckdb.connect()
     sql_udfs.register(connection, max_epsilon=1e12)
     return connection.execute(
         f"CREATE TABLE full_table AS SELECT 1 AS g, '{SECRET}' AS s, 1.5::DOUBLE AS d, 7777 AS i,"
         f" DATE '2001-02-03' AS day, [7777] AS l, {{'a': 7777}} AS r, '{SECRET}'::BLOB AS b,"
         f" '{SECRET}'::ENUM('{SECRET}') AS e, INTERVAL 3 DAY AS v, TIMESTAMP '2001-02-03' AS ts;"
-        "CREATE TABLE neighbour AS SELECT * FROM full_table UNION ALL"
+        "CREATE TABLE neighbor AS SELECT * FROM full_table UNION ALL"
         " SELECT * REPLACE ('Bob' AS s, 1e300 AS d, 5 AS i) FROM full_table;"
         "CREATE TABLE empty_table AS SELECT * FROM full_table LIMIT 0"
     )

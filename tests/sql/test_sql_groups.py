@@ -108,7 +108,7 @@ def test_a_group_without_bounds_borrows_none(monkeypatch):
 def test_a_group_answers_as_it_does_alone(function):
     """Next to other groups a group has the bounds, the interval and the value that it has alone.
 
-    But for which of the rows in the middle is the centre: any may be, and sets the grid.
+    But for which of the rows in the middle is the center: any may be, and sets the grid.
     """
     rng = np.random.default_rng(3)
     rows = [rng.laplace(10.0**k, 1, 200).tolist() for k in range(-3, 5)] + [[], [None], [math.inf]]

@@ -98,7 +98,7 @@ def test_groups_with_more_values_than_are_answered_at_once():
 def test_answers_are_those_of_the_frame(rows):
     """At a huge epsilon every moment and its interval are nearly the frame's, NaN for NaN.
 
-    Either value may be the centre of an even number of rows, and noisy counts say how much of the
+    Either value may be the center of an even number of rows, and noisy counts say how much of the
     noise a count of rows has: bounds differ by little, and so do steps of the grid and intervals.
     """
     frame = given_rows(rows).dp

@@ -39,7 +39,7 @@ def trailing_zeros(integers):
 def test_releases_are_integers_without_holes(ask, loss, bulk):
     """Releases are integers without holes.
 
-    On both of two neighbours every release is a whole number of grid steps, every residue
+    On both of two neighbors every release is a whole number of grid steps, every residue
     modulo 64 is as frequent as the others (z < 6.11), and the powers of two in them have one law
     (two-sample DKW); 128 + 2 comparisons of at most 1e-9 each. Laplace noise of scale 500 gives
     each residue its 1/64 to within 0.14 %; scale 100, within 3.4 %, would be told from even.

@@ -55,7 +55,7 @@ PAIRS = {
     "two and three": ([5.0] * 2, [5.0] * 3),
     "one more of many": ([5.0] * 15, [5.0] * 16),
     "an outlier": ([5.0] * 16, [*[5.0] * 16, -1e300]),
-    "a neighbouring octave": ([*[5.0] * 20, *[9.0] * 7], [*[5.0] * 20, *[9.0] * 8]),
+    "a neighboring octave": ([*[5.0] * 20, *[9.0] * 7], [*[5.0] * 20, *[9.0] * 8]),
     "a missing value": ([5.0] * 16, [*[5.0] * 16, math.nan]),
     "just below a core of bounds": ([5.0] * (BOUNDS_CORE - 2), [5.0] * (BOUNDS_CORE - 1)),
     "just below a core of a mean": ([5.0] * (MEAN_CORE - 2), [5.0] * (MEAN_CORE - 1)),
@@ -130,7 +130,7 @@ QUICK = [
     ("bounds", "an outlier", 1),
     ("bounds", "just below a core of bounds", 3),
     ("mean", "just below a core of a mean", 3),
-    ("sum", "a neighbouring octave", 3),
+    ("sum", "a neighboring octave", 3),
     ("several", "nobody and one", 3),
     ("histogram", "two and three", 1),
 ]
@@ -141,7 +141,7 @@ def test_one_row_changes_no_probability_by_more_than_epsilon(ask, pair, epsilon,
     """One row changes no probability by more than epsilon.
 
     No tail and no point of what is released is more than exp(epsilon) times as likely on a
-    neighbour, on 15,000 releases a side; false-alarm rate below 1e-6.
+    neighbor, on 15,000 releases a side; false-alarm rate below 1e-6.
     """
     assert worst(violation, ask, pair, 15_000, epsilon, epsilon=epsilon) <= 0
 
@@ -190,7 +190,7 @@ FAR = {
 
 
 @pytest.mark.parametrize("pair", ["one more", "an outlier", "a far octave", "near"])
-def test_bounds_about_a_centre_cost_what_is_not_left(pair, violation):
+def test_bounds_about_a_center_cost_what_is_not_left(pair, violation):
     """One row changes no probability of bounds and share by more than was spent on them at most.
 
     Nor of the middle about which a mean is measured. Tables of 15,000 groups that hold the same
@@ -203,14 +203,14 @@ def test_bounds_about_a_centre_cost_what_is_not_left(pair, violation):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize("pair", FAR)
-def test_bounds_about_a_centre_cost_what_is_not_left_at_length(pair, epsilon, violation):
+def test_bounds_about_a_center_cost_what_is_not_left_at_length(pair, epsilon, violation):
     """The same for all pairs and two epsilons, on 60,000 releases a side."""
     assert audited(pair, 60_000, epsilon, violation) <= 0
 
 
 @pytest.mark.slow
-def test_the_audit_of_a_centre_sees_a_smaller_claim_fail(violation):
-    """A row with which all rows are as tall as a centre needs breaks a claim of 0.1 at epsilon 3.
+def test_the_audit_of_a_center_sees_a_smaller_claim_fail(violation):
+    """A row with which all rows are as tall as a center needs breaks a claim of 0.1 at epsilon 3.
 
     It moves the noisy height by 0.36 scales, and half of the groups are on either side: missed
     with a probability below 1e-9.

@@ -92,7 +92,7 @@ def test_one_row_changes_no_probability_by_more_than_epsilon(ask, pair, epsilon,
     """One row changes no probability by more than epsilon.
 
     No tail and no point of any released column is more than exp(epsilon) times as likely on a
-    neighbour, on 30,000 releases a side; false-alarm rate below 1e-6.
+    neighbor, on 30,000 releases a side; false-alarm rate below 1e-6.
     """
     audit(bulk, violation, ask, pair, {"epsilon": epsilon}, 30_000)
 

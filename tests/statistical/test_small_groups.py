@@ -121,7 +121,7 @@ def test_intervals_hold_where_some_groups_are_elsewhere(rows, upper_limit):
 
 
 def test_a_group_far_from_others_has_bounds_of_its_own():
-    """Of 300 groups about one centre another one of 200 rows is answered where it lies."""
+    """Of 300 groups about one center another one of 200 rows is answered where it lies."""
     generator = np.random.default_rng(10)
     errors = []
     for size in (0.0, 1.0, 500.0, 1500.0, -2000.0, 1e9):

@@ -53,7 +53,7 @@ def test_a_sum_has_the_noise_of_its_largest_bound(bounds, largest, bulk):
     assert 0.98 * theory / WIDER <= found <= 1.02 * theory * WIDER
 
 
-def normalised(bulk, mean, method):
+def normalized(bulk, mean, method):
     """n**2 times the mean square error of a mean on [0, 1], in units of 2/epsilon**2.
 
     The law depends on n epsilon alone, which is that of n = 1000 and epsilon = 1/2, and on the sum.
@@ -75,7 +75,7 @@ def test_the_mean_has_the_error_of_the_paper(mean, theory, bulk):
     n**2 MSE/(2/epsilon**2) of the transformed mean is that of Kulesza, Suresh and Wang 2023,
     Figure 2 (n = 1000, [0, 1], epsilon = 1/2), within 2%, and never above 1.
     """
-    found = normalised(bulk, mean, "transformed")
+    found = normalized(bulk, mean, "transformed")
     assert 0.96 * theory / WIDER <= found <= 1.02 * theory * WIDER
     assert found <= WIDER
 
@@ -86,9 +86,9 @@ def test_the_transformed_mean_is_ahead_of_the_others(bulk):
     Algorithm 1 has about ten times the mean square error of Algorithm 3 in the middle.
     """
     for mean in (0.0, 0.3, 0.5):
-        ratio = normalised(bulk, mean, "shifted") / normalised(bulk, mean, "transformed")
+        ratio = normalized(bulk, mean, "shifted") / normalized(bulk, mean, "transformed")
         assert 1.8 / WIDER <= ratio <= 2.05 * WIDER
-    ratio = normalised(bulk, 0.5, "independent") / normalised(bulk, 0.5, "transformed")
+    ratio = normalized(bulk, 0.5, "independent") / normalized(bulk, 0.5, "transformed")
     assert 9.5 / WIDER <= ratio <= 10.6 * WIDER
 
 

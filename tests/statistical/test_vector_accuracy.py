@@ -33,21 +33,21 @@ def noise(x, **terms):
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "least", "most"), [("replace", 0.24, 0.29), ("add-remove", 0.12, 0.148)]
+    ("neighbors", "least", "most"), [("replace", 0.24, 0.29), ("add-remove", 0.12, 0.148)]
 )
-def test_three_rounds_have_little_noise(neighbours, least, most):
+def test_three_rounds_have_little_noise(neighbors, least, most):
     """At d = 128, rho = 0.045, around 10: 0.264 off the mean of the rows, or 0.134, on average.
 
     The shifted mean is 0.313 and 0.160 off, the best CoinPress 0.306 (replace). One run varies by
     0.018, or 0.010: the limits are six standard deviations of the average of 20, or more.
     """
     x = 10 + np.random.default_rng().normal(size=(N, 128))
-    terms = {"rho": 0.045, "radius": 566, "neighbours": neighbours}
+    terms = {"rho": 0.045, "radius": 566, "neighbors": neighbors}
     assert least < np.mean([noise(x, **terms) for _ in range(20)]) < most
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_no_threshold_strays(neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
+def test_no_threshold_strays(neighbors):
     """At d = 16 fewer than three of 150 runs are three times further off than the median run.
 
     The noise alone does that with a probability below 1e-20, and the six choices of a threshold
@@ -56,33 +56,33 @@ def test_no_threshold_strays(neighbours):
     run of twenty.
     """
     x = 10 + np.random.default_rng().normal(size=(1000, 16))
-    terms = {"rho": 0.5, "radius": 200, "neighbours": neighbours}
+    terms = {"rho": 0.5, "radius": 200, "neighbors": neighbors}
     errors = np.array([noise(x, **terms) for _ in range(150)])
     assert np.sum(errors > 3 * np.median(errors)) < 3
 
 
 @pytest.mark.parametrize(
-    ("neighbours", "least", "most"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
+    ("neighbors", "least", "most"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
 )
-def test_shifted_has_the_error_of_the_paper(neighbours, least, most):
+def test_shifted_has_the_error_of_the_paper(neighbors, least, most):
     """At d = 128, rho = 1/2: usually about 0.205 under replace, 0.185 under add-remove.
 
     For any mu; a run in some thousand goes astray.
     """
     errors = [
-        error(normal(N, 128, mu), mu, rho=0.5, radius=566, neighbours=neighbours, method="shifted")
+        error(normal(N, 128, mu), mu, rho=0.5, radius=566, neighbors=neighbors, method="shifted")
         for mu in (0, 5, 10)
         for _ in range(3)
     ]
     assert least < np.median(errors) < most
 
 
-@pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_plan_is_ahead_of_shifted_on_skewed_data(neighbours):
+@pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
+def test_plan_is_ahead_of_shifted_on_skewed_data(neighbors):
     """Gaussian B, a = 2, d = 128: PLAN's noise is less than half of that of shifted."""
     sigma = 128 / np.arange(1, 129)
     frame = normal(N, 128, 10.0, sigma)
-    terms = {"rho": 0.25, "radius": 50_000, "neighbours": neighbours}
+    terms = {"rho": 0.25, "radius": 50_000, "neighbors": neighbors}
     plan, shifted = (
         np.linalg.norm(frame.dp.mean_vector("v", method=method, **terms).std_error)
         for method in ("plan", "shifted")
@@ -90,17 +90,17 @@ def test_plan_is_ahead_of_shifted_on_skewed_data(neighbours):
     assert plan < shifted / 2
 
 
-@pytest.mark.parametrize("method", ["clipped", "recentred"])
+@pytest.mark.parametrize("method", ["clipped", "recentered"])
 def test_intervals_cover_the_clipped_mean(method):
     """Intervals at 1 - 10**-8 hold all 40 coordinates of the clipped mean, and are narrow."""
     rows = np.tile([[1.0], [3.0]], (1500, 40))
     frame = pl.DataFrame(rows, schema=[f"x{i}" for i in range(40)])
     mean = frame.dp.mean_vector(frame.columns, rho=5, radius=100, method=method)
     low, high = mean.interval(1 - 1e-8)
-    away = rows / mean.noisy.step - mean.noisy.centre
+    away = rows / mean.noisy.step - mean.noisy.center
     lengths = np.linalg.norm(away, axis=1, keepdims=True)
     cut = (away * np.minimum(1.0, mean.noisy.threshold / lengths)).mean(axis=0)
-    truth = (mean.noisy.centre + cut) * mean.noisy.step
+    truth = (mean.noisy.center + cut) * mean.noisy.step
     assert ((low <= truth) & (truth <= high)).all()
     assert (high - low).max() < 0.5
 
@@ -116,8 +116,8 @@ def test_items_are_as_accurate_as_published():
     sets = [np.flatnonzero(row).tolist() for row in x]
     frame = pl.DataFrame({"s": pl.Series(sets, dtype=pl.List(pl.Int64))})
 
-    def distance(neighbours):
-        mean = frame.dp.mean_vector("s", rho=0.25, universe=512, p=1, neighbours=neighbours)
+    def distance(neighbors):
+        mean = frame.dp.mean_vector("s", rho=0.25, universe=512, p=1, neighbors=neighbors)
         return np.abs(mean.values - p).sum() / 2
 
     assert sorted(distance("replace") for _ in range(3))[1] < 1.4

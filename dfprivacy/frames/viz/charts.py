@@ -37,7 +37,7 @@ MOST_COORDINATES = 2000
 MOST_POINTS = 120
 WIDTH = 480
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Colors that people with any color vision can distinguish; the first two differ in gray too."""
+"""Colors that people with any color vision can distinguish. The first two differ in gray too."""
 
 _VIRIDIS = {"scheme": "viridis"}
 _BLUE, _INK, _GREY, _GRID = OKABE_ITO[0], "#1a1a1a", "#595959", "#e3e3e3"
@@ -127,7 +127,7 @@ _AROUND = {_INK: "currentColor", _GREY: "currentColor", _GRID: "#80808059"}
 
 
 def svg_html(spec: Spec) -> str:
-    """Return a chart as HTML without a script, in the colours of the page around it."""
+    """Return a chart as HTML without a script, in the colors of the page around it."""
     svg = str(_library("vl_convert").vegalite_to_svg({**spec, "background": "transparent"}))
     for ink, around in _AROUND.items():
         svg = svg.replace(f'"{ink}"', f'"{around}"')
@@ -162,7 +162,7 @@ class Dot:
 
     @property
     def error(self) -> float:
-        """Half the width of its interval; 0 without one."""
+        """Half the width of its interval. 0 without one."""
         return 0.0 if self.ends is None else self.ends[1] / 2 - self.ends[0] / 2
 
 
@@ -172,7 +172,7 @@ Domain = tuple[float, float]
 def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     """Return the part of the axis to draw if the noise of few dots would stretch the axis.
 
-    Those are dots of many times the usual noise; None where all fit.
+    Those are dots of many times the usual noise. None where all fit.
 
     >>> usual = [Dot("a", 1.0, (0.5, 1.5)), Dot("b", 2.0, (1.5, 2.5)), Dot("c", 3.0, (2.5, 3.5))]
     >>> fit_domain(usual), fit_domain([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
@@ -199,7 +199,7 @@ def _ends(dots: Sequence[Dot]) -> Domain:
 
 
 def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
-    """Return the line that names the dots that reach beyond the axis; no line if none does."""
+    """Return the line that names the dots that reach beyond the axis. No line if none does."""
     if domain is None:
         return []
     ends_by_label = [(dot.label, _ends([dot])) for dot in dots if dot.known]
@@ -327,20 +327,20 @@ def heat_panel(
     *,
     percent: bool = False,
 ) -> Spec:
-    """Return a heat map with the number written in each cell; totals have no colour."""
+    """Return a heat map with the number written in each cell. Totals have no color."""
     axis = {"grid": False, "ticks": False, "domain": False}
     x: Spec = {"field": "column", "type": "nominal", "sort": None, "title": chart_text(about[1])}
     x |= {"scale": {"domain": list(columns)}, "axis": {**axis, "orient": "top", "labelAngle": 0}}
     y: Spec = {"field": "row", "type": "nominal", "sort": None, "title": chart_text(about[0])}
     y |= {"scale": {"domain": list(rows)}, "axis": axis}
-    colour: Spec = {"field": "value", "type": "quantitative", "title": chart_text(title)}
-    colour |= {"legend": {"format": "~%"}} if percent else {}
+    color: Spec = {"field": "value", "type": "quantitative", "title": chart_text(title)}
+    color |= {"legend": {"format": "~%"}} if percent else {}
     inks = (("datum.total", _INK), ("datum.light", "white"))
     ink = {"condition": [{"test": test, "value": shade} for test, shade in inks], "value": "black"}
     cells = {
         "mark": {"type": "rect", "stroke": "white"},
         "transform": [{"filter": "!datum.total"}],
-        "encoding": {"x": x, "y": y, "color": {**colour, "scale": _VIRIDIS}},
+        "encoding": {"x": x, "y": y, "color": {**color, "scale": _VIRIDIS}},
     }
     text = {
         "mark": {"type": "text", "fontSize": 12},
@@ -390,7 +390,7 @@ class Line:
 def band_panel(
     lines: Sequence[Line], title: str, across: str, *, domain: Domain | None = None
 ) -> Spec:
-    """Return ordered values as lines with bands; few places of a line have a dot each."""
+    """Return ordered values as lines with bands. Few places of a line have a dot each."""
     dots = [dot for line in lines for dot in line.dots]
     values = [
         {**record, "place": position, "line": line.name}
@@ -404,14 +404,14 @@ def band_panel(
     x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
     y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
     y["axis"] = _axis(dots)
-    colour: Spec = {"value": _BLUE}
+    color: Spec = {"value": _BLUE}
     if len(lines) > 1:
-        colour = {"field": "line", "type": "nominal", "title": None}
-        colour["sort"] = [line.name for line in lines]
+        color = {"field": "line", "type": "nominal", "title": None}
+        color["sort"] = [line.name for line in lines]
     ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
     band = {
         "mark": {"type": "area", "opacity": 0.25},
-        "encoding": {"x": x, **ends, "color": colour},
+        "encoding": {"x": x, **ends, "color": color},
     }
     points = timed and max(len(line.dots) for line in lines) <= MOST_POINTS
     line = {
@@ -419,7 +419,7 @@ def band_panel(
         "encoding": {
             "x": x,
             "y": {"field": "value", **y},
-            "color": colour,
+            "color": color,
             "tooltip": _tooltip(dots, first=across),
         },
     }
@@ -478,7 +478,7 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
 
 
 def _page(spec: Spec, convert: Any) -> str:
-    """Return a page with a chart; no "<" of its text can be read as markup."""
+    """Return a page with a chart. No "<" of its text can be read as markup."""
     actions = {"export": True, "source": False, "compiled": False, "editor": False}
     options = {"actions": actions, "renderer": "svg"}
     written = json.dumps([spec, options], ensure_ascii=True).replace("<", "\\u003c")

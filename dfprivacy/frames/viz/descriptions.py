@@ -60,14 +60,14 @@ class Told:
     std: str
     levels: tuple[str, ...]
     places: tuple[float, ...]
-    centre: float
+    center: float
     share: float
     values: str
     note: str
 
     @property
     def spread(self) -> tuple[float, ...]:
-        """Where quantiles lie, in pixels; nothing where they are unknown or all alike."""
+        """Where quantiles lie, in pixels. Nothing where they are unknown or all alike."""
         if not self.places or not all(map(math.isfinite, self.places)):
             return ()
         return tuple(map(self.x, self.places))
@@ -81,7 +81,7 @@ class Told:
 
 @dataclass(frozen=True, repr=False)
 class ShownDescription(Shown):
-    """A released description: text, HTML, CSV, and a chart of what is missing."""
+    """A released description: text, HTML, CSV, and a chart of missing shares."""
 
     origin: Origin
     table: pa.Table
@@ -126,7 +126,7 @@ class ShownDescription(Shown):
             places=tuple(
                 _place(field_name) if dated else _number(field_name) for field_name in quantiles
             ),
-            centre=math.nan if boolean else mean,
+            center=math.nan if boolean else mean,
             share=mean if boolean else top_share,
             values=legible(row.get("values") or ""),
             note=legible(row.get("note") or ""),

@@ -29,7 +29,7 @@ from dfprivacy.frames.viz.text import left_out, rendered, trusted
 MOST_TIGHT = 24
 """Tight totals are computed for at most this many datasets, those that spent most."""
 MOST_CHARGES = 10_000
-"""At most this many charges are listed, the newest; all of them count in what is spent."""
+"""At most this many charges are listed, the newest. All of them count in the spent budget."""
 MOST_LINES = 6
 MOST_STEPS = 240
 
@@ -58,7 +58,7 @@ def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | No
 
 @dataclass(frozen=True)
 class Charged:
-    """One charge of the history; `cost` is in the measure of the ledger."""
+    """One charge of the history. `cost` is in the measure of the ledger."""
 
     time: datetime
     dataset: str
@@ -165,7 +165,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def guess(epsilon: float, delta: float) -> float:
-    """Return the best chance of telling two neighbours apart at even odds: (e^eps+d)/(e^eps+1).
+    """Return the best chance of telling two neighbors apart at even odds: (e^eps+d)/(e^eps+1).
 
     That is the corner of the region of errors which (epsilon, delta) allows (Kairouz, Oh and
     Viswanath 2015).
@@ -178,7 +178,7 @@ def guess(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, sorted by its first column; columns have a head and the class of their cells."""
+    """A table, sorted by its first column. Columns have a head and the class of their cells."""
 
     name: str
     caption: str
@@ -197,7 +197,7 @@ class Table:
 
 
 def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted: Fraction) -> Table:
-    """Return the spent and remaining budget of each dataset; bars show the spent fraction."""
+    """Return the spent and remaining budget of each dataset. Bars show the spent fraction."""
     largest = sorted(read, key=lambda statement: (-statement.spent.loss, statement.dataset))[
         :MOST_TIGHT
     ]
@@ -242,7 +242,7 @@ def _upper(value: float | None) -> str:
 
 
 def _format_meter(part: float, total: float) -> Cell:
-    """Return an amount over a bar of what is spent; no bar where there was nothing to spend."""
+    """Return an amount over a bar of the spent fraction. No bar if the budget is 0."""
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 
 
@@ -286,7 +286,7 @@ def _about_tight(read: Sequence[Statement]) -> str:
 
 
 def _spending(charges: Sequence[Charged], budget: float) -> dict[str, Any]:
-    """Return the drawings of what was spent over time, for the datasets that spent most."""
+    """Return the drawings of spent budgets over time, for the datasets that spent most."""
     if not charges:
         return {}
     steps: dict[str, Steps] = defaultdict(list)

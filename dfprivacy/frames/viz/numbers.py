@@ -56,7 +56,7 @@ class Span:
         return cls(min(finite), max(finite))
 
     def x(self, value: float) -> float:
-        """Return where a value lies, in pixels; infinity lies at the edge."""
+        """Return where a value lies, in pixels. Infinity lies at the edge."""
         part = 0.5
         if self.start < self.end and not math.isnan(value):
             size = self.end / 2 - self.start / 2  # halves, so that no difference overflows
@@ -88,7 +88,7 @@ class Reading:
 
     @property
     def interval(self) -> str:
-        """The interval and its level in words; empty without one."""
+        """The interval and its level in words. Empty without one."""
         if self.ends is None:
             return ""
         level = "" if self.level is None else f" at {100 * self.level:.6g}%"
@@ -122,7 +122,7 @@ class Reading:
 
     @property
     def dot(self) -> Dot:
-        """The number in a chart; dates and times are shown as text alone."""
+        """The number in a chart. Dates and times are shown as text alone."""
         if self.moment is not None:
             raise PictureError(
                 "a single date or time has no chart", hint="dfp.show(answer), or str(answer)"
@@ -141,7 +141,7 @@ class Reading:
 
 
 class Shown:
-    """The display of a release as text and HTML; it writes itself to files."""
+    """The display of a release as text and HTML. It writes itself to files."""
 
     def _repr_html_(self) -> str:
         raise NotImplementedError
@@ -263,7 +263,7 @@ def separate_chart(
 
 
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:
-    """Return the charges, each once, and what the bars mean."""
+    """Return the charges, each once, and the meaning of the bars."""
     costs = list(dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in readings))
     levels = {r.level for r in readings if r.ends is not None}
     notes = [f"{r.name}: {r.note}" for r in readings if r.note]
@@ -287,6 +287,6 @@ class Readable:
         """Return a chart of the number and its interval (an altair chart).
 
         `measured_in` names the unit of the column for the axis, e.g. `"minutes"`. It costs
-        nothing: the chart shows what was released. It needs altair: pip install 'dfprivacy[plot]'.
+        nothing: the chart shows released numbers. It needs altair: pip install 'dfprivacy[plot]'.
         """
         return readings_chart([self.reading()], measured_in)

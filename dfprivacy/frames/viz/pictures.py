@@ -1,7 +1,7 @@
 """Chart, show and save releases: `dfp.plot`, `dfp.show` and `dfp.save_plot`. None costs anything.
 
-They read what was released, so that they are post-processing: no noise is drawn, nothing charged.
-The columns of a released frame are recognised by their names.
+They read released numbers, so that they are post-processing: no noise is drawn, nothing charged.
+The columns of a released frame are recognized by their names.
 """
 
 from __future__ import annotations
@@ -102,17 +102,17 @@ def plot(
     interval: float | None = None,
     public: bool = False,
 ) -> Any:
-    """Return a chart of what was released (an altair chart).
+    """Return a chart of a release (an altair chart).
 
     `released` is a number, a list or a dict of numbers, a mean of vectors, or a frame: groups with
     their answers, or a histogram. Of a frame at most 40 groups are shown (12 of a histogram), in
-    the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers; the
+    the order of the frame or, with `sort="value"`, the largest first, and at most 6 answers. The
     caption says how many more there are. `answer` chooses one of several answers, and names the
     answer of a frame whose column names do not tell. `measured_in` names the unit of the column for
     the axis, or is a mapping from answers to their units.
 
-    The caption says what the release cost. A frame must be passed as it was released, so that rows
-    of protected data are never drawn by mistake. A sorted or filtered pandas frame is still a
+    The caption states the cost of the release. A frame must be passed as it was released, so that
+    rows of protected data are never drawn by mistake. A sorted or filtered pandas frame is still a
     release. Any other frame needs `public=True`, which declares that everybody may see its numbers.
     Its cost can be stated then: `epsilon` or `rho`, `delta`, and the level of its intervals,
     `interval`. A chart of a release costs nothing.
@@ -129,7 +129,7 @@ def plot(
     PictureError
         When altair is not installed: pip install 'dfprivacy[plot]'.
     InvalidQuestionError
-        When the frame is no release and `public` is not set, when no column is recognised as an
+        When the frame is no release and `public` is not set, when no column is recognized as an
         answer, or when `sort` is neither "key" nor "value".
     MissingColumnError
         When there is no column `answer`.
@@ -177,11 +177,11 @@ def show(
 ) -> Shown:
     """Return a released answer as a table: plain text, and HTML in a notebook.
 
-    Answers by group stand beside the bars of their intervals, over what they cost; a description
+    Answers by group stand beside the bars of their intervals, over their cost. A description
     has one row a column, with its distribution drawn. The first 100 groups are shown, of histograms
-    bins. Arguments and errors are those of `plot`, but for a mean of vectors, which shows itself;
-    no extra library is needed. What comes back writes itself to a file, with the cost and the date
-    under it: `.save("delays.html")`, `.csv` (of all groups), `.svg` or `.png` (as a chart);
+    bins. Arguments and errors are those of `plot`, but for a mean of vectors, which shows itself.
+    No extra library is needed. The result writes itself to a file, with the cost and the date
+    under it: `.save("delays.html")`, `.csv` (of all groups), `.svg` or `.png` (as a chart).
     `.to_html()` is the page as text.
 
     >>> import dfprivacy as dfp, polars as pl
@@ -213,7 +213,7 @@ def show(
 
 
 def _find_table(released: object, measured_in: MeasuredIn) -> ShownTable | None:
-    """Return the display of a table of two group columns; None for anything else."""
+    """Return the display of a table of two group columns. None for anything else."""
     origin = find_origin(released)
     if origin is None or origin.wide is None or origin.wide.shown is None:
         return None
@@ -221,7 +221,7 @@ def _find_table(released: object, measured_in: MeasuredIn) -> ShownTable | None:
 
 
 def _readings(released: object) -> list[Reading] | None:
-    """Return the readings of one number or several; None for anything else."""
+    """Return the readings of one number or several. None for anything else."""
     if isinstance(released, Readable):
         return [released.reading()]
     values = released.values() if isinstance(released, Mapping) else released
@@ -267,7 +267,7 @@ class Layout:
 
 
 def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
-    """Return the layout of a table; `answer` is the requested answer."""
+    """Return the layout of a table. `answer` is the requested answer."""
     names = table.column_names
     if answer is not None and answer not in names:
         raise MissingColumnError(
@@ -325,7 +325,7 @@ def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
 
 def _no_answer() -> InvalidQuestionError:
     return InvalidQuestionError(
-        "no column of the frame is recognised as an answer",
+        "no column of the frame is recognized as an answer",
         hint='name the column: dfp.plot(frame, answer="delay")',
     )
 
@@ -386,7 +386,7 @@ class Column:
 
 
 class ShownColumns(Shown):
-    """A table of what was released: text, and HTML with the bars of intervals."""
+    """A table of a release: text, and HTML with the bars of intervals."""
 
     @property
     def columns(self) -> list[Column]:
@@ -427,9 +427,9 @@ class ShownColumns(Shown):
 class ShownFrame(ShownColumns):
     """The first groups of a released frame as a table, out of `groups` that there are.
 
-    `keys` has the texts of each group's keys under `key_names`; `counts` the noisy count of each
-    group, or None where the frame has none. `answers` are the first of `all_answers`. `table` has
-    all groups.
+    `keys` has the texts of each group's keys under `key_names`. `counts` has the noisy count of
+    each group, or None where the frame has none. `answers` are the first of `all_answers`. `table`
+    has all groups.
     """
 
     origin: Origin
@@ -549,7 +549,7 @@ class ShownFrame(ShownColumns):
         return build_chart(spec, f"{names} by {by}" if by else names, captions)
 
     def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
-        """Return rows and times of each line over the last key, a time; None if it isn't one."""
+        """Return rows and times of each line over the last key, a time. None if it isn't one."""
         times = [parse_time(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
         lines: dict[str, tuple[list[int], list[str]]] = {}
         for row, time in enumerate(times):
@@ -650,7 +650,7 @@ class ShownTable(ShownColumns):
         return pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names)
 
     def chart(self, more: Sequence[str] = ()) -> Any:
-        """Return a heat map of the cells; totals stand beside them."""
+        """Return a heat map of the cells. Totals stand beside them."""
         grid = self.grid
         height, width = (len(texts) - grid.totals for texts in (grid.rows, grid.columns))
         cells = grid.numbers[:height, :width]
@@ -691,7 +691,7 @@ _TIME = re.compile(
 
 
 def parse_time(key: str) -> str | None:
-    """Return the time that a key's text is, as ISO 8601 text; None if it is none.
+    """Return the time that a key's text is, as ISO 8601 text. None if it is none.
 
     >>> parse_time("2024-05"), parse_time("2024-01-01/2024-01-07")
     ('2024-05-01T00:00:00', '2024-01-01T00:00:00')
@@ -745,7 +745,7 @@ def shown_frame(
 
 
 def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the keys of each row as texts; NULL for none."""
+    """Return the keys of each row as texts. NULL for none."""
     columns = [[_key_text(key) for key in values_of(table[name])] for name in keys]
     return tuple(zip(*columns, strict=True)) if columns else ((),) * table.num_rows
 

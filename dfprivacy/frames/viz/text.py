@@ -18,7 +18,7 @@ _LONGEST = 100
 
 
 def legible(text: object) -> str:
-    r"""Return text on one line; characters that hide or reorder text are replaced.
+    r"""Return text on one line. Characters that hide or reorder text are replaced.
 
     >>> legible("two\nlines\x00")
     'two lines\ufffd'
@@ -43,7 +43,7 @@ def code(text: object) -> str:
 
 
 def rendered(template: str, /, **facts: object) -> str:
-    """Return HTML from a file of `templates/`; every value in it is made legible and escaped."""
+    """Return HTML from a file of `templates/`. Every value in it is made legible and escaped."""
     html: str = _templates().get_template(template).render(facts)
     return html
 
@@ -57,7 +57,7 @@ def trusted(text: str) -> str:
 
 @cache
 def _templates() -> Any:
-    """Return the templates; the library is loaded on first use."""
+    """Return the templates. The library is loaded on first use."""
     import jinja2  # noqa: PLC0415 most programs draw no page
     from markupsafe import Markup  # noqa: PLC0415 the same
 
@@ -86,9 +86,9 @@ def chart_text(text: object) -> str:
 
 
 def with_unit(name: str, measured_in: MeasuredIn, *, answer: str | None = None) -> str:
-    """Return the title of an axis: what it shows, and in which unit.
+    """Return the title of an axis: its question and unit.
 
-    One unit applies to every answer but counts; a mapping has the units of answers by name.
+    One unit applies to every answer but counts. A mapping has the units of answers by name.
 
     >>> with_unit("delay", "minutes"), with_unit("count", "minutes")
     ('delay (minutes)', 'count')
@@ -104,7 +104,7 @@ def with_unit(name: str, measured_in: MeasuredIn, *, answer: str | None = None) 
 def count_decimals(values: Iterable[float], errors: Iterable[float]) -> int | None:
     """Return the number of decimals of numbers within these errors: two digits of an error.
 
-    Of several errors the one in the middle decides; None leaves each number its six digits. Whole
+    Of several errors the one in the middle decides. None leaves each number its six digits. Whole
     numbers stay whole. Below 0 are the last digits that say nothing.
 
     >>> count_decimals([30.07912], [0.077]), count_decimals([336770.4], [8400.0])
@@ -163,7 +163,7 @@ def make_writers(
 
 
 def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
-    """Return a number with separators of thousands; as a power of ten if it is very large or small.
+    """Return a number with separators of thousands. As a power of ten if it is very large or small.
 
     >>> figure(336770.4, -2), figure(30.07912, 3), figure(1234.5, None), figure(2.5e-9, None)
     ('336,800', '30.079', '1,234.5', '2.5e-09')
@@ -208,7 +208,7 @@ def covered(level: float | None, what: str = "The bars cover") -> str:
 
 
 def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
-    """Return the line that says how many are left out; no line if all are shown.
+    """Return the line that says how many are left out. No line if all are shown.
 
     >>> left_out(40, 300, "groups", ", the largest first")
     ['Shows 40 of 300 groups, the largest first.']
@@ -217,7 +217,7 @@ def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
 
 
 def unanswered_lines(count: int) -> list[str]:
-    """Return the line that says how many have no answer; no line if all have one."""
+    """Return the line that says how many have no answer. No line if all have one."""
     return [f"Without an answer, because values are too few: {count:,}."] if count else []
 
 

@@ -1,8 +1,8 @@
-"""Select any monotone property privately: median, quantile, mean, centre, or the caller's own.
+"""Select any monotone property privately: median, quantile, mean, center, or the caller's own.
 
 The length of a candidate says how many rows have to be added or removed until the property has that
 value: inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ...,
-highest; a centre is where the pulls of rows, integers from a public table, cancel.
+highest; a center is where the pulls of rows, integers from a public table, cancel.
 `select_monotone` is their Algorithm 5 on public bounds, `monotone_estimate` their Algorithm 4,
 which finds bounds first. Derivations, and the errata of the paper: docs/explanation/monotone.md.
 """
@@ -121,7 +121,7 @@ class CentreLength:
 
     Its equation is that the pulls of all rows, sign(x - t) times ``|x - t|`` to the power p - 1,
     add up to 0. They are rounded down to 2**-29 of the largest, from a public table. A length asks
-    for centres on both sides of a candidate, or on it.
+    for centers on both sides of a candidate, or on it.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class CentreLength:
     def lengths_near(self, values: Integers, rows: Integers, last: int, reach: int) -> Integers:
         """Return the lengths of the candidates 0, ..., last, none beyond the least plus `reach`.
 
-        Away from the centre lengths never fall, so that few candidates and the outermost rows
+        Away from the center lengths never fall, so that few candidates and the outermost rows
         have to be looked at (docs/explanation/monotone.md).
         """
         if not len(values):
@@ -334,7 +334,7 @@ def select_monotone(
     between the data and data that have this property, is at most
     (2 / epsilon) * log((intervals + 1) / zeta) above the least, zeta from e**-45 on.
 
-    It costs `loss`; neighbours: one row added or removed.
+    It costs `loss`; neighbors: one row added or removed.
 
     Examples
     --------
@@ -368,7 +368,7 @@ def monotone_estimate(
     between the bounds as `select_monotone` does. Step 5 of the print is left out: it
     breaks privacy (docs/explanation/monotone.md).
 
-    It costs `loss`; neighbours: one row added or removed.
+    It costs `loss`; neighbors: one row added or removed.
 
     Examples
     --------
@@ -413,8 +413,8 @@ def select_order_statistic(
     """Return a private median or quantile among the integers -last, ..., last, without bounds.
 
     Algorithm 5 on all of the public grid: lengths are those of `select_monotone`, and the same for
-    all candidates between two neighbouring values, so that a candidate of each stretch stands for
-    it. It costs `loss`; neighbours: one row added or removed.
+    all candidates between two neighboring values, so that a candidate of each stretch stands for
+    it. It costs `loss`; neighbors: one row added or removed.
 
     Examples
     --------

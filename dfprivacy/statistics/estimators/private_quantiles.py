@@ -3,7 +3,7 @@
 Coordinates are searched by noisy counts: PrivQuant of Huang, Liang and Yi 2021 (Section 3.2, with
 the noisy counts of their Theorem 1). A bin scores by the rows up to it and all rows: negative below
 the median, positive above. A threshold, one number, is selected by the exponential
-mechanism of Smith 2011, which seldom strays among empty bins. A `Relation` says what neighbouring
+mechanism of Smith 2011, which seldom strays among empty bins. A `Relation` says what neighboring
 sets of vectors are, and what follows for sensitivities. Proofs: docs/how-to/vectors.md.
 """
 
@@ -45,7 +45,7 @@ class NoisyRows:
 
 @dataclass(frozen=True)
 class Relation:
-    """A neighbour relation on tables of vectors.
+    """A neighbor relation on tables of vectors.
 
     A sum of vectors of norm at most C moves by at most `sum_factor` times C in L2 norm, and twice
     the rows up to a bin, less all rows, by `median_moves`. Rows that are no whole vectors count as
@@ -69,7 +69,7 @@ RELATIONS = {
 class Middle:
     """The middle of some rows: a bin lies beyond it if `times` the rows up to it exceed `half`.
 
-    A neighbour moves the difference by at most `moves`.
+    A neighbor moves the difference by at most `moves`.
     """
 
     times: int
@@ -83,12 +83,12 @@ class Middle:
 
 def public_middle(total: int) -> Middle:
     """Return the middle of values of which everybody knows how many there are."""
-    return Middle(1, total // 2, 1)  # a neighbour has one value in another place
+    return Middle(1, total // 2, 1)  # a neighbor has one value in another place
 
 
 @dataclass(frozen=True)
 class Mechanics:
-    """How a release draws: the neighbour relation, the random source."""
+    """How a release draws: the neighbor relation, the random source."""
 
     relation: Relation
     entropy: EntropySource
@@ -158,7 +158,7 @@ def rows_for_medians(size: int, halvings: int, rho: Fraction, relation: Relation
     """Return the number of rows below which medians of `size` coordinates are mostly noise.
 
     Five standard deviations of the noise, in ranks, reach half of so many rows: a search asks
-    thousands of counts, and one that runs off spoils the centre.
+    thousands of counts, and one that runs off spoils the center.
     """
     return math.ceil(5 * relation.median_moves * math.sqrt(size * halvings / (2 * rho)))
 

@@ -52,7 +52,7 @@ def select_thresholds(
     max(0, F<(c) - rank, rank - F(c)); from above, the same of the mirrored table. With
     probability at least 1 - zeta a group's loss is at most (2 / epsilon) * log(m / zeta), m the
     number of candidates. Dick et al., Corollary 3.8, in its discrete form. The choices of all
-    groups together cost `loss`; neighbours: one row added or removed.
+    groups together cost `loss`; neighbors: one row added or removed.
     """
     runs = threshold_runs(table, rank, side)
     return loss.selection(sensitivity=1).select(runs, entropy)
@@ -127,7 +127,7 @@ def window_threshold(
     two up to alpha / 4. With probability at least 1 - zeta some value within alpha of the result
     has a rank within (2 / epsilon) * log(8 (upper - lower) / (alpha * zeta)) + 1 of it.
 
-    It is epsilon-DP by permute-and-flip; neighbours: one row added or removed.
+    It is epsilon-DP by permute-and-flip; neighbors: one row added or removed.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def dick_bounds(
     A tenth of epsilon buys a count that exceeds the number of rows with probability below 1e-6
     only, and stands for it in the printed constants; each threshold costs 3/10 and as much is
     left. Where the count is too small for the ranks, the bounds are (-radius, radius) and 9/10 are
-    left. All of it with a mean is epsilon-DP; neighbours: one row added or removed.
+    left. All of it with a mean is epsilon-DP; neighbors: one row added or removed.
 
     Examples
     --------
@@ -280,7 +280,7 @@ def subset_bounds(
     threshold, m the number of bins. A threshold's rank is between 1/epsilon and 2 t, except with
     probability 1e-6, in a group of t rows or more. Where both coincide they move apart by one bin.
 
-    All groups together cost `loss`; neighbours: one row added or removed.
+    All groups together cost `loss`; neighbors: one row added or removed.
     """
     grid, half = values_grid(table), loss.share(Fraction(1, 2))
     rank = public_rank(half, 2 * grid.last + 1)

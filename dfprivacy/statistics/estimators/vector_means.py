@@ -1,6 +1,6 @@
-"""Average vectors clipped to a private length: around a centre, or scaled by private deviations.
+"""Average vectors clipped to a private length: around a center, or scaled by private deviations.
 
-`RecentredMean` clips, moves the centre to the noisy mean, and clips again. `ClippedMean` and
+`RecenteredMean` clips, moves the center to the noisy mean, and clips again. `ClippedMean` and
 `ShiftedMean`, around rotated medians, are those of Huang, Liang and Yi 2021, Sections 3.1 to 3.3;
 `PlanMean` and `PlanItems`, for the error in l_p, that of Aumueller et al. 2023, Algorithm 1 with
 the scaling of Appendix C. docs/how-to/vectors.md says what each draw costs, where their add-remove
@@ -61,12 +61,12 @@ from dfprivacy.statistics.estimators.private_quantiles import (
 class NoisyMean:
     """The released parts of a mean of vectors. Public.
 
-    A coordinate is (centre + sums / rows / scale) * step, where sums / rows is first brought to a
+    A coordinate is (center + sums / rows / scale) * step, where sums / rows is first brought to a
     norm of at most `threshold`. `sums` holds integers, with `noise` on each of them. Below `needed`
-    rows centre and threshold may be anything, for all that is known.
+    rows center and threshold may be anything, for all that is known.
     """
 
-    centre: Floats
+    center: Floats
     scale: Floats
     step: float
     threshold: float
@@ -89,7 +89,7 @@ class NoisyMean:
         """Return ends for each coordinate that cover what the noise has done to it.
 
         Each coordinate lies between its ends with probability `level`, as far as clipping goes: the
-        ends are those of the clipped mean, and hold its estimate. No end is further from the centre
+        ends are those of the clipped mean, and hold its estimate. No end is further from the center
         than the threshold, unless there may be fewer rows than `needed`: then the ends are those of
         the universe.
         """
@@ -113,7 +113,7 @@ class NoisyMean:
         return np.asarray(deviation / self.scale * self.step)
 
     def _unscale(self, mean: Floats) -> Floats:
-        moved = (self.centre + mean / self.scale) * self.step
+        moved = (self.center + mean / self.scale) * self.step
         return np.asarray(np.clip(moved, self.lowest, self.highest))
 
 
@@ -166,10 +166,10 @@ def clipped_around(
     factor = mechanics.relation.sum_factor
     noise = DiscreteGaussian(factor**2 * Fraction(limit) / (2 * clipping.cost.sum))
     noisy = add_to(sums.counts, noise, mechanics.entropy)
-    centre, scale = clipping.shifted.centre, clipping.shifted.scale
+    center, scale = clipping.shifted.center, clipping.shifted.scale
     return NoisyMean(
-        centre,
-        np.ones_like(centre) if scale is None else scale,
+        center,
+        np.ones_like(center) if scale is None else scale,
         clipping.step,
         math.sqrt(limit),
         noisy,
@@ -211,8 +211,8 @@ NEAR = Fraction(3, 100)
 
 
 @dataclass(frozen=True)
-class RecentredMean:
-    """The mean of vectors in three rounds: clip around the centre, and go on from that mean.
+class RecenteredMean:
+    """The mean of vectors in three rounds: clip around the center, and go on from that mean.
 
     Under add-remove a hundredth of rho counts the rows; the rounds share the rest. Privacy:
     rho-zCDP for the relation of `mechanics`.
@@ -225,7 +225,7 @@ class RecentredMean:
     count_share: ClassVar[Fraction] = COUNT_SHARE
 
     moved: ClassVar[int] = 1
-    """Rows less a centre have coordinates of so many bits more."""
+    """Rows less a center have coordinates of so many bits more."""
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for norms and sums, in every round; return the mean."""
@@ -265,7 +265,7 @@ class RecentredMean:
 
 
 @dataclass(frozen=True)
-class ClippedMean(RecentredMean):
+class ClippedMean(RecenteredMean):
     """The mean of vectors, each shortened to a private threshold, in one round.
 
     A quarter of rho finds the threshold, the rest pays for the sum; of that, under add-remove, a
@@ -288,7 +288,7 @@ REACH = 4
 
 @dataclass(frozen=True)
 class ShiftedMean:
-    """The mean of vectors, each shortened to a private distance from a private centre.
+    """The mean of vectors, each shortened to a private distance from a private center.
 
     Medians cost rho/4, the threshold 3 rho/16, the sum 9 rho/16; of the last, under add-remove, a
     hundredth of rho pays for the number of rows. Rotated coordinates are looked for within `reach`
@@ -315,8 +315,8 @@ class ShiftedMean:
             self.rho / 4,
             self.mechanics,
         )
-        centre = np.clip(np.rint(rotation.undo(turned)), -self.grid.largest, self.grid.largest)
-        shifted = Shifted(centre, self.grid.bits + 1)
+        center = np.clip(np.rint(rotation.undo(turned)), -self.grid.largest, self.grid.largest)
+        shifted = Shifted(center, self.grid.bits + 1)
         norms = NormCounts(shifted)
         yield norms
         rows, cost = self.mechanics.counted(rows, norms.rows, self.rho * self.count_share)
@@ -353,10 +353,10 @@ MOST_SUMS = 2**24
 
 @dataclass(frozen=True)
 class Spread:
-    """Where spreads are measured: the grid, the private centre, and the number of rows so far."""
+    """Where spreads are measured: the grid, the private center, and the number of rows so far."""
 
     grid: VectorGrid
-    centre: Floats
+    center: Floats
     rows: NoisyRows
 
     @property
@@ -373,10 +373,10 @@ def _of_pairs(spread: Spread, rho: Fraction, mechanics: Mechanics, pairs: int) -
 
 
 def gaussian_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
-    """Return sigma_j by the median of |x_j - centre_j|, or of |x_j - x'_j| over pairs."""
+    """Return sigma_j by the median of |x_j - center_j|, or of |x_j - x'_j| over pairs."""
     if spread.rows.noise is None:
         return (yield from _of_pairs(spread, rho, mechanics, 1)) / NORMAL_MEDIAN
-    table = Distances(spread.centre, spread.bits)
+    table = Distances(spread.center, spread.bits)
     yield table
     chosen = mechanics.search(table.counts, mechanics.median(table.rows), rho)
     return distance_of(chosen) / NORMAL_MEDIAN
@@ -394,7 +394,7 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
     bucket_limit = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
     buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), bucket_limit)
     table = BucketSpreads(
-        spread.centre,
+        spread.center,
         buckets,
         spread.bits,
         lambda size: random_labels(size, buckets, mechanics.entropy),
@@ -418,7 +418,7 @@ DEVIATIONS: dict[str, Callable[[Spread, Fraction, Mechanics], Deviations]] = {
 class PlanMean:
     """The mean of vectors, scaled by private standard deviations before it is clipped.
 
-    Of rho, 1/16 goes to the centre, 3/16 to standard deviations, 1/32 to the threshold and 23/32 to
+    Of rho, 1/16 goes to the center, 3/16 to standard deviations, 1/32 to the threshold and 23/32 to
     the sum; of the last, under add-remove, a hundredth of rho pays for the number of rows. Privacy:
     rho-zCDP for the relation of `mechanics`.
     """
@@ -433,15 +433,15 @@ class PlanMean:
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for medians, spreads, norms and sums; return the mean."""
         windows = first_windows(self.grid.dimension, self.grid.bits, self.median_halvings)
-        centre, exact = yield from coordinate_medians(
+        center, exact = yield from coordinate_medians(
             windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.mechanics
         )
         rows, paid = self.mechanics.counted(rows, exact, self.rho * COUNT_SHARE)
-        spread = Spread(self.grid, centre, rows)
+        spread = Spread(self.grid, center, rows)
         deviation = yield from DEVIATIONS[self.deviations](
             spread, self.rho * Fraction(3, 16), self.mechanics
         )
-        shifted = self._shifted(centre, deviation)
+        shifted = self._shifted(center, deviation)
         norms = NormCounts(shifted)
         yield norms
         cost = Round(self.rho / 32, self.rho * Fraction(23, 32) - paid)
@@ -452,12 +452,12 @@ class PlanMean:
         )
         return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
-    def _shifted(self, centre: Floats, deviation: Floats) -> Shifted:
+    def _shifted(self, center: Floats, deviation: Floats) -> Shifted:
         """Return rows scaled to the universe of their norms; everything in it is public by now."""
         regular = 2 * deviation + max(float(np.mean(2 * deviation)), 1.0)
         top = self.grid.bits + 1
         longest = math.ldexp(1.0, top) / clipping_universe(regular, float(self.p))
-        return Shifted(centre, top, regular ** (-2 / (float(self.p) + 2)) * longest)
+        return Shifted(center, top, regular ** (-2 / (float(self.p) + 2)) * longest)
 
     def _needed(self) -> int:
         relation, size = self.mechanics.relation, self.grid.dimension

@@ -1,4 +1,4 @@
-"""Every randomiser has exactly the law it states, and that law is private; nothing is sampled."""
+"""Every randomizer has exactly the law it states, and that law is private; nothing is sampled."""
 
 import itertools
 import math
@@ -10,14 +10,14 @@ import pytest
 from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
-from dfprivacy.local import BallGaussian, GridLaplace, RandomisedResponse
+from dfprivacy.local import BallGaussian, GridLaplace, RandomizedResponse
 
 MISSING, WORDS = -1, 2**64
 EPSILONS = [
     Fraction(1, 1024), Fraction(1, 10), Fraction(1, 3), Fraction(1), Fraction(2), Fraction(19, 7),
     Fraction(10), Fraction(45), Fraction(64),
 ]  # fmt: skip
-LAWS = [RandomisedResponse(m, epsilon) for m in (2, 4) for epsilon in EPSILONS]
+LAWS = [RandomizedResponse(m, epsilon) for m in (2, 4) for epsilon in EPSILONS]
 
 
 def exact_exponential(exponent):
@@ -37,8 +37,8 @@ def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(law):
     inputs = [MISSING, *range(law.categories)]
     for report in range(law.categories):
         for one, other in itertools.permutations(inputs, 2):
-            some = law.probability(report=report, given=one)
-            rest = law.probability(report=report, given=other)
+            some = law.probability(report=report, category=one)
+            rest = law.probability(report=report, category=other)
             assert at_most(some / rest, law.epsilon)
 
 
@@ -46,7 +46,7 @@ def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(law):
 def test_probabilities_of_an_input_add_up_to_one(law):
     """The table is a law: every row sums to 1, and truth is never less likely than another."""
     for given in [MISSING, *range(law.categories)]:
-        assert sum(law.probability(report=r, given=given) for r in range(law.categories)) == 1
+        assert sum(law.probability(report=r, category=given) for r in range(law.categories)) == 1
     assert law.truth >= law.other > 0
 
 
@@ -85,7 +85,7 @@ def test_the_sampler_has_the_law_word_for_word(law, given):
         assert drawn == [report] * 3
         found[report] = Fraction(last + 1 - edge, WORDS)
     for report, share in found.items():
-        assert share == law.probability(report=report, given=given)
+        assert share == law.probability(report=report, category=given)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 2**20])
@@ -126,7 +126,7 @@ def test_two_vectors_of_the_ball_are_as_far_apart_as_the_noise_assumes(rho):
 
 
 def test_a_vector_outside_the_ball_is_dropped():
-    """What could be farther away than the proof allows is replaced by the centre."""
+    """What could be farther away than the proof allows is replaced by the center."""
     law = BallGaussian(3, Fraction(10**6))
     inputs = np.array([[3, 0], [2, 2], [0, -3], [3, 1]])
     assert law.privatise(inputs, os.urandom).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
@@ -184,7 +184,7 @@ def test_only_whole_numbers_are_made_private(law):
 def test_categories_that_the_sampler_does_not_have_are_refused(categories):
     """Of 3 categories the masked bits would have another law than the one that is stated."""
     with pytest.raises(dfp.errors.InvalidProtocolError, match="categories"):
-        RandomisedResponse(categories, Fraction(1))
+        RandomizedResponse(categories, Fraction(1))
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5, 2**40 + 1, 2**70, True])
@@ -197,7 +197,7 @@ def test_a_grid_whose_noise_may_wrap_is_refused(steps):
 @pytest.mark.parametrize("loss", [Fraction(0), Fraction(-1), 1.0, math.nan, None, "1"])
 def test_losses_are_fractions(loss):
     """A loss that is no positive fraction is refused where the law is named."""
-    for law in (lambda: RandomisedResponse(2, loss), lambda: GridLaplace(2, loss)):
+    for law in (lambda: RandomizedResponse(2, loss), lambda: GridLaplace(2, loss)):
         with pytest.raises(dfp.errors.InvalidLossError):
             law()
     with pytest.raises(dfp.errors.InvalidLossError):
@@ -206,10 +206,10 @@ def test_losses_are_fractions(loss):
 
 def test_unbiased_counts_are_right_in_expectation():
     """The expected value of the estimate is the true table, in exact arithmetic."""
-    law = RandomisedResponse(4, Fraction(1))
+    law = RandomizedResponse(4, Fraction(1))
     truth = np.array([700, 100, 0, 200])
     expected = [
-        sum(int(n) * law.probability(report=r, given=g) for g, n in enumerate(truth))
+        sum(int(n) * law.probability(report=r, category=g) for g, n in enumerate(truth))
         for r in range(4)
     ]
     scale = law.truth - law.other
@@ -221,6 +221,6 @@ def test_unbiased_counts_are_right_in_expectation():
 def test_epsilons_beyond_reach_are_refused(epsilon):
     """Below 1/1024 nothing could be learned, above 64 nothing would be protected."""
     with pytest.raises(dfp.errors.InvalidLossError, match="1/1024"):
-        RandomisedResponse(2, epsilon)
+        RandomizedResponse(2, epsilon)
     with pytest.raises(dfp.errors.InvalidLossError, match="1/1024"):
         GridLaplace(16, epsilon)

@@ -1,4 +1,4 @@
-"""Make integers private at their owner: randomised response, and noise on a grid or in a ball.
+"""Make integers private at their owner: randomized response, and noise on a grid or in a ball.
 
 Before that, users are hashed and vectors are turned by a public rotation. A histogram is estimated
 from single bits, in the Haar form of Cormode, Kulkarni and Srivastava (2019): of the coefficients
@@ -60,7 +60,7 @@ _SLACK = Fraction(1, 10**60)
 class Counts:
     """The reports of one part of the users by group: how many, and their sums.
 
-    `sums` has one row a group: for randomised response one column a category, for numbers the sums
+    `sums` has one row a group: for randomized response one column a category, for numbers the sums
     and the sums of squares. For vectors it has two rows, sums and sums of squares by coordinate.
     """
 
@@ -72,21 +72,21 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class RandomisedResponse:
+class RandomizedResponse:
     """Report one of 2 or 4 categories, the true one a little more often (Warner 1965).
 
     Privacy: epsilon-locally differentially private for replacing the input by any other one,
     "no value" included: for every report, the probabilities under two inputs have a ratio of at
-    most e**epsilon, exactly. Probabilities are multiples of 2**-64; as that of another category is
+    most e**epsilon, exactly. Probabilities are multiples of 2**-64. As that of another category is
     rounded up, the ratio stays on the safe side.
 
     `categories` are 2 or 4, and epsilon lies between 1/1024 and 64.
 
     >>> from fractions import Fraction
-    >>> law = RandomisedResponse(4, Fraction(1))
+    >>> law = RandomizedResponse(4, Fraction(1))
     >>> round(float(law.truth), 4), round(float(law.other), 4)
     (0.4754, 0.1749)
-    >>> law.probability(report=2, given=2) / law.probability(report=2, given=0) < 2.71829
+    >>> law.probability(report=2, category=2) / law.probability(report=2, category=0) < 2.71829
     True
     """
 
@@ -98,8 +98,8 @@ class RandomisedResponse:
         checked_epsilon(self.epsilon)
         if type(self.categories) is not int or self.categories not in {2, 4}:
             raise InvalidProtocolError(
-                f"randomised response has 2 or 4 categories, not {describe(self.categories)}",
-                hint="pass RandomisedResponse(4, epsilon), and leave categories unused",
+                f"randomized response has 2 or 4 categories, not {describe(self.categories)}",
+                hint="pass RandomizedResponse(4, epsilon), and leave categories unused",
             )
 
     @cached_property
@@ -122,11 +122,11 @@ class RandomisedResponse:
         """How much likelier the true category is than another one."""
         return float(self.truth - self.other)
 
-    def probability(self, *, report: int, given: int) -> Fraction:
-        """Return the probability of a report, given the input (`MISSING` for no value)."""
-        if given == MISSING:
+    def probability(self, *, report: int, category: int) -> Fraction:
+        """Return the probability of a report, for a category (`MISSING` for no value)."""
+        if category == MISSING:
             return Fraction(1, self.categories)
-        return self.truth if report == given else self.other
+        return self.truth if report == category else self.other
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input, each from a 64-bit word of its own."""
@@ -147,7 +147,7 @@ class RandomisedResponse:
         return (reports >= 0) & (reports < self.categories)
 
     def added(self, values: Integers, group: npt.NDArray[Any], groups: int) -> Counts:
-        """Count reports by category in each of `groups` groups; `group` has the group of each."""
+        """Count reports by category in each of `groups` groups. `group` has the group of each."""
         cells = np.bincount(group * self.categories + values, minlength=groups * self.categories)
         sums = cells.reshape(groups, self.categories)
         return Counts(sums.sum(axis=1), sums)
@@ -155,7 +155,7 @@ class RandomisedResponse:
     def unbiased(self, counts: npt.NDArray[Any]) -> Floats:
         """Return estimates of how many owners hold each category.
 
-        `counts` holds reports, categories along the last axis; so does the answer, whose expected
+        `counts` holds reports, categories along the last axis. So does the answer, whose expected
         value is the true numbers, with owners of no value in equal parts everywhere.
         """
         total = counts.sum(axis=-1, keepdims=True)
@@ -197,7 +197,7 @@ class GridLaplace:
         return self.steps // 2
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
-        """Return one report for each input; inputs are clipped to the grid first."""
+        """Return one report for each input. Inputs are clipped to the grid first."""
         clipped = np.clip(whole_inputs(inputs, 1), 0, self.steps)
         noise: Integers = self.noise.sample(len(clipped), entropy)
         return np.add(clipped, noise, out=noise)
@@ -251,7 +251,7 @@ class BallGaussian:
         return DiscreteGaussian(Fraction((2 * self.radius) ** 2) / (2 * self.rho))
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
-        """Return one report for each row; rows outside the ball, of which there are none, are 0.
+        """Return one report for each row. Rows outside the ball, of which there are none, are 0.
 
         Coordinates are looked at first, so that no product or sum leaves 64 bits.
         """
@@ -274,30 +274,30 @@ class BallGaussian:
         return Counts(np.array([len(values)]), sums)
 
 
-Law = RandomisedResponse | GridLaplace | BallGaussian
+Law = RandomizedResponse | GridLaplace | BallGaussian
 
 
 def whole_inputs(inputs: Any, dimensions: int) -> Integers:
-    """Return inputs as int64, in which no step of a randomiser wraps; refuse others by their type.
+    """Return inputs as int64, in which no step of a randomizer wraps. Refuse others by their type.
 
     Fractions would go through a noise of whole numbers as they are.
     """
     kinds = {np.dtype(kind) for kind in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4")}
     if not isinstance(inputs, np.ndarray) or inputs.dtype not in kinds:
         raise UnsupportedDtypeError(
-            "inputs of a randomiser come as a numpy array of whole numbers",
+            "inputs of a randomizer come as a numpy array of whole numbers",
             hint="pass np.asarray(values, dtype=np.int64)",
         )
     if inputs.ndim != dimensions:
         raise InvalidProtocolError(
-            f"inputs of this randomiser are an array of {dimensions} dimensions, not {inputs.ndim}",
+            f"inputs of this randomizer are an array of {dimensions} dimensions, not {inputs.ndim}",
             hint="numbers come as a row, vectors as the rows of a table",
         )
     return np.asarray(inputs, dtype=np.int64)
 
 
 def checked_epsilon(epsilon: Fraction) -> Fraction:
-    """Return an epsilon that local randomisers can spend."""
+    """Return an epsilon that local randomizers can spend."""
     if not (isinstance(epsilon, Fraction) and LEAST_EPSILON <= epsilon <= LARGEST_EPSILON):
         raise InvalidLossError(
             f"a local epsilon lies between 1/1024 and 64, not at {describe(epsilon)}",
@@ -354,7 +354,7 @@ def _signs(campaign: str, dimensions: int) -> Floats:
 
 
 def rotated(vectors: Floats, campaign: str) -> Floats:
-    """Return each row with signs changed, zero-padded and transformed; missing is 0."""
+    """Return each row with signs changed, zero-padded and transformed. Missing is 0."""
     rows, dimensions = vectors.shape
     size = padded_size(dimensions)
     wide = np.zeros((rows, size))
@@ -390,7 +390,7 @@ def hadamard(rows: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class HaarTree:
-    """Levels and rows of a tree; groups run over level and row, lowest level first."""
+    """Levels and rows of a tree. Groups run over level and row, lowest level first."""
 
     height: int
 
@@ -414,8 +414,8 @@ class HaarTree:
         odd = np.bitwise_count((leaves >> (level + 1)) & rows).astype(np.int64) & 1
         return np.asarray(odd ^ ((leaves >> level) & 1))
 
-    def shares(self, counts: npt.NDArray[Any], law: RandomisedResponse) -> Floats:
-        """Return the estimated share of each leaf; `counts` has one row a group, by report."""
+    def shares(self, counts: npt.NDArray[Any], law: RandomizedResponse) -> Floats:
+        """Return the estimated share of each leaf. `counts` has one row a group, by report."""
         by_level = counts.reshape(self.height, self.rows, 2)
         shares = np.ones(1)
         for level in range(self.height - 1, -1, -1):
@@ -430,7 +430,7 @@ class HaarTree:
             shares = np.stack([halves, shares - halves], axis=1).reshape(-1)
         return shares
 
-    def error(self, owners: float, law: RandomisedResponse) -> float:
+    def error(self, owners: float, law: RandomizedResponse) -> float:
         """Return about the standard deviation of the share of owners below a leaf.
 
         A coefficient of a level with owners / height reports counts with a weight from 0 to 1/2 in
