@@ -29,8 +29,8 @@ class MeanVector(Question):
     is secret. `neighbors="replace"` makes it public, protects against one row taking another
     one's place, and runs the papers' own form. Secret group keys add `delta`.
 
-    Methods: norms cut at a private threshold around noisy means, three times ("recentered"), or once
-    around 0 ("clipped"), or around private medians ("shifted"; both Huang, Liang and Yi 2021);
+    Methods: norms cut at a private threshold around noisy means, three times ("recentered"),
+    once around 0 ("clipped"), or around private medians ("shifted"; both Huang, Liang and Yi 2021);
     noise by private standard deviations ("plan", Aumueller et al. 2023). "auto" decides by public
     facts: "plan" for item sets, p != 2 or `skewed`, else "recentered".
 
