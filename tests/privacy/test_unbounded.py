@@ -251,7 +251,7 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "var", "std"])
-def test_zeros_alone_are_no_bounds_about_a_center(kind, monkeypatch):
+def test_zeros_alone_are_no_bounds_about_a_centre(kind, monkeypatch):
     """Where noise hides every distance from a center of zero, the bounds of the octaves stay."""
 
     def hidden(noisy, *_):

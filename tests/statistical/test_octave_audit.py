@@ -190,7 +190,7 @@ FAR = {
 
 
 @pytest.mark.parametrize("pair", ["one more", "an outlier", "a far octave", "near"])
-def test_bounds_about_a_center_cost_what_is_not_left(pair, violation):
+def test_bounds_about_a_centre_cost_what_is_not_left(pair, violation):
     """One row changes no probability of bounds and share by more than was spent on them at most.
 
     Nor of the middle about which a mean is measured. Tables of 15,000 groups that hold the same
@@ -203,7 +203,7 @@ def test_bounds_about_a_center_cost_what_is_not_left(pair, violation):
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize("pair", FAR)
-def test_bounds_about_a_center_cost_what_is_not_left_at_length(pair, epsilon, violation):
+def test_bounds_about_a_centre_cost_what_is_not_left_at_length(pair, epsilon, violation):
     """The same for all pairs and two epsilons, on 60,000 releases a side."""
     assert audited(pair, 60_000, epsilon, violation) <= 0
 
