@@ -669,7 +669,13 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     arrow = {name: key.column for name, key in keys.items()}
     for label, numbers in columns.values.items():
         series = frame[label]
-        arrow[values[label]] = value_column(label, series) if numbers else presence_column(series)
+        arrow[values[label]] = (
+            value_column(label, series)
+            if numbers
+            else presence_column(
+                series, dict(zip(columns.keys, keys.values(), strict=True)).get(label)
+            )
+        )
     coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
     if columns.unit is not None:
         arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()

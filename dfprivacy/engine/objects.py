@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from enum import EnumMeta
 from fractions import Fraction
@@ -283,12 +284,11 @@ def coded(
 
 def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
     """Return the place of each row's value among the distinct ones, -1 for missing, and these."""
-    kinds = set(map(id, map(type, values)))
-    for some, declared, convert in _ENCODED:
-        encoded = _encoded(values, declared) if kinds <= some else None
-        if encoded is not None:
-            codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-            return np.asarray(codes, np.int64), list(map(convert, encoded.dictionary.to_pylist()))
+    if set(map(id, map(type, values))) <= _DATES:  # a float could be a date
+        with suppress(pa.ArrowException):
+            dates: Any = pa.array(values, pa.date32(), from_pandas=True).dictionary_encode()
+            codes = dates.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            return np.asarray(codes, np.int64), list(map(_date, dates.dictionary.to_pylist()))
     first: dict[Mark, int] = {}
     found: list[Plain] = []
     codes = np.full(len(values), -1, dtype=np.int64)
@@ -301,23 +301,7 @@ def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
     return codes, found
 
 
-def _encoded(values: npt.NDArray[Any], declared: pa.DataType) -> Any:
-    """Return values as Arrow encodes them; None where it has no place for some of them.
-
-    Either way a row gets the same value.
-    """
-    try:
-        return cast("Any", pa.array(values, declared, from_pandas=True)).dictionary_encode()
-    except (UnicodeError, pa.ArrowException):
-        return None
-
-
-_GAPS = {id(type(None)), id(type(pd.NA))}
-_ENCODED = (
-    (_GAPS | {id(str), id(float)}, pa.large_string(), _text),
-    (_GAPS | {id(dt.date), id(type(pd.NaT))}, pa.date32(), _date),  # a float could be a date
-)
-"""Objects that Arrow tells apart as they are told apart here, faster."""
+_DATES = {id(kind) for kind in (type(None), type(pd.NA), type(pd.NaT), dt.date)}
 
 
 def mark_of(value: object) -> Mark:

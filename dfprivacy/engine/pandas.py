@@ -117,10 +117,19 @@ def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=")
 
 
-def presence_column(series: pd.Series[Any]) -> pa.Array:
-    """Return true where a column of any dtype holds a value, NULL where it is missing."""
+def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.Array:
+    """Return true where a column of any dtype holds a value, NULL where it is missing.
+
+    It may be read as a group key already.
+    """
     if pd.api.types.is_object_dtype(series.dtype):
-        present = np.fromiter((not is_missing(v) for v in series), dtype=bool, count=len(series))
+        is_coded = key is not None and key.objects is not None
+        texts = None if is_coded else key.column if key is not None else _texts(series)
+        if texts is not None:
+            present = texts.is_valid().to_numpy(zero_copy_only=False)
+        else:
+            values = series.to_numpy(dtype=object)
+            present = np.fromiter((not is_missing(v) for v in values), bool, len(values))
     else:
         present = series.notna().to_numpy(dtype=bool)
         if series.dtype.kind == "f":  # some dtypes do not take NaN for a missing value
@@ -164,6 +173,8 @@ class KeyColumn:
                 return categories_of(values[codes], self.dtype)
             dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
             return pd.Series(values[codes], dtype=object).astype(dtype)
+        if pd.api.types.is_object_dtype(self.dtype):
+            return pd.Series(column.to_numpy(), dtype=object)
         if isinstance(self.dtype, np.dtype):
             return _numpy_keys(column, self.dtype)
         if isinstance(self.dtype, pd.ArrowDtype):
@@ -191,7 +202,16 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     """
     dtype = series.dtype
     if isinstance(dtype, pd.StringDtype):
-        return _text_column(series, [_own_text(value, dtype) for value in listed])
+        for key in listed:
+            _require_text(key, dtype)
+    if isinstance(dtype, pd.StringDtype) or (
+        pd.api.types.is_object_dtype(dtype) and all(map(_is_text_key, listed))
+    ):
+        texts = _texts(series)
+        keys_as_text = [None if is_missing(key) else str.__str__(key) for key in listed]
+        if texts is not None:
+            return KeyColumn(texts, keys_as_text, dtype, None)
+        return _coded(series, listed)
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
         return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
@@ -252,12 +272,20 @@ def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd
     return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
 
 
-def _text_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
-    """Return text as it is, or coded if some of it has no UTF-8 form; both take the same keys."""
+def _texts(series: pd.Series[Any]) -> pa.Array | pa.ChunkedArray | None:
+    """Return a column of text as Arrow; None if some of it is no text or has no UTF-8 form.
+
+    A column of objects may turn from text into codes by one row. Both have the same groups in the
+    same order.
+    """
+    if pd.api.types.is_object_dtype(series.dtype):
+        objects = series.to_numpy(dtype=object)
+        if pd.api.types.infer_dtype(objects, skipna=True) not in {"string", "empty"}:
+            return None
     try:
-        return KeyColumn(pa.array(series, from_pandas=True), listed, series.dtype, None)
-    except UnicodeError:
-        return _coded(series, listed)
+        return pa.array(series, pa.large_string(), from_pandas=True)
+    except (UnicodeError, pa.ArrowException):
+        return None
 
 
 def has_utf8(text: str) -> bool:
@@ -267,6 +295,10 @@ def has_utf8(text: str) -> bool:
     except UnicodeError:
         return False
     return True
+
+
+def _is_text_key(key: object) -> bool:
+    return is_missing(key) or (isinstance(key, str) and has_utf8(str.__str__(key)))
 
 
 def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
@@ -303,14 +335,10 @@ def _own_key(value: object, dtype: Any) -> object:
     return own
 
 
-def _own_text(value: object, dtype: Any) -> str | None:
-    """Return a public key of a column of text, whatever text its rows are."""
-    if is_missing(value):
-        return None
-    text = str.__str__(value) if isinstance(value, str) else None
-    if text is None or not has_utf8(text):
+def _require_text(key: object, dtype: Any) -> None:
+    """Refuse a public key of a column of text that is no text, whatever text its rows are."""
+    if not _is_text_key(key):
         raise _unfit(dtype, "'a'")
-    return text
 
 
 def _unfit(dtype: Any, example: str) -> InvalidKeysError:

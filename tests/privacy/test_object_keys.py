@@ -8,6 +8,7 @@ import enum
 import re
 import uuid
 from collections import Counter
+from decimal import Decimal
 from unittest import mock
 
 import numpy as np
@@ -336,6 +337,42 @@ def test_one_object_changes_nothing_for_others(ask):
             assert one.dtypes.equals(other.dtypes)
         else:
             assert round(one) == round(other)
+
+
+class Text(str):
+    """A text of somebody's class."""
+
+    def __str__(self):
+        raise AssertionError("no method of a caller's class is called")
+
+    __hash__ = __eq__ = __repr__ = __str__
+
+
+MISSING = [None, float("nan"), pd.NA, pd.NaT, Decimal("NaN"), np.float32("nan")]
+TEXTS = ["b", "a", Text("a"), "\uffff", "\U00010000", "", np.str_("b"), *MISSING]
+
+
+@pytest.mark.parametrize("other", [1, 2.5, b"a", dt.date(2020, 1, 1), "\ud800", (1, "a")])
+@pytest.mark.parametrize("unit", [None, "u"])
+@pytest.mark.parametrize("listed", [None, ["a", None, "c"]])
+def test_one_object_that_is_no_text_changes_nothing_for_texts(other, unit, listed):
+    """Columns of text have the groups, order and counts of columns of any objects."""
+    frame = pd.DataFrame({"g": objects([*TEXTS, *TEXTS]), "u": objects([*range(20), *"cdefgh"])})
+    more = pd.concat([frame, pd.DataFrame({"g": objects([other]), "u": ["z"]})], ignore_index=True)
+
+    def ask(rows):
+        view = rows.dp if unit is None else rows.dp(unit=unit, max_rows=1, max_groups=1)
+        rest = {"delta": 0.5} if listed is None else {}
+        table = view.group_by("g", keys=listed).count(epsilon=1e12, **rest)
+        groups = [(look(key), count) for key, count in zip(table["g"], table["count"], strict=True)]
+        return groups, float(view.count("g", epsilon=1e12)), table.dtypes["g"]
+
+    (groups, count, dtype), (found, with_other, same_dtype) = ask(frame), ask(more)
+    texts = [group for group in found if group[0] in dict(groups)]
+    assert texts == groups
+    assert len(found) <= len(groups) + 1
+    assert count <= with_other <= count + 1
+    assert dtype == same_dtype == "object"
 
 
 def zoned(unit, zone):
