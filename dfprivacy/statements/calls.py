@@ -404,7 +404,7 @@ def aggregates() -> Mapping[str, str]:
     ('mean', 'count')
     """
     named = {name: own for own in STATISTICS.values() for name in own.sql_names if forms_of(own)}
-    counts = dict.fromkeys(("count_star", "count_if", "countif"), "count")
+    counts = dict.fromkeys(("count_star", "count_if", "countif", *_ANY), "count")
     return {name: own.kind for name, own in named.items()} | counts
 
 
@@ -442,11 +442,36 @@ def _within(tree: Any, known: Mapping[str, str]) -> Any:
         return [_within(part, known) for part in tree]
     if not isinstance(tree, dict):
         return tree
+    if called(tree) in _ANY:
+        return _any(tree)
     if is_dp(tree) or _name(tree) in known:
         return _asked(tree, known)
     return {
         name: part if name == "subquery" else _within(part, known) for name, part in tree.items()
     }
+
+
+_ANY = {"bool_or": "COMPARE_GREATERTHAN", "bool_and": "COMPARE_LESSTHANOREQUALTO"}
+
+
+def _any(node: Node) -> Node:
+    """Return bool_or(x) as whether the interval of the count of x lies above 0.
+
+    bool_and(x) is that the interval of the count of NOT x does not.
+    """
+    (item,) = node["arguments"] if len(node["arguments"]) == 1 else [None]
+    if item is None:
+        raise refuse("arguments of an aggregate", name=called(node))
+    test = item["expression"]
+    if called(node) == "bool_and":
+        test = {"class": "OPERATOR", "type": "OPERATOR_NOT", "alias": "", "children": [test]}
+    both = [test] if node["filter"] is None else [node["filter"], test]
+    test = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "children": both}
+    only(node, "function_name", "arguments", "filter")
+    count = {**node, "function_name": "dp_count", "filter": None, "arguments": _chosen([], test)}
+    return {"class": "COMPARISON", "type": _ANY[called(node)], "alias": node["alias"],
+            "written": _text(node), "left": _end_of(count, "low"),
+            "right": _literal("INTEGER", "0")}  # fmt: skip
 
 
 def _name(node: Node) -> str:
@@ -479,12 +504,19 @@ def _kind(node: Node, known: Mapping[str, str]) -> str:
 def _unordered(node: Node) -> Node:
     """Return quantile_cont(0.5) WITHIN GROUP (ORDER BY x) as quantile_cont(x, 0.5)."""
     orders = node["order_bys"]["orders"]
-    if len(orders) != 1 or orders[0]["type"] == "DESCENDING":
+    if len(orders) != 1:
         return node
     only(orders[0], "expression", "null_order")
     first = {"name": "", "expression": orders[0]["expression"]}
     empty = {"type": "ORDER_MODIFIER", "orders": []}
-    return {**node, "order_bys": empty, "arguments": [first, *node["arguments"]]}
+    operands = node["arguments"]
+    if orders[0]["type"] == "DESCENDING":  # the same fraction from the other end
+        whole_ = [{"name": "", "expression": _literal("INTEGER", "1")}]
+        rest = {**node, "function_name": "-", "distinct": False, "order_bys": empty, "filter": None}
+        operands = [
+            {**item, "expression": {**rest, "arguments": [*whole_, item]}} for item in operands
+        ]
+    return {**node, "order_bys": empty, "arguments": [first, *operands]}
 
 
 def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:

@@ -154,6 +154,10 @@ class ConnectionSource(Place):
             raise refuse("another system", name=".".join(parts))
         return self._relation((*path,), is_view=is_view)
 
+    def names(self) -> list[Names]:
+        """Return the names of all tables and views."""
+        return [row[:3] for row in self._known]
+
     def _relation(self, path: Names, *, is_view: bool) -> Relation:
         """Return a table or view, as one statement sees it."""
         if path not in self.seen:
@@ -218,6 +222,10 @@ class ConnectionSource(Place):
             if name is not None:
                 with suppress(DPError):  # of a connection that is lost
                     set_time_zone(self.connection, before)
+
+    def wrap(self, table: pa.Table) -> Any:
+        """Return the result of a statement that reads no table."""
+        return self.connection.from_arrow(table)
 
     def check_texts(self) -> None:
         """Refuse a default collation: which of two equal texts is taken would depend on others."""
@@ -430,6 +438,10 @@ class FrameSource(Place):
 
     frames: Mapping[str, object]
     known: dict[str, Source] = field(default_factory=dict)
+
+    def names(self) -> list[Names]:
+        """Return the names of all frames."""
+        return [(name,) for name in self.frames]
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:  # noqa: ARG002 no views
         """Return what stands for a frame."""

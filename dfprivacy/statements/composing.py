@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.reading import Statement, qualified, statement
+from dfprivacy.statements.rewrites import CLOCK, rewrite
 from dfprivacy.statements.rows import Given, Reader, Relation
 from dfprivacy.statements.rules import Node, refuse
 from dfprivacy.statements.select import about_all
@@ -79,11 +81,14 @@ class Script:
 
 def read(text: object, reader: Reader) -> Script:
     """Return a text that has been checked whole; nothing of the data is looked at."""
+    token = CLOCK.set(datetime.now(UTC))
     try:
         target, select = parse(text, reader.engine)
-        return replace(_taken_apart(select, reader), target=target)
+        return replace(_taken_apart(rewrite(select), reader), target=target)
     except RecursionError:
         raise refuse("nested") from None
+    finally:
+        CLOCK.reset(token)
 
 
 def _taken_apart(select: Node, reader: Reader) -> Script:
@@ -104,7 +109,7 @@ def _taken_apart(select: Node, reader: Reader) -> Script:
         rest = None
     if made.counts_groups:
         raise refuse("count of released groups")
-    public_alone = rest is not None and not made.releases and made.tables and not holds_dp(select)
+    public_alone = rest is not None and not made.releases and not holds_dp(select)
     if rest is None or not (made.releases or public_alone):
         made = _Taken(made.start, reader)
         made.release(made.below(select, {}), {})
@@ -217,7 +222,7 @@ class _Taken:
             return self._over_answers(node, sees)
         except _Unreleased:
             self._restore(before)
-        if has_aggregates(node):
+        if has_aggregates(node) or node.get("group_expressions"):
             inner = self.below(node, sees)
             if about_all(self._alone(inner, sees), self.reader):
                 released = self.release(inner, sees)
@@ -273,7 +278,9 @@ class _Taken:
             return self._table(tree, sees)
         if sort == "TABLE_FUNCTION" and called(tree["function"]) not in _TABLES:
             raise refuse("TABLE_FUNCTION")
-        if sort in {"VALUE_PARAMETER", "SHOW_REF"}:
+        if sort == "SHOW_REF":
+            return self._described(tree)
+        if sort == "VALUE_PARAMETER":
             raise refuse(str(sort))
         if kind(tree)[0] == "WINDOW" and folded(tree["function_name"]).startswith("dp_"):
             raise refuse("WINDOW")
@@ -283,6 +290,8 @@ class _Taken:
         """Return a table that the rest of a statement may name: a released CTE, or a public one."""
         parts = (node["catalog_name"], node["schema_name"], node["table_name"])
         path = tuple(filter(None, parts))
+        if tuple(map(folded, path)) in _CATALOG:
+            return {**self._catalog(path[1]), "alias": node["alias"] or path[1]}
         common = sees.get(folded(path[0])) if len(path) == 1 else None
         if common is not None and common.released:
             return node
@@ -293,6 +302,60 @@ class _Taken:
         called_ = node["alias"] or path[-1]
         table: Node = all_of(name)["from_table"]
         return {**node, **table, "alias": called_, "column_name_alias": node["column_name_alias"]}
+
+    def _described(self, node: Node) -> Node:
+        """Return SHOW TABLES, or DESCRIBE of a table, as a table of constants."""
+        if node["show_type"] == "SHOW_SPECIAL" and node["table_name"] == '"tables"':
+            return self._catalog("names")
+        table = (node.get("query") or {}).get("from_table") or {}
+        if node["show_type"] != "DESCRIBE" or table.get("type") != "BASE_TABLE":
+            raise refuse("SHOW_REF")
+        names = (table["catalog_name"], table["schema_name"], table["table_name"])
+        path = self.reader.place.find(tuple(filter(None, names))).path
+        rows = [
+            (c, t, "YES", None, None, None)
+            for table_path, c, t in self._columns()
+            if table_path == path
+        ]
+        return self._constants(rows, "column_name, column_type, null, key, default, extra")
+
+    def _tables(self) -> list[Relation]:
+        """Return the tables that a statement may name."""
+        schema, place = self.reader.schema, self.reader.place
+        names = [tuple(n.split(".")) for n in (*schema.tables, *schema.public)] if schema else None
+        return [place.find(name) for name in (place.names() if names is None else names)]
+
+    def _columns(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
+        """Yield the declared columns of these tables with their types; those of views have none."""
+        for relation in self._tables():
+            kinds: Sequence[object] = [""] * len(relation.columns)
+            if relation.source is not None:
+                kinds = relation.source.twin(relation.columns, self.reader.engine).types
+            for name, kind_ in zip(relation.columns, kinds, strict=True):
+                yield relation.path, name, str(kind_)
+
+    def _catalog(self, name: str) -> Node:
+        """Return a table of the catalog as constants: names and declared types alone."""
+        tables = self._tables()
+        if name == "names":
+            return self._constants(sorted((table.path[-1],) for table in tables), "name")
+        start = "table_catalog, table_schema, table_name"
+        if folded(name) == "tables":
+            kinds = {True: "BASE TABLE", False: "VIEW"}
+            rows = [(*_full(table.path), kinds[table.definition is None]) for table in tables]
+            return self._constants(rows, f"{start}, table_type")
+        rows = [(*_full(path), name, kind_) for path, name, kind_ in self._columns()]
+        return self._constants(rows, f"{start}, column_name, data_type")
+
+    def _constants(self, rows: Sequence[Sequence[str | None]], columns: str) -> Node:
+        values = [", ".join(map(_constant, row)) for row in rows]
+        tuples = ", ".join(f"({value})" for value in values)
+        names = columns.replace("null", '"null"').replace("default", '"default"')
+        nothing = ", ".join("CAST(NULL AS VARCHAR)" for _ in names.split(","))
+        body = f"VALUES {tuples}" if rows else f"SELECT {nothing} WHERE false"
+        _, select = parse(f"SELECT * FROM ({body}) AS catalog({names})", self.reader.engine)  # noqa: S608 constants
+        table: Node = select["from_table"]
+        return table
 
     # inside of a release
 
@@ -409,6 +472,17 @@ def _source_of(select: Node, sees: _Seen) -> set[str]:
     if name in sees:
         return _source_of(sees[name].entry["value"]["query_node"], {})
     return {name}
+
+
+_CATALOG = {("information_schema", "tables"), ("information_schema", "columns")}
+
+
+def _full(path: tuple[str, ...]) -> tuple[str, ...]:
+    return (*("memory", "main", "")[: 3 - len(path)], *path) if len(path) < 3 else path
+
+
+def _constant(value: str | None) -> str:
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
 Unique = frozenset[str] | None

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 
+from dfprivacy.errors import MissingColumnError
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.rules import (
     REFUSALS,
@@ -58,7 +59,12 @@ def write(node: Node, scope: Spelling) -> str:
         return special
     if is_column(node):
         only(node, "column_names")
-        return scope.column(node["column_names"])
+        try:
+            return scope.column(node["column_names"])
+        except MissingColumnError:
+            if "clock" not in node:
+                raise
+            return str(node["clock"])
     rule = _RULES.get(kind(node))
     if rule is None:
         raise refuse_node(node)
@@ -73,7 +79,7 @@ def display(node: Node) -> str:
     """Return an expression with its names as they were written, as DuckDB would show it."""
 
     def special(part: Node) -> str | None:
-        if "given" in part:
+        if "written" in part:  # by another text than it is answered by
             return str(part["written"])
         if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
             owner, name = _field(part)
@@ -89,8 +95,6 @@ def display(node: Node) -> str:
 
 def _asked(node: Node) -> str:
     """Return a dp_ call as it is shown; its arguments may have names."""
-    if "written" in node:  # by another name than it is answered by
-        return str(node["written"])
     only(node, "function_name", "arguments")
     shown_arguments = []
     for item in node["arguments"]:
@@ -219,6 +223,7 @@ def _call(node: Node, inner: Inner) -> str:
     operation = _operation(name, given, inner)
     if operation is not None:
         return operation
+    name = "json_extract_string" if name == "->>" else name
     if name not in ROW_FUNCTIONS:
         raise not_a_row_function(name)
     check_dates(node)
@@ -542,6 +547,8 @@ class _Group:
         """Return the bound of the value that it stands for."""
         first, _, third, *_ = [*map(_added, self.arguments), Size(), Size()]
         total = _added(map(_added, self.arguments))
+        if self.name in {"string_split", "str_split"}:  # in its text, signs are around each element
+            total = first.times(5, 2)
         if self.name in {"replace", "regexp_replace"} and third.factor:
             raise refuse("too long")
         match self.name:
@@ -564,6 +571,8 @@ class _Group:
 
 STORED = Size(1)
 """The bound of what is stored."""
+LIST = Size(_FACTOR)
+"""The bound of a list of any number of stored values: nothing longer can be made of it."""
 
 
 def size_of(sql: str, sizes: Mapping[str, Size]) -> Size:

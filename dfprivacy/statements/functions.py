@@ -95,15 +95,46 @@ BY_LIST: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def exact_sum(name: str, argument: str, *, unique: bool, sort: Any) -> tuple[str, str]:
+ORDERED_BY_VALUE = {
+    **dict.fromkeys(("arg_max", "argmax", "max_by"), "DESC NULLS LAST"),
+    **dict.fromkeys(("arg_min", "argmin", "min_by"), "ASC NULLS LAST"),
+}
+ORDERED = frozenset((*ORDERED_BY_VALUE, "first", "last", "list", "array_agg"))
+"""Aggregates by the order of rows: equal rows have one order, as values break ties."""
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of a unit's rows: of a column, in an order of columns with directions."""
+
+    name: str
+    argument: str
+    order: tuple[tuple[str, str], ...] = ()
+    is_unique: bool = False
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """The columns that it names."""
+        return frozenset(filter(None, (self.argument, *(name for name, _ in self.order))))
+
+    @property
+    def is_list(self) -> bool:
+        """Check for a list of all values."""
+        return self.name in {"list", "array_agg"}
+
+
+def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
     """Return an aggregate with one value in any order, and what reads the list it collects."""
+    name, argument, sort = call.name, call.argument, kinds.get(call.argument)
     own, base = quoted(argument), _base(sort)
-    once = "DISTINCT " if unique else ""
-    if not argument:
-        return "count(*)", ""
+    once = "DISTINCT " if call.is_unique else ""
+    if name in ORDERED or (name == "count" and call.is_unique):
+        for column in call.uses:
+            require_single(kinds[column], f"{name} by {column!r}")
+    if name in ORDERED:
+        return _ordered_aggregate(call), ""
     if name == "count":
-        require_single(sort, f"count over {argument!r}") if unique else None
-        return f"count({once}{own})", ""
+        return f"count({once}{own if argument else '*'})", ""
     if name in {"min", "max", "any_value"}:
         require_single(sort, f"{name} of {argument!r}")
         return f"{'max' if name == 'max' else 'min'}({own})", ""
@@ -122,6 +153,17 @@ def exact_sum(name: str, argument: str, *, unique: bool, sort: Any) -> tuple[str
     number = f"CAST({own} AS DOUBLE)"
     kept = f"FILTER (WHERE {own} IS NOT NULL)"
     return f"list({once}{number} ORDER BY {number}) {kept}", function
+
+
+def _ordered_aggregate(call: Aggregate) -> str:
+    """Return an aggregate by the order of some columns; the value itself breaks ties."""
+    value = quoted(call.argument)
+    order = ", ".join([*(f"{quoted(column)} {way}" for column, way in call.order), value])
+    unique = "DISTINCT " if call.is_unique else ""
+    if call.name not in ORDERED_BY_VALUE:
+        return f"{call.name}({unique}{value} ORDER BY {order})"
+    present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in sorted(call.uses))
+    return f"first({value} ORDER BY {order}) FILTER (WHERE {present})"
 
 
 @dataclass(frozen=True)
@@ -150,6 +192,14 @@ _ENDS = {
     "CURRENT_ROW_ROWS": "CURRENT ROW", "CURRENT_ROW_RANGE": "CURRENT ROW",
     "EXPR_PRECEDING_ROWS": "PRECEDING", "EXPR_FOLLOWING_ROWS": "FOLLOWING",
 }  # fmt: skip
+
+
+def is_whole_sum(window: Any, kinds: Mapping[str, Any]) -> bool:
+    """Check for a window that adds up all numbers of its partition, which depend on their order."""
+    if window.function not in {"sum", "avg"} or window.order or window.frame:
+        return False
+    kind = kinds[window.arguments[0]]
+    return _base(kind) in FLOATS | {"HUGEINT"} or _digits(kind) > _SMALL
 
 
 _MOST = 2**31
@@ -200,7 +250,7 @@ TEXT = _words(
     "replace reverse concat concat_ws contains starts_with ends_with prefix suffix instr "
     "strpos position split_part regexp_matches regexp_full_match regexp_replace "
     "regexp_extract ascii unicode ord md5 sha256 hash levenshtein jaccard jaro_similarity "
-    "strip_accents translate"
+    "strip_accents translate json_extract_string string_split str_split"
 )
 TIMES = _words(
     "date_part datepart date_trunc datetrunc date_diff datediff date_sub datesub date_add "
@@ -346,6 +396,10 @@ def check_dates(node: Node) -> None:
         _check_zone(given)
     if name == "strptime":
         _check_format(given[1:])
+    if name in _CONSTANTS and not all(
+        literal(item)[0] in {"STRING", "INTEGER"} for item in given[1:]
+    ):
+        raise refuse("path or separator", name=name)
     if name == "make_timestamp" and len(given) == 1:
         raise refuse("make_timestamp")
     if name in _PARTED:
@@ -353,6 +407,10 @@ def check_dates(node: Node) -> None:
         known = PARTS if name in _TAKEN else PARTS - {"era"}
         if part is None or folded(part).removesuffix("s") not in known:
             raise refuse("part of a date")
+
+
+_CONSTANTS = frozenset(("->>", "json_extract_string", "string_split", "str_split"))
+"""Functions whose path or separator is a constant."""
 
 
 def _check_zone(parts: Sequence[Node]) -> None:

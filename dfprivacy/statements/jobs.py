@@ -100,7 +100,9 @@ class Job:
         whole = 0 if self.script.rest else -1
         tables = [plan.statement.rows.table for plan in self.plans]
         public = [relation for _, relation in self.script.public]
-        return with_origin((tables or public)[whole].table.wrap(table), origin)
+        read = tables or public
+        frame = read[whole].table.wrap(table) if read else self.place.wrap(table)
+        return with_origin(frame, origin)
 
     @silent()
     def release(self) -> tuple[pa.Table, Origin]:

@@ -9,12 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.expressions import Spelling, certain, condition, size_of, write
+from dfprivacy.statements.expressions import (
+    Spelling,
+    certain,
+    condition,
+    direction,
+    size_of,
+    write,
+)
 from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
 from dfprivacy.statements.names import (
     CommonTable,
@@ -32,6 +39,7 @@ from dfprivacy.statements.names import (
     put_beside,
     read_ctes,
     require,
+    require_apart,
     split_condition,
     unfolded,
 )
@@ -48,6 +56,7 @@ from dfprivacy.statements.relations import (
     joined,
     marked,
     renamed,
+    united,
     windowed,
 )
 from dfprivacy.statements.rows import Relation
@@ -64,7 +73,6 @@ from dfprivacy.statements.tree import (
     nodes,
 )
 
-T = TypeVar("T")
 _MOST_RELATIONS = 500
 """How many relations a statement may hold, its views and CTEs taken apart."""
 
@@ -83,6 +91,10 @@ class Joins(ABC):
     """The view that is being taken apart: its names are looked for from where it is."""
     about_all: list[Node] = field(default_factory=list)
     """SELECTs whose aggregates are about several units."""
+    outermost: Node | None = None
+    """The FROM of the outermost SELECT."""
+    key_table: Scope | None = None
+    """The public table there that a LEFT JOIN leads from: its keys are those of the groups."""
     later: list[Node] = field(default_factory=list)
     """Conditions of joins that hold subqueries: they filter what has been joined, as in WHERE."""
 
@@ -111,11 +123,20 @@ class Joins(ABC):
                 continue
             compiled = self.condition_of(node, joint, items)
             (around if compiled.expression.outer else conditions).append(compiled)
+            self._filter_keys(select, compiled.expression)
             conditions += self._implied(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
         for node in later:
             view = self._where(node, view, ctes, items, used_names)
         return view, around
+
+    def _filter_keys(self, select: Node, condition_: Expression) -> None:
+        """Filter the public table that lists the groups of the outermost SELECT."""
+        if self.key_table is None or select["from_table"] is not self.outermost:
+            return
+        if not condition_.uses <= frozenset(self.key_table.bag.columns):
+            raise refuse("keys of a public table")
+        self.key_table = replace(self.key_table, bag=filtered(self.key_table.bag, [condition_]))
 
     def _implied(
         self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
@@ -142,14 +163,8 @@ class Joins(ABC):
         """
         if kind(node) != ("", "JOIN"):
             return [self._relation(node, ctes, used_names)], [], False
-        only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
-             "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
-        if node["alias"]:
-            raise refuse_part("an alias of a whole join")
-        way, sort = node["join_type"], node["ref_type"]
-        if sort not in {"REGULAR", "CROSS"} or way not in {"INNER", "LEFT", "SEMI", "ANTI"}:
-            names = [f"{sort} JOIN", f"{way} JOIN"]
-            raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
+        original, node = node, _turn_right_join(node)
+        way = node["join_type"]
         left, ahead, joint = self._collect_joins(node["left"], ctes, used_names, before)
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
@@ -166,7 +181,8 @@ class Joins(ABC):
             self.later, behind, over = later[:waiting], [], False
             left, right, correlated = self._lateral(node, left, ahead, ctes, used_names)
             way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
-        right, conditions = _by_names(node, left, right, over=over)
+        names = _shared_names(node, left, right)
+        right, conditions = _by_names(names, left, right, over=over)
         conditions += correlated
         if over:
             left, around, joint = [], [], True
@@ -179,13 +195,59 @@ class Joins(ABC):
         if around and not uses <= frozenset(put_beside([*left, *right]).bag.columns):
             left, joint = [*around, *left], True
         first, second = self._order_joins(left, ahead), self._order_joins(right, behind)
+        if way == "FULL":
+            return [self._join_fully(first, second, conditions, names, used_names)], [], joint
+        if way == "LEFT" and original is self.outermost and second.bag.owned > first.bag.owned:
+            way, self.key_table = "INNER", first
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
             inside = [term for term in conditions if term.uses <= frozenset(second.bag.columns)]
             second = replace(second, bag=filtered(second.bag, [term.expression for term in inside]))
             conditions = [term for term in conditions if term not in inside]
         bag = self.join(first, second, way, conditions)
-        seen = (*first.seen, *second.seen) if way == "LEFT" else first.seen
-        return [Scope(bag, seen)], [], joint
+        both = (first, second) if original["join_type"] != "RIGHT" else (second, first)
+        seen = tuple(term for side in both for term in side.seen)
+        return [Scope(bag, first.seen if way in {"SEMI", "ANTI"} else seen)], [], joint
+
+    def _join_fully(
+        self,
+        left: Scope,
+        right: Scope,
+        conditions: Sequence[Condition],
+        using: Sequence[str],
+        used_names: set[str],
+    ) -> Scope:
+        """Return all rows of two relations, those without a match beside NULL.
+
+        Each side is a function of the unit's rows, and so are the rows without a match. The name
+        alone of a column in USING means the value of either side.
+        """
+        if not (left.bag.owned and right.bag.owned):
+            raise refuse("FULL JOIN")
+        bags = [
+            self.join(left, right, "LEFT", conditions),
+            self.join(right, left, "ANTI", conditions),
+        ]
+        missing = {name: Expression("NULL", sure=True) for name in left.bag.columns}
+        values, seen = [{}, missing], [*left.seen, *right.seen]
+        for name, condition_ in zip(using, conditions, strict=False):
+            assert condition_.pair is not None  # noqa: S101 USING compares columns
+            either = fresh(name, [*used_names, OWNER])
+            used_names.add(folded(either))
+            for value, side in zip(values, condition_.pair, strict=True):
+                value[either] = side
+            kinds = [
+                self.tables.kinds(bag, [str(side.column)])
+                for bag, side in zip(bags, condition_.pair, strict=True)
+            ]
+            if not alike(*kinds[0], *kinds[1]):
+                raise refuse("UNION ALL of types", name=name)
+            seen = [
+                replace(term, plain=term.plain and folded(term.name) != folded(name))
+                for term in seen
+            ]
+            seen.append(VisibleColumn((), name, either))
+        bags = [extended(bag, value) for bag, value in zip(bags, values, strict=True)]
+        return Scope(united(bags, [{name: name for name in bags[0].columns}] * 2), tuple(seen))
 
     def _on(
         self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
@@ -220,6 +282,7 @@ class Joins(ABC):
         """
         only(node["right"], "subquery")
         select, path = node["right"]["subquery"]["node"], (node["right"]["alias"],)
+        select, limit = _without_limit(select)
         if not is_plain(select):
             alone = {**select, "select_list": []}
             always = literal(node["condition"]) == ("BOOLEAN", "true")
@@ -227,7 +290,7 @@ class Joins(ABC):
                 raise refuse("LATERAL")
             lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
             return [lateral.extended(alone, select["select_list"], path)], [], []
-        without = _is_beside(node)
+        without = _is_beside(node) and limit is None
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
             where = split_condition(select["where_clause"])
@@ -241,6 +304,8 @@ class Joins(ABC):
                 select, read_ctes(select, ctes), (), put_beside(left), used_names
             )
             bag = inner.bag
+            if limit is not None:
+                bag = self._limit(inner, select, limit, conditions, used_names)
         seen = list[VisibleColumn]()
         for name, item in (
             term for part in select["select_list"] for term in unfolded(part, inner)
@@ -255,6 +320,36 @@ class Joins(ABC):
             return [Scope(bag, (*inner.seen, *seen))], [], []
         return left, [Scope(bag, tuple(seen))], [_opened(term) for term in conditions]
 
+    def _limit(
+        self,
+        inner: Scope,
+        select: Node,
+        limit: Limit,
+        conditions: Sequence[Condition],
+        used_names: set[str],
+    ) -> Bag:
+        """Return the first rows of those that are equal by what is compared with rows around."""
+        bag, partition, by = inner.bag, list[str](), list[tuple[str, str]]()
+        items = [item for node in select["select_list"] for _, item in unfolded(node, inner)]
+        read = {name for item in items for name in self.written(item, inner, ()).uses}
+        read |= {name for term in conditions for name in term.uses}
+        for term in conditions:
+            sides = [side for side in term.pair or () if side.uses and not side.outer]
+            if len(sides) != 1:
+                raise refuse("LATERAL")
+            bag, name = as_column(bag, sides[0], [*used_names, *bag.columns])
+            partition.append(name)
+        for item in limit[0]:
+            compiled = self.written(item["expression"], inner, ())
+            if compiled.outer:
+                raise refuse("LATERAL")
+            bag, name = as_column(bag, compiled, [*used_names, *bag.columns])
+            by.append((name, direction(item)))
+        first = self.first_rows(bag, partition, by, limit[1], read)
+        remaining = [name for name in inner.bag.columns if name in first.columns]
+        first = chosen(first, {name: column(name) for name in remaining})
+        return replace(first, keys={n: key for n, key in inner.bag.keys.items() if n in remaining})
+
     def _relation(self, node: Node, ctes: CommonTables, used_names: set[str]) -> Scope:
         self.compiled += 1
         if self.compiled > _MOST_RELATIONS:
@@ -266,12 +361,13 @@ class Joins(ABC):
             compiled, path = self._table(relation, used_names), relation.path
             bounds = {} if relation.definition else self.tables.bounds(relation)
         else:
-            compiled = self.query(query.select, query.ctes)
+            compiled = _with_aliases(self.query(query.select, query.ctes), query.aliases)
         path = (node["alias"],) if node["alias"] else path
         bag, new = renamed(compiled.bag, used_names)
+        named = _with_aliases(compiled, node["column_name_alias"]).names
         seen = (
-            VisibleColumn(path, name, new[term], bounds=bounds.get(folded(name)))
-            for name, term in compiled.names
+            VisibleColumn(path, name, new[term], bounds=bounds.get(folded(stored)))
+            for (name, term), (stored, _) in zip(named, compiled.names, strict=True)
         )
         return Scope(bag, tuple(seen))
 
@@ -319,22 +415,34 @@ class Joins(ABC):
         if not limits or not bag.owned:
             return compiled
         columns = {folded(name): term for name, term in compiled.names}
-        kinds = self.tables.kinds(bag, bag.columns)
-        for name, kind_ in zip(bag.columns, kinds, strict=True):
-            if name in {columns[term] for term in limits}:
-                require_single(kind_, f"matches of column {name!r}")
         keys = bag.keys
-        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, set())
         for term, number in limits.items():
-            position = fresh("place", [*bag.columns, OWNER])
-            window = Window("row_number", (), (), (columns[term],), (), "", breaks_ties=True)
-            limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
-            joint = filtered(windowed(bag, {position: window}), [limit])
-            bag = chosen(joint, {name: column(name) for name in bag.columns})
+            bag = self.first_rows(bag, [columns[term]], [], number, set())
         remaining = {name: key for name, key in keys.items() if name in bag.columns}
         depth = compiled.bag.depth
         names = tuple((name, now) for name, now in compiled.names if now in bag.columns)
         return CompiledQuery(replace(bag, keys=remaining, depth=depth), names)
+
+    def first_rows(
+        self,
+        bag: Bag,
+        partition: Sequence[str],
+        order: Sequence[tuple[str, str]],
+        number: int,
+        read: set[str],
+    ) -> Bag:
+        """Return so many rows of each unit and value of some columns; whole rows break ties."""
+        kinds = self.tables.kinds(bag, bag.columns)
+        compared = {*partition, *(name for name, _ in order)}
+        for name, kind_ in zip(bag.columns, kinds, strict=True):
+            if name in compared:
+                require_single(kind_, f"the first rows by column {name!r}")
+        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
+        position = fresh("place", [*bag.columns, OWNER])
+        window = Window("row_number", (), (), (*partition,), (*order,), "", breaks_ties=True)
+        limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
+        joint = filtered(windowed(bag, {position: window}), [limit])
+        return chosen(joint, {name: column(name) for name in bag.columns})
 
     def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Condition]) -> Scope:
         """Join relations: from the one with the longest link on, each by what it has in common."""
@@ -502,6 +610,7 @@ class Joins(ABC):
             other, conditions = self.matches(sub, view, ctes, items, used_names)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub["subquery_type"] == "ANY":
+                _require_one_column(sub)
                 bag = self._known(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
         special = Subqueries(self, view, ctes, items, used_names)
@@ -533,12 +642,13 @@ class Joins(ABC):
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
         only(sub, "subquery", "subquery_type", "comparison_type", "child")
         select = sub["subquery"]["node"]
-        around = replace(view, outer=None)
+        around, is_any = replace(view, outer=None), sub["subquery_type"] == "ANY"
         if is_plain(select):
             inner, conditions = self.from_where(select, read_ctes(select, ctes), (), around)
-            items = [item for node in select["select_list"] for item in unfolded(node, inner)]
-            is_any = sub["subquery_type"] == "ANY"
-            value = self.written(_one(items), inner, ()) if is_any else None
+            chosen_items = [
+                term for node in select["select_list"] for term in unfolded(node, inner)
+            ]
+            values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
         else:
             compiled = self.query(select, ctes)
             bag, new = renamed(compiled.bag, used_names | {folded(n) for n in view.bag.columns})
@@ -546,11 +656,15 @@ class Joins(ABC):
                 bag, tuple(VisibleColumn((), name, new[term]) for name, term in compiled.names)
             )
             conditions = []
-            value = column(new[_one(compiled.names)]) if sub["subquery_type"] == "ANY" else None
-        if value is not None:
+            values = [column(new[term]) for _, term in compiled.names] if is_any else []
+        child: Node = sub.get("child") or {}
+        terms = arguments(child) if called(child) == "row" else [child]
+        if values and len(values) != len(terms):
+            raise refuse("IN over several columns")
+        for term, value in zip(terms, values, strict=False):
             if value.outer:
                 raise refuse("correlated")
-            mine = self.written(sub["child"], around, items)
+            mine = self.written(term, around, items)
             same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
             conditions = [*conditions, Condition(same, (mine, value))]
         return inner, [_opened(term) for term in conditions]
@@ -624,6 +738,7 @@ class Subqueries:
         if node["subquery_type"] == "EXISTS":
             self._mark(other, conditions, result)
             return quoted(result), {result}
+        _require_one_column(node)
         unsure = self.name("unsure", other)
         *rest, same = conditions
         perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
@@ -706,6 +821,34 @@ def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) 
     return chosen(bag, {name: column(name) for name in remaining})
 
 
+Limit = tuple[Sequence[Node], int]
+"""The items of an ORDER BY, and the number of a LIMIT."""
+
+
+def _without_limit(select: Node) -> tuple[Node, Limit | None]:
+    """Return a SELECT without its ORDER BY and LIMIT, and these if it has a LIMIT."""
+    result = {modifier["type"]: modifier for modifier in select.get("modifiers") or ()}
+    limit = result.get("LIMIT_MODIFIER")
+    if limit is None or result.keys() - {"ORDER_MODIFIER", "LIMIT_MODIFIER"}:
+        return select, None
+    only(limit, "limit", "limit_type")
+    text = literal(limit["limit"])[1]
+    if limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT" or not text.isdecimal():
+        raise refuse("LATERAL")
+    order = result.get("ORDER_MODIFIER", {"orders": []})["orders"]
+    return {**select, "modifiers": []}, (order, int(text))
+
+
+def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQuery:
+    """Return a query whose first columns have new names."""
+    if len(aliases) > len(compiled.names):
+        raise refuse("column_name_alias")
+    new = [(name, term) for name, (_, term) in zip(aliases, compiled.names, strict=False)]
+    names = (*new, *compiled.names[len(aliases) :])
+    require_apart(names)
+    return replace(compiled, names=names)
+
+
 def _is_beside(node: Node) -> bool:
     """Check for a join with a subquery without FROM, which has one row at most beside each."""
     if kind(node["right"]) != ("", "SUBQUERY"):
@@ -728,13 +871,26 @@ def _names_left(node: Node, left: Sequence[Scope], error: MissingColumnError) ->
     return any(put_beside(left).find(term) for term in lacking)
 
 
+def _shared_names(node: Node, left: Sequence[Scope], right: Sequence[Scope]) -> list[str]:
+    """Return the names of the columns that USING names, or that NATURAL finds on both sides."""
+    if node["ref_type"] != "NATURAL":
+        return node.get("using_columns") or []
+    mine, theirs = (
+        [term.name for term in put_beside(side).seen if term.plain] for side in (left, right)
+    )
+    names = [name for name in mine if folded(name) in map(folded, theirs)]
+    if not names:
+        raise refuse("NATURAL JOIN")
+    return names
+
+
 def _by_names(
-    node: Node, left: Sequence[Scope], right: Sequence[Scope], *, over: bool
+    names: Sequence[str], left: Sequence[Scope], right: Sequence[Scope], *, over: bool
 ) -> tuple[list[Scope], list[Condition]]:
     """Return the right side of a join as it is seen beside USING, and what that compares."""
     mine, theirs, seen = put_beside(left), put_beside(right), [*right]
     conditions = []
-    for name in node.get("using_columns") or ():
+    for name in names:
         first_side, two = mine.find([name]), theirs.find([name])
         if first_side is None or two is None or over:
             raise (theirs if two is None else mine).missing([name])
@@ -745,6 +901,24 @@ def _by_names(
                       for term in view.seen)  # fmt: skip
             seen[position] = replace(view, seen=tuple(hidden))
     return seen, conditions
+
+
+_JOINS = frozenset(("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"))
+
+
+def _turn_right_join(node: Node) -> Node:
+    """Return a join that is known, a RIGHT JOIN as the LEFT JOIN that it is."""
+    only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
+         "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
+    if node["alias"]:
+        raise refuse_part("an alias of a whole join")
+    way, sort = node["join_type"], node["ref_type"]
+    if sort not in {"REGULAR", "CROSS", "NATURAL"} or way not in _JOINS:
+        names = [f"{sort} JOIN", f"{way} JOIN"]
+        raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
+    if way != "RIGHT":
+        return node
+    return {**node, "left": node["right"], "right": node["left"], "join_type": "LEFT"}
 
 
 def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
@@ -817,7 +991,7 @@ def _is_membership(node: Node) -> bool:
     return sort == "EXISTS" or (sort == "ANY" and node["comparison_type"] == "COMPARE_EQUAL")
 
 
-def _one(columns: Sequence[tuple[str, T]]) -> T:
-    if len(columns) != 1:
+def _require_one_column(sub: Node) -> None:
+    """Refuse rows in an IN whose answer can be NULL."""
+    if called(sub["child"]) == "row":
         raise refuse("IN over several columns")
-    return columns[0][1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -14,6 +15,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import conjuncts, display, field_of
 from dfprivacy.statements.functions import AGGREGATES
 from dfprivacy.statements.relations import Bag, Expression
+from dfprivacy.statements.rewrites import rewrite
 from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.rules import REFUSALS, Node, nearly, only, refuse, refuse_part
 from dfprivacy.statements.tree import called, folded, is_column, kind, nodes, parse_view, plain
@@ -153,6 +155,7 @@ class CommonTable:
 
     select: Node
     ctes: Mapping[str, CommonTable]
+    aliases: Sequence[str] = ()
 
 
 def read_ctes(select: Node, outer: Mapping[str, CommonTable]) -> dict[str, CommonTable]:
@@ -162,14 +165,12 @@ def read_ctes(select: Node, outer: Mapping[str, CommonTable]) -> dict[str, Commo
     for entry in select["cte_map"]["map"]:
         only(entry, "key", "value")
         common = entry["value"]
-        if common.get("aliases"):
-            raise refuse("column_name_alias")
-        only(common, "query_node", "materialized")
+        only(common, "query_node", "materialized", "aliases")
         name = folded(entry["key"])
         if name in used_names:
             raise refuse("two CTEs of one name")
         used_names.add(name)
-        ctes[name] = CommonTable(common["query_node"], dict(ctes))
+        ctes[name] = CommonTable(common["query_node"], dict(ctes), common["aliases"])
     return ctes
 
 
@@ -181,12 +182,12 @@ def named_in(
     There is none for a table or view.
     """
     if kind(node) == ("", "SUBQUERY"):
-        only(node, "subquery")
+        only(node, "subquery", "column_name_alias")
         only(node["subquery"], "node")
         return (), CommonTable(node["subquery"]["node"], ctes)
     if kind(node) != ("", "BASE_TABLE"):
         raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
-    only(node, "table_name", "schema_name", "catalog_name")
+    only(node, "table_name", "schema_name", "catalog_name", "column_name_alias")
     names = (node["catalog_name"], node["schema_name"], node["table_name"])
     parts = tuple(name for name in names if name)
     if list(parts) != node["qualified_name"]["path"]:
@@ -194,13 +195,13 @@ def named_in(
     return parts, ctes.get(folded(parts[0])) if len(parts) == 1 else None
 
 
-def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Node:
+def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
     """Return the tree of the query that a view stands for."""
     text = view.definition
     select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
         raise refuse("view without definition")
-    return select
+    return rewrite(select)
 
 
 @contextmanager

@@ -191,6 +191,8 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
 
 def _keys_of(statement: Statement, keys: object) -> object:
     """Return the public keys of one release: of a mapping, those of its own columns."""
+    if statement.table_keys is not None and keys is None:
+        return statement.table_keys
     if not statement.keys or not isinstance(keys, Mapping):
         return keys if statement.keys else None
     names = {folded(key.name) for key in statement.keys}
@@ -228,6 +230,8 @@ def check_keys(script: Script, keys: object) -> None:
 def _needs_row_count(statement: Statement) -> bool:
     """Check whether calls count different rows, so that none of them can select the groups."""
     calls = [call for _, call in statement.calls]
+    if not calls:
+        return True
     conditional = any(call.is_conditional for call in calls)
     expressions = {call.values for call in calls}
     if not statement.keys or not conditional or len(expressions) < 2 or () in expressions:
@@ -327,7 +331,7 @@ def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -
 def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     """Return released answers under the names that the query knows, with the place of each row."""
     keys = [f"key_{index}" for index in range(len(plan.by))]
-    start = next(iter(plan.questions)).removesuffix("answer_0")
+    start = next(iter(plan.questions)).removesuffix("answer_0").removesuffix("answer_rows")
     others = [name.removeprefix(start) for name in answers.column_names[len(keys) :]]
     if plan.statement.sets:
         others[-1] = GROUPING

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
@@ -16,6 +17,7 @@ from dfprivacy.release.plan import GROUPING
 from dfprivacy.statements.calls import (
     KEEP,
     Call,
+    has_aggregates,
     holds_dp,
     private,
     read_call,
@@ -40,7 +42,7 @@ from dfprivacy.statements.names import CLAUSES, named_item
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rows import Given, Reader
 from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
-from dfprivacy.statements.select import Rows, read_rows
+from dfprivacy.statements.select import Rows, list_keys, read_rows
 from dfprivacy.statements.tree import (
     called,
     folded,
@@ -49,6 +51,7 @@ from dfprivacy.statements.tree import (
     literal,
     nodes,
 )
+from dfprivacy.statistics import Count, NUnique
 
 Items = list[tuple[str, Node]]
 
@@ -61,6 +64,8 @@ class Column:
     sql: str
     by_row: bool = False
     """Whether it is `by_row` an expression, of a key."""
+    uses: frozenset[str] = frozenset()
+    """The columns that a key names."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,8 @@ class Statement:
     released: Released
     givens: tuple[Given, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
+    table_keys: list[Any] | None = None
+    """The keys that a public table lists, if one does."""
 
 
 def statement(select: Node, reader: Reader) -> Statement:
@@ -107,7 +114,7 @@ def statement(select: Node, reader: Reader) -> Statement:
     if kind(select) != ("", "SELECT_NODE"):
         raise refuse_node(select)
     only(select, *CLAUSES)
-    select = private(select)
+    select = private(_by_distinct(select))
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader)
     items = [named_item(node, rows.names, display) for node in select["select_list"]]
@@ -128,13 +135,36 @@ def statement(select: Node, reader: Reader) -> Statement:
     sorts = tuple(pair for item in order for pair in _sorted(item, release))
     windows = tuple(release.windows)
     released = Released(outputs, having, windows, qualify, sorts, limit, offset)
-    if not release.calls:
+    if not release.calls and (not keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
     named = {node.get("table_name") for node in nodes(select)}
     givens = tuple(own for name, own in reader.givens.items() if name in named)
     written = (select, items)
-    return Statement(rows, keys, calls, delta, selection, written, released, givens, sets)
+    table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
+    mine = {quoted(name) for name in rows.columns} - _listed_columns(rows)
+    for _, call in calls if table_keys is not None else ():
+        values = call.values or [""]  # count(*) would count public rows without a match
+        if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
+            raise refuse("keys of a public table")
+    return Statement(
+        rows, keys, calls, delta, selection, written, released, givens, sets, table_keys
+    )
+
+
+def _listed_columns(rows: Rows) -> set[str]:
+    """Return the SQL of the columns of the public table that lists the groups."""
+    return set() if rows.key_table is None else set(map(quoted, rows.key_table.bag.columns))
+
+
+def _by_distinct(select: Node) -> Node:
+    """Return SELECT DISTINCT of columns as the groups that it makes: a count selects them."""
+    modifiers = [part for part in select["modifiers"] if part["type"] != "DISTINCT_MODIFIER"]
+    distinct = [part for part in select["modifiers"] if part["type"] == "DISTINCT_MODIFIER"]
+    grouped = select["group_expressions"] or has_aggregates(select) or holds_dp(select)
+    if grouped or len(distinct) != 1 or distinct[0].get("distinct_on_targets"):
+        return select
+    return {**select, "modifiers": modifiers, "aggregate_handling": "FORCE_AGGREGATES"}
 
 
 _IN_ORDER = ("ORDER_MODIFIER", "LIMIT_MODIFIER")
@@ -206,8 +236,8 @@ def _key(node: Node, rows: Rows, items: Items) -> Column:
     for index, (name, item) in enumerate(items):
         # that of its column in the result, else its own text
         if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
-            return Column(name, key.sql, key.by_row)
-    return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row)
+            return Column(name, key.sql, key.by_row, key.uses)
+    return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row, key.uses)
 
 
 def _ordinal(node: Node, items: Items) -> Node:

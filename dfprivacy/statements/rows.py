@@ -51,6 +51,10 @@ class Place(ABC):
     def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:
         """Return the relation of a name, as seen from a view if it stands in one."""
 
+    @abstractmethod
+    def names(self) -> list[tuple[str, ...]]:
+        """Return the names of all relations."""
+
     def fenced(self) -> AbstractContextManager[None]:
         """Return a block in which rows are read as the query is written: by our own engine."""
         return nullcontext()
@@ -86,6 +90,10 @@ class Place(ABC):
     def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
         """Return a block in which times of a zone are those of a named zone, or of UTC."""
         return in_time_zone(UTC if name is None else name)
+
+    def wrap(self, table: pa.Table) -> Any:
+        """Return the result of a statement that reads no table."""
+        return table
 
     def check_texts(self) -> None:  # noqa: B027 there are no settings elsewhere
         """Refuse settings by which texts that differ are one."""

@@ -22,7 +22,7 @@ Node = dict[str, Any]
 
 _SILENT = frozenset({"class", "type", "alias", "query_location", "query_location_length",
                      "qualified_name", "is_operator", "written", "given", "inner",
-                     "numeric"})  # fmt: skip
+                     "numeric", "clock"})  # fmt: skip
 _NOTHING: tuple[Node, ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
 
 
@@ -177,9 +177,8 @@ RECURSIVE_CTE_NODE = WITH RECURSIVE: %once
     -> %with
 two CTEs of one name = two CTEs of one name: it must be plain which is meant
     -> rename one of them
-column_name_alias = new names for columns in FROM or WITH: a column keeps the name that its relation
-    gives it
-    -> rename it in a subquery: FROM (SELECT age AS a FROM people) AS v
+column_name_alias = more new names in FROM or WITH than there are columns: each names one column
+    -> FROM people AS v(age, city)
 two columns in a subquery = two columns of one name in a subquery, CTE or view: it must be plain
     which is meant
     -> rename one of them: SELECT x, y AS other FROM t
@@ -214,8 +213,12 @@ struct_pack() = {{...}}: %unknown
     -> use the fields one by one
 row() = (..., ...): %unknown
     -> use the columns one by one: city = 'Rome' AND vip
-->>() = ->>: %unknown
-    -> %prepare
+path or separator = {name}(...) with a path or separator that is no constant: on one row it could
+    make the query fail
+    -> json_extract_string(x, '$.city'), string_split(x, ',')
+order of an aggregate = {name}(...) with such an order: first and last need one, without DISTINCT or
+    FILTER, and others take none
+    -> first(x ORDER BY day), arg_max(x, day)
 schema|catalog = a name with dots before a call or after one: %unknown
     -> write upper(city), struct_extract(place, 'city')
 ESCAPE = LIKE with such an ESCAPE: a pattern or escape that is no constant, or a pattern that ends
@@ -226,10 +229,9 @@ CAST = CAST to this type: it is not on the list of types whose values are plain
 aggregate = {name}(...): it is as exact as the rows it aggregates
     -> ask for {instead}
 changing = {name}(...): it changes from one evaluation to the next
-    -> write a constant: DATE '2026-01-31'
-@current_date|@current_time|@current_timestamp|@localtime|@localtimestamp = the current date or
-    time: it changes from one evaluation to the next
-    -> write a constant: DATE '2026-01-31'
+    -> write a constant, DATE '2026-01-31', or now() and current_date, which are taken once
+@current_time|@localtime = the current time of day: it changes from one evaluation to the next
+    -> compare with now(), which is taken once for a statement
 outside = {name}(...): it reaches beyond the row: files, settings, the session or an error of its
     own
     -> write a constant, or use columns of the row
@@ -374,21 +376,24 @@ window across units = a window without the unit in PARTITION BY: it looks at row
 public to protected = {join} from a public table to a protected one: which public rows have no match
     depends on everybody at once
     -> put the protected table first: FROM orders LEFT JOIN nation ON ...
-NATURAL JOIN = NATURAL JOIN: a column that is added later would join too
-    -> JOIN t USING (city)
+keys of a public table = a LEFT JOIN from a public table to protected rows, with more than a list of
+    its keys: it is answered as the groups of the public table, those without rows among them
+    -> GROUP BY columns of the public table, count a column of the protected one, and filter that in
+    ON: SELECT d.day, count(o.id) FROM dates d LEFT JOIN orders o ON o.day = d.day GROUP BY d.day
+NATURAL JOIN = a NATURAL JOIN of tables without a common column: it would pair all rows
+    -> JOIN t ON t.id = u.customer
 ASOF JOIN = ASOF JOIN: %unknown
     -> JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day
-RIGHT JOIN = RIGHT JOIN: rows of one table without a match in the other depend on everybody at once
-    -> turn the tables round: FROM orders LEFT JOIN nation ON ...
-FULL JOIN = FULL JOIN: rows of one table without a match in the other depend on everybody at once
+FULL JOIN = a FULL JOIN with a public table: which public rows have no match depends on everybody at
+    once
     -> ask two questions: LEFT JOIN, and a public table by itself
 POSITIONAL JOIN = POSITIONAL JOIN: the order of protected rows means nothing
     -> JOIN ... USING (key)
 column of several tables = column {name!r}, which several tables have: it must be plain which is
     meant
     -> write {names}
-set operation = {operation}{every}: of protected rows only UNION ALL is a list of everybody's rows
-    -> SELECT ... UNION ALL SELECT ..., with SELECT DISTINCT around it
+set operation = {operation}{every}: it counts how often a row stands in each list
+    -> leave ALL out: SELECT user_id FROM a {operation} SELECT user_id FROM b
 UNION ALL of both = UNION ALL of protected and public rows: rows of nobody would stand among those
     with an owner
     -> ask about the protected ones, and add public numbers to the answer
@@ -405,7 +410,7 @@ subquery in ON = a subquery in ON of a LEFT, SEMI or ANTI JOIN, or on its right 
     -> filter in a subquery of its own: LEFT JOIN (SELECT * FROM orders WHERE order_id IN (SELECT
     order_id FROM item)) AS o ON o.customer = c.id
 LATERAL = a subquery in FROM that names columns of tables before it in this place: it may filter the
-    rows of its own tables, or aggregate them without GROUP BY
+    rows of its own tables, aggregate them without GROUP BY, or take the first of equal ones
     -> number, group or order rows by themselves, and join them: JOIN (SELECT *, row_number() OVER
     (PARTITION BY customer ORDER BY day) AS place FROM orders) AS o ON o.customer = c.id AND place
     <= 2
@@ -421,8 +426,9 @@ correlated by more than equality = a scalar subquery that is compared with the r
 no one aggregate = a scalar subquery that is not one aggregate: it could have several rows, and fail
     on them
     -> (SELECT max(o.total) FROM orders AS o WHERE o.customer = c.id)
-IN over several columns = IN over several columns: one value is looked for
-    -> x IN (SELECT y FROM t)
+IN over several columns = IN over such columns: each needs its place, and NOT IN and an IN inside of
+    an expression take one
+    -> WHERE (x, y) IN (SELECT a, b FROM t), x NOT IN (SELECT y FROM t)
 group_sets = ROLLUP, CUBE and GROUPING SETS in a subquery or CTE: it puts a row into several groups
     at once
     -> SELECT city, dp_count(*) FROM t GROUP BY city

@@ -14,6 +14,7 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import (
+    LIST,
     STORED,
     Size,
     by_row,
@@ -28,11 +29,15 @@ from dfprivacy.statements.functions import (
     BY_LIST,
     CALLED,
     EXACT,
+    ORDERED,
+    ORDERED_BY_VALUE,
     WINDOWS,
+    Aggregate,
     alike,
     exact_sum,
     frame_of,
     is_number_of_rows,
+    is_whole_sum,
     require_exact,
     require_single,
 )
@@ -67,6 +72,8 @@ from dfprivacy.statements.relations import (
     extended,
     filtered,
     grouped,
+    joined,
+    renamed,
     united,
     windowed,
 )
@@ -96,7 +103,8 @@ class Compiler(Joins):
         return _Select(self, select, read_ctes(select, ctes), around).scalar()
 
     def _union(self, node: Node, ctes: CommonTables) -> CompiledQuery:
-        if node["setop_type"] != "UNION" or not node["setop_all"]:
+        operation = node["setop_type"]
+        if operation != "UNION" and (node["setop_all"] or operation not in _MEMBERS):
             raise refuse(
                 "set operation",
                 operation=node["setop_type"].replace("_", " "),
@@ -114,6 +122,8 @@ class Compiler(Joins):
         for position, (name, _) in enumerate(names):
             if not all(alike(kinds[0][position], term[position]) for term in kinds):
                 raise refuse("UNION ALL of types", name=name)
+        if operation in _MEMBERS:
+            return self._members(parts, _MEMBERS[operation])
         used_names: list[str] = [OWNER]
         new: list[str] = []
         for name, _ in names:
@@ -121,7 +131,56 @@ class Compiler(Joins):
             used_names.append(new[-1])
         maps = [dict(zip(new, (term for _, term in part.names), strict=True)) for part in parts]
         bag = united([part.bag for part in parts], maps)
+        if not node["setop_all"]:
+            bag = self.distinct(bag)
         return CompiledQuery(bag, tuple(zip((name for name, _ in names), new, strict=True)))
+
+    def _members(self, parts: Sequence[CompiledQuery], how: str) -> CompiledQuery:
+        """Return the different rows of a query that are, or are not, among those of another."""
+        first, second = parts
+        bag, new = renamed(second.bag, {folded(name) for name in first.bag.columns})
+        pairs = [
+            (mine, new[term])
+            for (_, mine), (_, term) in zip(first.names, second.names, strict=True)
+        ]
+        same = [
+            Expression(
+                f"({quoted(mine)} IS NOT DISTINCT FROM {quoted(term)})",
+                frozenset([mine, term]),
+                sure=True,
+            )
+            for mine, term in pairs
+        ]
+        keys = any(
+            mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(term)
+            for mine, term in pairs
+        )
+        require(
+            keys or not (first.bag.owned and bag.owned),
+            "DISTINCT across units",
+            first.bag,
+            "INTERSECT or EXCEPT",
+        )
+        columns = {term: column(term) for _, term in first.names}
+        bag = joined(self.distinct(chosen(first.bag, columns)), bag, how, [], same)
+        return CompiledQuery(bag, first.names)
+
+    def distinct(self, bag: Bag) -> Bag:
+        """Return the different rows of each unit."""
+        require(
+            bool(bag.keys) or not bag.owned,
+            "DISTINCT across units",
+            bag,
+            "DISTINCT",
+        )
+        kinds = self.tables.kinds(bag, bag.columns)
+        for name, term in zip(bag.columns, kinds, strict=True):
+            require_single(term, f"DISTINCT over column {name!r}")
+        return distinct(unify_equal_values(bag, bag.columns, kinds))
+
+
+_MEMBERS = {"INTERSECT": "SEMI", "EXCEPT": "ANTI"}
+"""Set operations, and the join that each is."""
 
 
 @dataclass
@@ -187,20 +246,8 @@ class _Select:
         require_apart(names)
         bag = chosen(bag, compiled)
         if ordered is not None and not ordered[0]:
-            bag = self._distinct(bag)
+            bag = self.compiler.distinct(bag)
         return CompiledQuery(bag, tuple(names))
-
-    def _distinct(self, bag: Bag) -> Bag:
-        require(
-            bool(bag.keys) or not bag.owned,
-            "DISTINCT across units",
-            bag,
-            "DISTINCT",
-        )
-        kinds = self.compiler.tables.kinds(bag, bag.columns)
-        for name, term in zip(bag.columns, kinds, strict=True):
-            require_single(term, f"DISTINCT over column {name!r}")
-        return distinct(unify_equal_values(bag, bag.columns, kinds))
 
     def _modifiers(self) -> tuple[list[Node], list[Node]] | None:
         """Return the columns of DISTINCT [ON] and its order; None without."""
@@ -260,7 +307,7 @@ class _Stage:
     items: Items
     keys: dict[str, str] = field(default_factory=dict)
     before: dict[str, Expression] = field(default_factory=dict)
-    calls: dict[str, tuple[str, str, bool]] = field(default_factory=dict)
+    calls: dict[str, Aggregate] = field(default_factory=dict)
     ahead: dict[str, Expression] = field(default_factory=dict)
     windows: dict[str, Window] = field(default_factory=dict)
     grouped: bool = False
@@ -358,7 +405,8 @@ class _Stage:
         sizes = dict(self.subqueries.view.bag.sizes)
         sizes |= {name: term.size for compiled in (self.before, self.ahead)
                   for name, term in compiled.items() if term.size is not None}  # fmt: skip
-        sizes |= {name: sizes.get(term[1], STORED) for name, term in self.calls.items()}
+        sizes |= {name: LIST if call.is_list else sizes.get(call.argument, STORED)
+                  for name, call in self.calls.items()}  # fmt: skip
         for name, window in self.windows.items():
             sizes[name] = longest(sizes.get(term, STORED) for term in window.arguments)
         return sizes
@@ -384,18 +432,28 @@ class _Stage:
 
     def _aggregate(self, node: Node) -> str:
         name = called(node)
-        if name not in EXACT and name not in BY_LIST:
+        if name not in EXACT and name not in BY_LIST and name not in ORDERED:
             raise refuse(
                 "aggregate in a subquery",
                 name=name,
-                known=", ".join(sorted({*EXACT, *BY_LIST})),
+                known=", ".join(sorted({*EXACT, *BY_LIST, *ORDERED})),
             )
-        only(node, "function_name", "arguments", "distinct", "filter")
+        only(node, "function_name", "arguments", "distinct", "filter", "order_bys")
         compiler = self.select.compiler
         operands = [item["expression"] for item in node["arguments"]]
         operands = [item for item in operands if kind(item) != ("STAR", "STAR")]
+        orders = [(item["expression"], direction(item)) for item in node["order_bys"]["orders"]]
+        if name in ORDERED_BY_VALUE and len(operands) == 2 and not orders:
+            orders = [(operands.pop(), ORDERED_BY_VALUE[name])]
         if len(operands) > 1 or (not operands and name not in {"count", "count_star"}):
             raise refuse("arguments of an aggregate", name=name)
+        is_list = name in {"list", "array_agg"}
+        is_ordered = (
+            name in ORDERED and bool(orders or is_list) and not (orders and node["distinct"])
+        )
+        by_value = name in ORDERED_BY_VALUE
+        if (orders or name in ORDERED) and not (is_ordered and (by_value or not node["filter"])):
+            raise refuse("order of an aggregate", name=name)
         value = compiler.written(operands[0], self.view, self.items) if operands else None
         if node["filter"] is not None:
             where = compiler.condition_of(node["filter"], self.view, self.items).expression
@@ -406,12 +464,22 @@ class _Stage:
                 where.outer | base.outer,
                 size=base.size,
             )
-        if value is not None and value.outer:
-            raise refuse("correlated")
-        argument = "" if value is None else value.column or self._named(self.before, value, "value")
+        argument = self._argument(value)
+        by = [
+            (self._argument(compiler.written(term, self.view, self.items)), way)
+            for term, way in orders
+        ]
         name = "count" if name == "count_star" else name
-        call = (name, argument, bool(node["distinct"]))
+        call = Aggregate(name, argument, tuple(by), is_unique=bool(node["distinct"]))
         return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
+
+    def _argument(self, value: Expression | None) -> str:
+        """Return the column of what an aggregate is about."""
+        if value is None:
+            return ""
+        if value.outer:
+            raise refuse("correlated")
+        return value.column or self._named(self.before, value, "value")
 
     def _window(self, node: Node) -> str:
         name = folded(node["function_name"])
@@ -490,22 +558,51 @@ class _Stage:
             used = frozenset[str]().union(*(term.uses for term in self.windows.values()))
             names = list(bag.columns)
             kinds = self.select.compiler.tables.kinds(bag, names)
-            for name, term in zip(names, kinds, strict=True):
+            sorts = dict(zip(names, kinds, strict=True))
+            totals = {
+                name: term for name, term in self.windows.items() if is_whole_sum(term, sorts)
+            }
+            summed = {a for n, w in self.windows.items() if n not in totals for a in w.arguments}
+            for name, term in sorts.items():
                 if name in used:
                     require_single(term, f"a window over column {name!r}")
-                if name in self.sums:
+                if name in self.sums & summed:
                     require_exact(term, name)
             bag = unify_equal_values(bag, names, kinds)
-            if any(term.breaks_ties for term in self.windows.values()):
+            windows = {name: term for name, term in self.windows.items() if name not in totals}
+            if any(term.breaks_ties for term in windows.values()):
                 bag = keep_distinguishing_columns(bag, kinds, self.read)
-            bag = windowed(bag, self.windows)
+            bag = windowed(bag, windows) if windows else bag
+            for name, term in totals.items():
+                bag = self._with_sum(bag, name, term, sorts)
         return filtered(bag, qualify) if qualify else bag
+
+    def _with_sum(self, bag: Bag, name: str, window: Window, kinds: Mapping[str, Any]) -> Bag:
+        """Return a relation with a sum of numbers over each partition, added up in their order."""
+        call = Aggregate(window.function, window.arguments[0])
+        sql, function = exact_sum(call, kinds)
+        sums = grouped(bag, window.partition, {name: Expression(sql, call.uses)})
+        total = Expression(f"list_aggregate({quoted(name)}, '{function}')", frozenset([name]))
+        names = {term: fresh(term, [*bag.columns, name, OWNER]) for term in window.partition}
+        sums = chosen(sums, {**{new: column(term) for term, new in names.items()}, name: total})
+        same = [
+            Expression(
+                f"({quoted(term)} IS NOT DISTINCT FROM {quoted(new)})",
+                frozenset([term, new]),
+                sure=True,
+            )
+            for term, new in names.items()
+        ]
+        result = joined(bag, sums, "LEFT", [], same)
+        return replace(result, columns=(*bag.columns, name))
 
     def _aggregated(self) -> Bag:
         compiler = self.select.compiler
         bag = extended(self.subqueries.view.bag, self.before)
         names = list(
-            dict.fromkeys([*self.keys.values(), *(a for _, a, _ in self.calls.values() if a)])
+            dict.fromkeys(
+                [*self.keys.values(), *(a for call in self.calls.values() for a in call.uses)]
+            )
         )
         kinds = dict(zip(names, compiler.tables.kinds(bag, names), strict=True))
         bag = unify_equal_values(bag, names, [*kinds.values()])
@@ -513,14 +610,16 @@ class _Stage:
             require_single(kinds[name], f"GROUP BY {name!r}")
         compiled: dict[str, Expression] = {}
         after: dict[str, Expression] = {}
-        for term, (name, argument, unique) in self.calls.items():
-            sql, function = exact_sum(name, argument, unique=unique, sort=kinds.get(argument))
-            compiled[term] = Expression(sql, frozenset([argument] if argument else []))
+        for term, call in self.calls.items():
+            sql, function = exact_sum(call, kinds)
+            compiled[term] = Expression(sql, call.uses)
             if function:
                 after[term] = Expression(
                     f"list_aggregate({quoted(term)}, '{function}')", frozenset([term])
                 )
         bag = grouped(bag, list(dict.fromkeys(self.keys.values())), compiled)
+        lists = {term: LIST for term, call in self.calls.items() if call.is_list}
+        bag = replace(bag, sizes={**bag.sizes, **lists})
         return chosen(bag, {term: after.get(term, column(term)) for term in bag.columns})
 
 
@@ -536,6 +635,8 @@ class Rows:
     compiler: Compiler
     table: Relation
     constants: Mapping[str, str] = field(default_factory=dict)
+    key_table: Scope | None = None
+    """Rows of a public table whose keys are those of the groups."""
 
     @property
     def bag(self) -> Bag:
@@ -608,12 +709,26 @@ def read_rows(select: Node, reader: Reader) -> Rows:
     """Return the rows of the outermost SELECT: its FROM and WHERE."""
     compiler = Compiler(tables_of(reader))
     items = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+    compiler.outermost = select["from_table"]
     scope, _ = compiler.from_where(select, read_ctes(select, {}), items)
     if not scope.bag.owned:
         are_answers = any(value.script.statements for value in reader.givens.values())
         raise refuse("answers alone" if are_answers else "public tables alone")
     scope, constants = _with_constants(select, scope, compiler)
-    return Rows(scope, compiler, compiler.tables.protected, constants)
+    return Rows(scope, compiler, compiler.tables.protected, constants, compiler.key_table)
+
+
+def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
+    """Return all values of keys over the public table that lists them, if there is one."""
+    if rows.key_table is None:
+        return None
+    tables, bag = rows.compiler.tables, rows.key_table.bag
+    uses = frozenset[str]().union(*(key.uses for key in keys))
+    if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
+        raise refuse("keys of a public table")
+    names = [f"key_{position}" for position in range(len(keys))]
+    values = tables.different(chosen(bag, dict(zip(names, keys, strict=True))), names)
+    return values if len(keys) > 1 else [value for (value,) in values]
 
 
 def tables_of(reader: Reader) -> Tables:

@@ -344,12 +344,21 @@ class Tables:
             f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {known} "  # noqa: S608
             f"GROUP BY {by} HAVING count(*) > 1) AS twice"
         )
+        ((repeated,),) = self._fetch(sql)
+        return bool(repeated)
+
+    def different(self, bag: Bag, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return the different rows of a public relation, in their order."""
+        rows = bag.sql(names, self.leaves(bag, names))
+        return self._fetch(f"SELECT DISTINCT * FROM ({rows}) AS rows ORDER BY ALL")  # noqa: S608 ours
+
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query over public tables."""
         try:
             with self.place.fenced():
-                ((repeated,),) = guarded(lambda: self.place.query(sql, self.engine).fetchall())
+                return guarded(lambda: self.place.query(sql, self.engine).fetchall())
         finally:
             self.place.take_back()
-        return bool(repeated)
 
     # how tables are read
 

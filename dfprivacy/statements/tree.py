@@ -27,7 +27,7 @@ _SKIPPED = r"(?:\s|--[^\n]*|/\*.*?\*/)*"
 _WORD = re.compile(
     rf'{_SKIPPED}("(?:[^"]|"")*"|(?:[^\W\d]|[^\x00-\x7f])(?:[\w$]|[^\x00-\x7f])*|.|\Z)', re.DOTALL
 )
-_QUERIES = {"SELECT", "WITH", "FROM", "("}
+_QUERIES = {"SELECT", "WITH", "FROM", "(", "SHOW", "DESCRIBE", "DESC"}
 
 
 @dataclass(frozen=True)

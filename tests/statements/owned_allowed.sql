@@ -73,3 +73,18 @@ SELECT label, dp_sum(paid, 0, 9) AS s FROM item i, product p WHERE i.product = p
 SELECT dp_count(*) AS n FROM product p JOIN item i ON i.product = p.product AND price > 2 JOIN orders o ON o.order_id = i.order_id WHERE (o.status = 'open' AND label < 'P5') OR (o.status = 'done' AND quantity = 2)
 SELECT dp_count(*) AS n FROM item i WHERE EXISTS (SELECT 1 FROM product p WHERE p.product = i.product AND p.price > i.quantity) AND i.product NOT IN (SELECT product FROM product WHERE price > 9)
 SELECT price, dp_count(*) AS n FROM item LEFT JOIN product USING (product) ANTI JOIN nation ON nation = quantity WHERE paid < 9 AND quantity < 4 GROUP BY price
+SELECT called, dp_sum(total, 0, 9) AS n FROM customer RIGHT JOIN orders ON customer = id AND balance > 9 GROUP BY called
+SELECT status, dp_sum(balance, 0, 9) AS n FROM (SELECT * FROM orders WHERE total > 3) AS o FULL JOIN (SELECT id, balance FROM customer WHERE balance > 30) AS c ON o.customer = c.id GROUP BY status
+SELECT dp_sum(n, 0, 9) AS s FROM (SELECT customer AS id, count(*) AS n FROM orders WHERE total > 2 GROUP BY customer) FULL JOIN (SELECT id FROM customer WHERE balance > 30) USING (id) WHERE id % 3 > 0
+SELECT status, dp_sum(quantity, 0, 9) AS s FROM item NATURAL JOIN orders GROUP BY status
+SELECT dp_count(*) AS n FROM (SELECT id FROM customer WHERE balance > 20 INTERSECT SELECT customer FROM orders WHERE total > 3)
+SELECT dp_count(*) AS n FROM (SELECT customer, status FROM orders WHERE total > 2 EXCEPT SELECT customer, status FROM orders WHERE total > 5)
+SELECT dp_count(*) AS n FROM (SELECT customer, total FROM orders UNION SELECT id, balance FROM customer)
+SELECT dp_count(*) AS n FROM orders WHERE total < 5 AND (customer, status) IN (SELECT customer, status FROM orders WHERE total > 3)
+SELECT dp_sum(t, 0, 9) AS s FROM customer c, LATERAL (SELECT total AS t, day FROM orders WHERE customer = c.id ORDER BY total DESC, order_id LIMIT 2)
+SELECT nation, dp_count(*) AS n FROM customer c JOIN LATERAL (SELECT 1 FROM orders o WHERE o.customer = c.id AND o.total > 4 LIMIT 1) AS x ON true GROUP BY nation
+SELECT s, dp_count(*) AS n FROM (SELECT customer, arg_max(status, day) FILTER (WHERE total > 1) AS s FROM (SELECT customer, status, total, order_id AS day FROM orders) GROUP BY customer) GROUP BY s
+SELECT s, dp_sum(t, 0, 9) AS n FROM (SELECT customer, first(status ORDER BY total DESC, order_id) AS s, last(total ORDER BY day, order_id) AS t FROM orders GROUP BY customer) GROUP BY s
+SELECT dp_sum(len(p), 0, 9) AS n FROM (SELECT customer, list(DISTINCT product) AS p FROM orders JOIN item USING (order_id) GROUP BY customer)
+SELECT dp_sum(part, 0, 9) AS s FROM (SELECT customer, round(total / nullif(sum(total) OVER (PARTITION BY customer, status), 0), 9) AS part FROM orders)
+SELECT s, dp_sum(t, 0, 9) AS n FROM orders AS o(a, b, t, s) GROUP BY s

@@ -23,11 +23,6 @@ REFUSED = [
         "the statement can't be read:",
     ),
     (
-        "WITH c(x) AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
-        "RefusedStatementError",
-        ("new names for columns in FROM or WITH:"),
-    ),
-    (
         "WITH c AS (SELECT age FROM visits LIMIT 5) SELECT dp_count(*) FROM c",
         "RefusedStatementError",
         "LIMIT inside a subquery or CTE:",

@@ -27,7 +27,7 @@ REFUSED = [
     (
         "SELECT dp_count(*) FROM visits NATURAL JOIN adults",
         "RefusedStatementError",
-        "NATURAL JOIN:",
+        "a NATURAL JOIN of tables without a common column:",
     ),
     (
         "SELECT dp_count(*) FROM visits POSITIONAL JOIN adults",
@@ -99,11 +99,6 @@ REFUSED = [
     ("SELECT dp_count(*) FROM query('SELECT 1')", "RefusedStatementError", "a table function:"),
     ("SELECT dp_count(*) FROM query_table('visits')", "RefusedStatementError", "a table function:"),
     (
-        "SELECT dp_count(*) FROM (VALUES (1), (2)) v(x)",
-        "RefusedStatementError",
-        "new names for columns in FROM or WITH:",
-    ),
-    (
         "SELECT dp_count(*) FROM nowhere",
         "RefusedStatementError",
         "there is no table or view 'nowhere'",
@@ -132,11 +127,6 @@ REFUSED = [
         "SELECT dp_count(*) FROM python_frame",
         "RefusedStatementError",
         ("there is no table or view 'python_frame'"),
-    ),
-    (
-        "SELECT dp_count(*) FROM visits AS v(a, b)",
-        "RefusedStatementError",
-        ("new names for columns in FROM or WITH:"),
     ),
     (
         "SELECT dp_count(*) FROM visits AT (VERSION => 3)",

@@ -304,8 +304,7 @@ EXPRESSIONS = [
     "row_number() OVER (ORDER BY income)",
     "sum(age) OVER (PARTITION BY city)",
     "random()",
-    "now()",
-    "current_date",
+    "current_time",
     "error(note)",
     "getenv('HOME')",
     "current_setting('threads')",
@@ -481,7 +480,7 @@ def test_broken_texts(statement):
             read = statement(" ".join(words))
         except dfp.DPError:
             continue
-        assert read.statements
+        assert read.statements or not read.public
         for one in read.statements:
             assert one.calls
             assert one.rows.table.path[-1] == "visits"

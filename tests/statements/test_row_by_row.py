@@ -291,6 +291,7 @@ COLUMNS = {
             "'\\0'",
             "'{'",
             "'bad!'",
+            """'{"a": {"a": "x\\u0000y", "b": [1e999, null]}}'""",
             "'2024-01-01 Nowhere/X'",
         ],
     ),
@@ -325,6 +326,14 @@ OF_DATES = [
       for column in DATES for origin in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")),
 ]  # fmt: skip
 OF_TEXT = [
+    *(f"{name}(word, {given})" for name in ("json_extract_string", "string_split") for given in (
+        "'$.a'", "'$[0]'", "'a'", "''", "0", "'$..a'", "'$.*'", "'$['", "'/a'", "word")),
+    *(f"to_timestamp({column})" for column in ("big", "real", "huge", "exact")),
+    *(f"to_timestamp({column})::VARCHAR" for column in ("big", "real", "huge", "exact")),
+    "word ->> 'a' ->> 'b'", "string_split(word, '{')[2]", "to_timestamp(word, 'YYYY-MM-DD')",
+    "to_char(moment, 'YYYY-MM')", "width_bucket(real, 0, 1, 9)", "iff(flag, word, word)",
+    "word < now()::VARCHAR", "moment < current_date - INTERVAL 30 DAY", "day < today()",
+    "zoned > now() - INTERVAL 1 DAY",
     *(f"{name}(word, {given})" for name in ("strptime", "try_strptime") for given in (
         "'%Y-%m-%d'", "'%Y-%m-%d %Z'", "['%Y', '%Z']", "word", "'%z'", "'%'", "'%c %j'")),
     *(f"word {sign} {pattern} ESCAPE {escape}" for sign in ("LIKE", "NOT ILIKE")
@@ -410,6 +419,17 @@ def test_formats_and_escapes(tables):
     failed, ran = check(tables, OF_TEXT[::2])
     assert not failed
     assert ran > 5
+
+
+def test_json_of_any_depth():
+    """Neither broken JSON nor JSON nested a hundred thousand times ends a query."""
+    con = duckdb.connect()
+    con.execute(
+        """CREATE TABLE t AS SELECT unnest([repeat('[', 200000), repeat('{"a":', 100000),
+        repeat('{"a":', 100000) || '1' || repeat('}', 100000), '{"a": "x"}', '{"a"', '']) AS x"""
+    )
+    query = "SELECT dp_count(x ->> '$.a') AS a, dp_count(x ->> '$[0]') AS b, count(*) AS n FROM t"
+    assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [(2, 0, 6)]
 
 
 def test_every_function(tables):

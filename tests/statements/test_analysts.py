@@ -1,0 +1,110 @@
+"""SQL as analysts write it: with next to no noise, each text has DuckDB's rows, names and order."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from pathlib import Path
+
+import pytest
+
+import dfprivacy as dfp
+from tests.statements.shop import SCHEMA, shop
+
+TERMS = {"schema": SCHEMA, "max_rows": 4, "max_groups": 4, "epsilon": 1e13, "delta": 1e-2}
+QUERIES = Path(__file__).with_name("analysts.sql").read_text().split(";\n")[:-1]
+
+
+def is_same(ours, theirs):
+    """Compare two values, numbers by three digits."""
+    if isinstance(ours, int | float) and isinstance(theirs, int | float):
+        return math.isclose(ours, theirs, rel_tol=0.03, abs_tol=0.1)
+    return ours == theirs
+
+
+@pytest.mark.sample(20)
+@pytest.mark.parametrize("query", QUERIES)
+def test_answers_are_duckdbs(query):
+    """A private answer at epsilon 10^13 is DuckDB's; a false alarm is rarer than 10^-6."""
+    con = shop()
+    ours, theirs = dfp.sql(query, con=con, **TERMS), con.sql(query)
+    assert ours.columns == theirs.columns
+    rows, expected = ours.fetchall(), theirs.fetchall()
+    assert len(rows) == len(expected)
+    for row, other in zip(rows, expected, strict=True):
+        assert all(map(is_same, row, other)), (row, other)
+
+
+def test_keys_without_calls_cost_one_count():
+    """SELECT DISTINCT is a partition selection: it pays epsilon and delta, and hides few units."""
+    con = shop("INSERT INTO orders VALUES (900, 3, 1.0, 'rare', NULL)")
+    terms = {**TERMS, "epsilon": 1}
+    plan = dfp.explain("SELECT DISTINCT status FROM orders", con=con, **terms)
+    assert (plan.epsilon, plan.delta, len(plan.draws)) == (1, 1e-2, 1)
+    found = dfp.sql("SELECT DISTINCT status FROM orders", con=con, **TERMS).fetchall()
+    assert ("rare",) not in found
+
+
+def test_a_statement_has_one_clock():
+    """All times of a statement and of its views are one constant, in the zone of the session."""
+    con = shop("SET TimeZone = 'Pacific/Kiritimati'")
+    con.execute("CREATE VIEW dated AS SELECT customer, now() AS t, current_date AS d FROM orders")
+    query = "SELECT count(*) AS n FROM dated WHERE t = now() AND d = today() AND d = t::DATE"
+    assert dfp.sql(query, con=con, **TERMS).fetchall() == [(160,)]
+    text = dfp.explain(query, con=con, **TERMS).row_query
+    day = con.execute("SELECT current_date").fetchone()[0]
+    assert any(str(day - dt.timedelta(days=late)) in text for late in (0, 1))
+
+
+def test_the_catalog_has_names_and_types_of_the_schema_alone():
+    """SHOW, DESCRIBE and information_schema cost nothing and have no row and no other table."""
+    con = shop("CREATE TABLE private_notes AS SELECT 1 AS x")
+    names = [(name,) for name in ("customer", "item", "nation", "orders", "product")]
+    assert dfp.sql("SHOW TABLES", con=con, **TERMS).fetchall() == names
+    listed = "SELECT table_name FROM information_schema.tables ORDER BY 1"
+    assert dfp.sql(listed, con=con, **TERMS).fetchall() == names
+    theirs = con.sql("DESCRIBE orders").fetchall()
+    assert dfp.sql("DESCRIBE orders", con=con, **TERMS).fetchall() == theirs
+    columns = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = "
+    ours = dfp.sql(f"{columns}'item'", con=con, **TERMS).fetchall()
+    assert ours == con.sql(f"{columns}'item'").fetchall()
+    assert dfp.explain("DESCRIBE orders", con=con, **TERMS).epsilon == 0
+    copied = shop("DELETE FROM orders; DELETE FROM customer")
+    assert dfp.sql("DESCRIBE orders", con=copied, **TERMS).fetchall() == theirs
+
+
+def test_functions_that_duckdb_lacks():
+    """iff, to_char and width_bucket are what Postgres and Snowflake make of them."""
+    con = shop()
+    query = (
+        "SELECT to_char(day, 'YYYY-MM') AS m, iff(total > 3, 'a', 'b') AS s, "
+        "width_bucket(total, 0, 5, 5) AS w, count(*) AS n FROM orders GROUP BY ALL ORDER BY ALL"
+    )
+    plain = (
+        "SELECT strftime(day, '%Y-%m') AS m, CASE WHEN total > 3 THEN 'a' ELSE 'b' END AS s, "
+        "CASE WHEN total >= 5 THEN 6 ELSE floor(total)::INT + 1 END AS w, count(*) AS n "
+        "FROM orders GROUP BY ALL ORDER BY ALL"
+    )
+    ours = {row[:3]: row[3] for row in dfp.sql(query, con=con, **TERMS).fetchall()}
+    theirs = {row[:3]: row[3] for row in con.sql(plain).fetchall()}
+    assert ours
+    assert ours.items() <= theirs.items()
+
+
+REFUSED = {
+    "SELECT n.nation, count(*) FROM nation n LEFT JOIN customer USING (nation) GROUP BY 1": "keys",
+    "SELECT n.nation, count(id) FROM nation n LEFT JOIN customer c USING (nation) WHERE "
+    "c.id > 3 GROUP BY 1": "keys",
+    "SELECT c.called, count(id) FROM nation n LEFT JOIN customer c USING (nation) GROUP BY 1":
+        "keys",
+    "SELECT n.nation, count(id) FROM nation n LEFT JOIN customer c USING (nation) JOIN orders "
+    "ON customer = id GROUP BY 1": "LEFT JOIN from a public table",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_public_rows_without_a_match(query):
+    """A list of public keys is answered if no protected row decides which of them are there."""
+    with pytest.raises(dfp.RefusedStatementError) as caught:
+        dfp.sql(query, con=shop(), **TERMS)
+    assert REFUSED[query] in caught.value.message
