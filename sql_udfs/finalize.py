@@ -203,7 +203,7 @@ def _functions(form: Form) -> list[Function]:
 
     finals = [Function(finalizer(form), value, parameters(""), returns, draws=True)]
     if sample.has_interval:
-        note = ", note VARCHAR" if sample.has_note else ""
+        note = ", note VARCHAR" if sample.told(interval=True).has_note else ""
         struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE{note})"
         types = (*parameters("_interval"), "DOUBLE")
         name = finalizer(form, "_interval")

@@ -250,7 +250,7 @@ def _one_row(name: str, question: Any, answers: Mapping[str, Any]) -> pa.Table:
         is_estimate = isinstance(number, Estimate) and number.has_interval
         if is_estimate or (not isinstance(number, float) and question.tells_interval):
             columns |= {end: getattr(number, end, None) for end in ENDS}
-        if is_estimate and question.has_note:
+        if isinstance(number, Estimate) and question.has_note:
             columns[NOTE] = pa.scalar(number.note, pa.string())
     return pa.table({title: pa.array([value]) for title, value in columns.items()})
 

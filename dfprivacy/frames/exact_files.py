@@ -40,7 +40,7 @@ from dfprivacy.statistics.quantile import WHOLE, Kind, end_of
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 6
+VERSION = 7
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 ROWS = 2**22

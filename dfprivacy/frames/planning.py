@@ -15,10 +15,10 @@ from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.answers import Answers, Estimated, arrow
 from dfprivacy.release.plan import (
-    ENDS,
     SELECTION,
     Plan,
     limits_of,
+    list_ends,
     name_columns,
     plan_release,
     plan_within_limits,
@@ -156,9 +156,9 @@ class EstimatesPlan(Plan):
         every_answer = [answer for parts in answers.answers.values() for answer in parts]
         for index, answer in enumerate(every_answer):  # names of answers may have no UTF-8 form
             values = answer.columns(self.level)
-            for end, value in zip(ENDS, values, strict=False):
+            for end, value in zip(list_ends(len(values)), values, strict=True):
                 columns[f"answer_{index}{end}"] = arrow(value, answer.declared)
-            if len(values) > 1:
+            if len(values) > 2:
                 columns[f"answer_{index}_std_error"] = pa.array([_standard_error(answer)])
         return pa.table(columns)
 

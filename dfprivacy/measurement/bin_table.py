@@ -464,38 +464,66 @@ def steps_within(bounds: Bounds, step: object = None) -> Steps:
 
 @dataclass(frozen=True, eq=False)
 class Magnitudes:
-    """Some sizes of the values of a grid, of either sign, and 0.
+    """Some sizes of the values of a grid, of either sign, and 0, within bounds if there are some.
 
     Number k holds the bins of the grid from `starts[k - 1]` up to the next of these, and the value
-    `sizes[k - 1]`, NaN where it is not known; -k holds their negatives.
+    `sizes[k - 1]`, NaN where it is not known; -k holds their negatives. Without `starts` number k
+    is bin k.
 
     >>> grid = SignificantBits(2)
     >>> starts = grid.numbers(np.array([0.5, 1.0, 1.5, 2.0]))
-    >>> near = Magnitudes(grid, starts, np.array([np.nan, 1.0, 1.5, np.nan]))
+    >>> near = Magnitudes(grid, None, starts, np.array([np.nan, 1.0, 1.5, np.nan]))
     >>> near.values(near.numbers(np.array([0.0, 0.5, -1.5, 1e9]))).tolist()
     [0.0, nan, -1.5, nan]
     """
 
     bins: SignificantBits
-    starts: Integers
-    sizes: Floats
+    bounds: Bounds | None
+    starts: Integers | None = None
+    sizes: Floats | None = None
 
     @property
     def last(self) -> int:
         """The number of the largest; the least has its negative."""
-        return len(self.starts)
+        return self.bins.last if self.starts is None else len(self.starts)
+
+    @cached_property
+    def first(self) -> int:
+        """The number of the least candidate, within the bounds."""
+        return -self.last if self.bounds is None else self._number(self.bounds.lower)
+
+    @cached_property
+    def most(self) -> int:
+        """The number of the largest candidate, within the bounds."""
+        return self.last if self.bounds is None else self._number(self.bounds.upper)
 
     def numbers(self, values: Floats) -> Integers:
-        """Return the number of each value."""
+        """Return the number of each value, or of the bound that it exceeds."""
+        return np.clip(self._numbers(values), self.first, self.most)
+
+    def _numbers(self, values: Floats) -> Integers:
         bins = self.bins.numbers(values)
+        if self.starts is None:
+            return bins
         return np.asarray(np.sign(bins) * np.searchsorted(self.starts, np.abs(bins), "right"))
+
+    def _number(self, value: float) -> int:
+        return int(self._numbers(self.bins.labels(np.array([value])))[0])
 
     def values(self, numbers: Integers) -> Floats:
         """Return the values with these numbers."""
-        return np.append(0.0, self.sizes)[np.abs(numbers)] * np.sign(numbers)
+        if self.sizes is None:
+            values = self.bins.values(numbers)
+        else:
+            values = np.append(0.0, self.sizes)[np.abs(numbers)] * np.sign(numbers)
+        if self.bounds is None:
+            return values
+        return np.clip(values, self.bounds.lower, self.bounds.upper)
 
     def held(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the lowest and the uppermost bin of the grid that each number holds."""
+        if self.starts is None:
+            return numbers, numbers
         inner = np.append(0, self.starts)[np.abs(numbers)]
         outer = np.concatenate([[0], self.starts[1:] - 1, [self.bins.last]])[np.abs(numbers)]
         below = numbers < 0

@@ -188,11 +188,12 @@ class Chosen:
 
     name: str
     values: Column
+    notes: Sequence[str | None] | None = None
     declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:  # noqa: ARG002 one interface for all answers
-        """Return the value of each group."""
-        return [self.values]
+        """Return the value of each group, and its note where it has notes."""
+        return [self.values, *([] if self.notes is None else [np.array(self.notes, object)])]
 
 
 @dataclass(frozen=True)
@@ -210,14 +211,15 @@ class Dated:
 
     def columns(self, level: float) -> list[Column]:
         """Return the value of each group, and the ends of its interval where it has one."""
-        return [self.clock.moments(own) for own in self.number.columns(level)]
+        columns = self.number.columns(level)
+        return [own if own.dtype == object else self.clock.moments(own) for own in columns]
 
 
 def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:
     """Return a column of answers or notes, in a type that follows from question and column."""
-    if declared is not None:
-        return typed_moments(column, declared)
-    return pa.array(column, pa.string() if column.dtype == object else None)
+    if column.dtype == object:
+        return pa.array(column, pa.string())
+    return pa.array(column) if declared is None else typed_moments(column, declared)
 
 
 @dataclass(frozen=True)

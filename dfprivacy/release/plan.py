@@ -50,6 +50,11 @@ GROUPING = "grouping"
 """The last column of totals: bit i says that key i is NULL because it is added up."""
 
 
+def list_ends(columns: int) -> tuple[str, ...]:
+    """Return the suffixes of the columns of an answer: two are a value and its note."""
+    return ("", ENDS[-1]) if columns == 2 else ENDS[:columns]
+
+
 @dataclass(frozen=True)
 class ReleaseInfo:
     """Facts that all answers of a release share: question, cost, level, unit, selection.
@@ -182,7 +187,7 @@ class Plan:
             for suffix, answer in zip(suffixes, parts, strict=True):
                 values = answer.columns(self.level)
                 columns += [arrow(value[answers.kept], answer.declared) for value in values]
-                names += [f"{name}{suffix}{end}" for end in ENDS[: len(values)]]
+                names += [f"{name}{suffix}{end}" for end in list_ends(len(values))]
         if self.shows_count:
             columns.append(pa.array(answers.counted.column()[answers.kept]))
         return pa.table(columns, names=list(self.names or names))

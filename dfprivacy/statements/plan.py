@@ -400,9 +400,10 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
             own = rows.field(str(question.columns[0])).type
             own = pa.duration("us") if pa.types.is_interval(own) else own
             kind = own if kind_of(own) else kind
-        ends = ("", "_low", "_high") if question.tells_interval else question.suffixes
-        fields += [(f"{name}{end}", kind) for end in ends]
-        fields += [(f"{name}_{NOTE}", pa.string())] if question.has_note else []
+        ends = ("", "_low", "_high") if question.tells_interval else ("",)
+        for suffix in question.suffixes:
+            fields += [(f"{name}{suffix}{end}", kind) for end in ends]
+            fields += [(f"{name}{suffix}_{NOTE}", pa.string())] if question.has_note else []
     if plan.statement.sets:
         if not all(map(has_order, keys.types)):
             raise refuse("keys without an order")

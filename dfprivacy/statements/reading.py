@@ -383,7 +383,8 @@ class Release:
         if wants_interval(node):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
-            note = f", 'note': {start}_note" if call.question.has_note else ""
+            noted = call.question.told(interval=True).has_note
+            note = f", 'note': {start}_note" if noted else ""
             return f"{{{ends}{note}}}"
         suffixes = call.question.suffixes
         if suffixes == ("",):

@@ -27,12 +27,13 @@ from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
+    ColumnPart,
     MeasuredTable,
     blank_small_groups,
     noisy_rows,
     rows_reach,
 )
-from dfprivacy.statistics.quantile import RANKS, RankPart, law_of, told
+from dfprivacy.statistics.quantile import RANKS, law_of, told
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class PrivateBounds(Statistic):
 
 
 @dataclass(frozen=True)
-class BoundsPart(RankPart):
+class BoundsPart(ColumnPart):
     """A question about private bounds: at octave edges, or of a given rank from either end."""
 
     question: PrivateBounds

@@ -79,8 +79,7 @@ Bins = tuple[Octaves | SignificantBits, int]
 class ColumnPart(ABC):
     """One question about the values of one column, answered from a table of bins.
 
-    Values are rounded to `whole_bits` significant bits, a public grid, or to `group_bits` by group;
-    integers by group keep the bits of a whole frame where `keeps_integers`.
+    Values are rounded to `whole_bits` significant bits, a public grid: to one part in 2**17.
     """
 
     name: str
@@ -90,9 +89,7 @@ class ColumnPart(ABC):
     counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = False
     has_interval: ClassVar[bool] = False
-    whole_bits: ClassVar[int] = 16
-    group_bits: ClassVar[int] = 12
-    keeps_integers: ClassVar[bool] = False
+    whole_bits: ClassVar[int] = 17
 
     @property
     def weight(self) -> Fraction:
@@ -117,10 +114,9 @@ class ColumnPart(ABC):
         """Return the noise of the count that a part of the loss pays for."""
         return loss.share(COUNT_SHARE).noise(1, 1), 1, 1
 
-    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:
-        """Return how its table counts a column, by its declared type."""
-        coarse = self.grouped and not (integers and self.keeps_integers)
-        return SignificantBits(self.group_bits if coarse else self.whole_bits)
+    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:  # noqa: ARG002
+        """Return how its table counts a column."""
+        return SignificantBits(self.whole_bits)
 
     def candidates(self, *, integers: bool = False) -> int:
         """Return from how many values it selects."""
@@ -129,15 +125,11 @@ class ColumnPart(ABC):
     @property
     def tables(self) -> tuple[Bins, ...]:
         """How its table can count."""
-        both = (self.binning(integers=True), 0), (self.binning(), 0)
-        return tuple(dict.fromkeys(both))
+        return ((self.binning(), 0),)
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
         """Run the pass that counts each group's rows by bin."""
-        column = self.question.column
-        integers = self.grouped and self.keeps_integers and adopted.holds_integers(column)
-        binning = self.binning(integers=integers)
-        queries = [HistogramQuery(column, binning)]
+        queries = [HistogramQuery(self.question.column, self.binning())]
         (table,) = count_bins(adopted, grouping.by, queries, public=grouping.public)
         return self.measured(table)
 

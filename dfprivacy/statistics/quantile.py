@@ -1,18 +1,12 @@
 """Answer quantiles: count values in one table, then select privately by rank.
 
-Forecasts know errors in ranks, never in values: a selection of rate r from N candidates is more
-than k ranks off with probability at most N exp(-r k), r counted a rank; among values that are
-spread evenly with exp(-r k) at most (docs/how-to/explain.md).
-
-The least and the largest value are the quantiles 0 and 1. The extreme row itself can't be shown:
-another one can stand in its place. A selection of level 0 or 1 is aimed so far inwards that its
-answer is among the rows (`RankLaw.inwards`).
+Errors are known in ranks, not in values (`RankLaw.rank_error`). Minimum and maximum are aimed so
+far inwards that the answer is among the rows, whatever they are (`RankLaw.inwards`).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,15 +15,16 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
-from dfprivacy.measurement.bin_table import Magnitudes, Steps, regridded, steps_within
-from dfprivacy.measurement.binning import Floats, SignificantBits
-from dfprivacy.measurement.bounds import BoundsLike, bounds_of
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, regridded, steps_within
+from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
 from dfprivacy.measurement.exact import quantile_fraction
 from dfprivacy.measurement.grid import (
     CLOCK,
@@ -53,6 +48,7 @@ from dfprivacy.statistics.estimators.quantile import (
     RankEnds,
     RankLaw,
     find_magnitudes,
+    rounds,
     select_ends,
     select_quantiles,
 )
@@ -85,10 +81,13 @@ A sixth each counts rows before and after.
 """
 
 TOGETHER = Fraction(1, 20)
-"""Fraction of the loss by group that finds the magnitudes of the pooled values.
+"""Fraction of the loss that finds the magnitudes of the values of all groups.
 
-The rest is shared as if it were all. Named candidates need no magnitudes.
+The rest is shared as if it were all. Multiples of a step need no magnitudes.
 """
+
+NOTED = 0.05
+"""An answer has a note if its rank may be off by more than this part of the rows."""
 
 
 CANDIDATES_DOC = (
@@ -109,7 +108,7 @@ Kind = tuple[str, str | None]
 """Type of a column, integers, dates, times or durations, and its time zone."""
 WHOLE: Kind = ("whole numbers", None)
 
-Choices = Steps | Magnitudes | SignificantBits
+Choices = Steps | Magnitudes
 """Candidates that answers are selected from."""
 
 Candidates = BoundsLike | tuple[Moment, Moment]
@@ -147,12 +146,28 @@ class Ranked(Statistic):
         return _are_moments(self.bounds) or isinstance(self.step, dt.timedelta)
 
     @property
+    def value_bounds(self) -> Bounds | None:
+        """The bounds of numbers, if there are some."""
+        return None if self.of_moments else bounds_of(self.bounds)
+
+    @property
     def steps(self) -> Steps | None:
-        """The multiples that can be answers, where bounds of numbers are known."""
-        if self.of_moments:
+        """The evenly spaced candidates: with a step, or where bounds are narrow and far from 0.
+
+        Otherwise candidates follow the magnitudes of the values.
+        """
+        bounds = self.value_bounds
+        if bounds is None:
             return None
-        bounds = bounds_of(self.bounds)
-        return None if bounds is None else steps_within(bounds, self.step)
+        is_narrow = bounds.width <= min(abs(bounds.lower), abs(bounds.upper)) and (
+            bounds.lower > 0 or bounds.upper < 0
+        )
+        return steps_within(bounds, self.step) if is_narrow or self.step is not None else None
+
+    @property
+    def has_note(self) -> bool:
+        """True without an interval: a note tells the error of small groups, in ranks."""
+        return not self._is_inverse and not self.tells_interval
 
     def clock(self, kind: str) -> Clock:
         """Return the numbers that dates, times or durations are ranked as."""
@@ -193,7 +208,7 @@ class Ranked(Statistic):
             raise InvalidQuestionError(
                 "inverse sensitivity selects from its own grid", hint="leave bounds out"
             )
-        _ = self.steps
+        _ = self.value_bounds, self.steps
         if isinstance(self.bounds, tuple):
             first = self.bounds[0]
             self.clock(next(of_kind for kind, of_kind in _KINDS if isinstance(first, kind)))
@@ -211,13 +226,13 @@ class Ranked(Statistic):
         """The quantiles, exactly."""
         raise NotImplementedError
 
-    def wanted(self, law: RankLaw, q: Fraction, rows: Floats) -> Floats:  # noqa: ARG002 one interface
-        """Return the rank of the exact answer among `rows` rows."""
-        return float(q) * rows
-
     def least(self, law: RankLaw, q: Fraction) -> int:
         """Return the smallest noisy count for which an answer is shown."""
         return law.least(q)
+
+    def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:
+        """Return by how many ranks an answer is ordinarily off."""
+        return law.rank_error(q, rows)
 
     def remarks(self, law: RankLaw) -> tuple[str, ...]:  # noqa: ARG002 one interface
         """Return remarks of a forecast."""
@@ -305,16 +320,15 @@ class Median(Ranked):
 class Quantile(Ranked):
     """A quantile of a column: the least value that a part `q` of the rows do not exceed.
 
-    It is selected from the numbers of 16 significant bits (8 for floats by group); no bounds are
-    needed, and the number of rows that its rank is of is noisy. By group a twentieth of the loss
-    tells which sizes the values of all groups have; an answer 256 times as large or as small as
-    these is NaN. With `bounds` it is selected from the multiples of `step` between them: fewer rows
-    are enough, and no answer is implausible. Without a step it is a whole number where the column
-    is declared to hold those.
+    It is selected from the numbers of 17 significant bits; no bounds are needed, and the number of
+    rows that its rank is of is noisy. A twentieth of the loss tells which sizes the values of all
+    groups have; an answer 256 times as large or as small as these is NaN. With `bounds` it lies
+    between them, with a `step` as well it is a multiple of it. It is a whole number where the
+    column is declared to hold those.
 
-    The answer is NaN where there are too few rows to say, with probability 99 %, that its rank is
-    off by less than 15/epsilon + n/20 + 1/2, where epsilon is what this one quantile costs.
-    `explain` names how many rows it takes. Quantiles of one column in one release never cross.
+    A `note` says by how many ranks an answer is off, if that is more than a twentieth of the rows.
+    It is NaN where its rank would be unknown: `explain` names how many rows it takes. Quantiles of
+    one column in one release never cross.
 
     With `ends` it has an interval, which holds the quantile of these rows whatever they are; an end
     is infinite (a bound, where bounds are given) where few rows lie beyond it or a noisy count does
@@ -366,8 +380,8 @@ class Quantile(Ranked):
 class Quantiles(Ranked):
     """Several quantiles of a column under one loss, in the order asked.
 
-    Each is selected with an even part of the loss; they share a noisy number of rows, and are
-    sorted, so that none crosses another (docs/explanation/quantiles.md).
+    The middle one is selected first, then those among the rows below and above it: k quantiles cost
+    log2(k) shares of the loss, and none crosses another (docs/explanation/quantiles.md).
     """
 
     kind: ClassVar[str] = "quantiles"
@@ -414,18 +428,11 @@ class Quantiles(Ranked):
         return list(numbers)
 
 
-class RankPart(ColumnPart):
-    """A question about ranks: integers by group are kept apart, floats are coarse."""
-
-    group_bits: ClassVar[int] = 8
-    keeps_integers: ClassVar[bool] = True
-
-
 @dataclass(frozen=True)
-class QuantilePart(RankPart):
+class QuantilePart(ColumnPart):
     """Questions about quantiles of one column: `question`, and others `also`.
 
-    All distinct levels share the loss evenly, and are answered in order. Of dates and times,
+    All distinct levels are one list, selected in rounds. Of dates and times,
     `clock` has their numbers and `declared` their type. A unit is in at most so many `groups`.
     """
 
@@ -483,7 +490,7 @@ class QuantilePart(RankPart):
     @property
     def left(self) -> Fraction:
         """The share of the loss that is left where all groups together tell sizes first."""
-        return 1 - TOGETHER if self.grouped and self.steps is None else Fraction(1)
+        return 1 - TOGETHER if self.steps is None else Fraction(1)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that a part of what is left pays for."""
@@ -498,21 +505,18 @@ class QuantilePart(RankPart):
     def asks_of(self) -> Hashable:
         """Key of the questions that are answered together."""
         question = self.question
-        moments = (question.bounds, question.step) if question.of_moments else ()
-        return (question.column, question.steps, *moments, question.tells_interval)
+        return (question.column, question.bounds, question.step, question.tells_interval)
 
     def joined(self, other: QuantilePart) -> QuantilePart:
         """Return the part that answers the questions of another one too."""
         return replace(self, also=(*self.also, *other.questions.items()))
 
-    def binning(self, *, integers: bool = False) -> SignificantBits:
+    def binning(self, *, integers: bool = False) -> SignificantBits:  # noqa: ARG002 one interface
         """Return how its table counts a column: as finely as the steps, where there are some."""
         steps = self.steps
         if steps is not None:
             return SignificantBits(steps.bits if self.clock is None else self.clock.bits)
-        coarse = super().binning(integers=integers)
-        assert isinstance(coarse, SignificantBits)  # noqa: S101 ranks are of values
-        return coarse
+        return SignificantBits(self.whole_bits)
 
     def candidates(self, *, integers: bool = False) -> int:
         """Return from how many values it selects."""
@@ -546,14 +550,14 @@ class QuantilePart(RankPart):
     def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
         """Return how levels are selected; `loss` is that of one row."""
         fraction = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
-        return _law(loss, candidates, len(set(self.levels)), fraction, self.left)
+        return _law(loss.share(self.left), candidates, len(set(self.levels)), fraction)
 
-    def ends_law(self, loss: Epsilon | Rho, candidates: int) -> EndsLaw:
+    def ends_law(self, loss: Epsilon | Rho) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
         loss, levels = loss.share(self.left), len(set(self.levels))
         count = loss.share(COUNT_SHARE).noise(1, 1)
-        per_end = loss.share((1 - VALUE_SHARE - 2 * COUNT_SHARE) / (2 * levels))
-        return EndsLaw(per_end, count, count, candidates, levels)
+        fraction = (1 - VALUE_SHARE - 2 * COUNT_SHARE) / rounds(2 * levels)
+        return EndsLaw(loss.share(fraction), count, count, levels)
 
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
@@ -568,34 +572,28 @@ class QuantilePart(RankPart):
             for title, q in zip(self.names[name], question.fractions, strict=True):
                 threshold = question.least(law, q)
                 answered = rows_reach(loss.share(self.left), threshold)
-                certain, ordinary = _errors(
-                    law, q, question, 1 - circumstances.level, circumstances.each_size
-                )
-                told_ends = NO_INTERVAL
-                if question.tells_interval:
-                    told_ends = self._about_ends(loss, q, law.candidates)
+                ranks = question.rank_error(law, q, circumstances.each_size.astype(np.int64))
+                half_widths = told(ranks, answered, circumstances)
+                about = self._about_ends(loss, q) if question.tells_interval else NO_INTERVAL
                 remark = f"not a number where the noisy count of rows is below {threshold:,}"
-                if self.left < 1:
-                    usual = question.least(self.law(loss, OF_EIGHT_OCTAVES), q)
-                    remark += f", {usual:,} where all groups together tell sizes of eight octaves"
                 forecast = Forecast(
                     title,
                     questions[name].text,
                     f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS,
-                    certain=told(certain, answered, circumstances),
-                    ordinary=told(ordinary, answered, circumstances),
+                    certain=half_widths,
+                    ordinary=half_widths,
                     rows=circumstances.sizes,
                     answered=answered,
                     halve=halving(question, circumstances),
-                    remarks=(told_ends, *question.remarks(law), remark),
+                    remarks=(about, *question.remarks(law), remark),
                 )
                 forecasts.append(forecast.noted(*_levels_near(forecast, float(q))))
         return forecasts
 
-    def _about_ends(self, loss: Epsilon | Rho, q: Fraction, candidates: int) -> str:
+    def _about_ends(self, loss: Epsilon | Rho, q: Fraction) -> str:
         """Describe the distance in rank of the ends of an interval, and where it is open."""
-        law, index = self.ends_law(loss, candidates), sorted(set(self.levels)).index(q)
+        law, index = self.ends_law(loss), sorted(set(self.levels)).index(q)
         down, up = (law.apart(q, index, side) for side in (-1, 1))
         return (
             f"the ends of its interval are {down:,} ranks below and {up:,} above it, "
@@ -605,35 +603,43 @@ class QuantilePart(RankPart):
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, select every quantile, and the ends of its interval, and count again."""
         table = measured.table
-        assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
         counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
-        grid: Choices = table.binning if self.steps is None else self.steps
-        if self.left < 1:
-            magnitude_loss = loss.pooled(self.groups).share(TOGETHER)
-            noise = magnitude_loss.noise(1, 1)
-            grid = find_magnitudes(table, noise, integers=self.integers) or grid
-        candidates = self.candidates() if isinstance(grid, Steps) else 2 * grid.last + 1
-        law, ends = self.law(loss, candidates), None
-        counts = table if isinstance(grid, SignificantBits) else regridded(table, grid)
-        chosen = select_quantiles(counts, self.levels, counted.column(), law)
+        rows, grid = counted.column(), self._grid(table, loss)
+        law, ends = self.law(loss, grid.most - grid.first + 1), None
+        counts = regridded(table, grid)
+        chosen = select_quantiles(counts, self.levels, rows, law)
         if self.question.tells_interval:
-            levels, ends_law = sorted(set(self.levels)), self.ends_law(loss, candidates)
-            ends = select_ends(counts, levels, counted.column(), ends_law)
+            levels = sorted(set(self.levels))
+            ends = select_ends(counts, levels, rows, self.ends_law(loss))
         values = iter(self._whole(grid.values(chosen)))
 
-        def answer(title: str, q: Fraction, threshold: int) -> Answer:
-            shown = blank_small_groups(next(values), counted, threshold)
-            quantile = self._between(title, q, shown, grid, ends) if ends else Chosen(title, shown)
+        def answer(title: str, question: Ranked, q: Fraction) -> Answer:
+            shown = blank_small_groups(next(values), counted, question.least(law, q))
+            notes = rank_notes(question.rank_error(law, q, rows), rows, ~np.isnan(shown))
+            quantile = (
+                self._between(title, q, shown, grid, ends)
+                if ends
+                else Chosen(title, shown, notes if question.has_note else None)
+            )
             return quantile if self.clock is None else Dated(quantile, self.clock, self.declared)
 
         answers = {
             name: tuple(
-                answer(title, q, question.least(law, q))
+                answer(title, question, q)
                 for title, q in zip(self.names[name], question.fractions, strict=True)
             )
             for name, question in self.questions.items()
         }
         return Answered(measured.keys, answers, counted)
+
+    def _grid(self, table: BinTable, loss: Epsilon | Rho) -> Choices:
+        """Return the candidates: steps, or the magnitudes that all groups together show."""
+        if self.steps is not None:
+            return self.steps
+        assert isinstance(table.binning, SignificantBits)  # noqa: S101 the part has chosen it
+        noise = loss.pooled(self.groups).share(TOGETHER).noise(1, 1)
+        bounds = self.question.value_bounds
+        return find_magnitudes(table, noise, integers=self.integers, bounds=bounds)
 
     def _between(
         self,
@@ -650,6 +656,8 @@ class QuantilePart(RankPart):
         estimator = (
             QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.most]))))
             if isinstance(grid, Steps) and self.question.bounds is not None
+            else QuantileEstimator(*arguments, (bounds.lower, bounds.upper))
+            if (bounds := self.question.value_bounds) is not None
             else QuantileEstimator(*arguments)
         )
         return Estimated(title, len(values), (Piece(np.arange(len(values)), estimator, vector),))
@@ -664,36 +672,36 @@ class QuantilePart(RankPart):
 
 
 @lru_cache(maxsize=64)
-def _law(
-    loss: Epsilon | Rho, candidates: int, levels: int, share: Fraction, left: Fraction
-) -> RankLaw:
-    """Return the law of levels selected with a `share` of what is `left` of the loss, made once."""
-    noise, per_level = loss.share(left * COUNT_SHARE).noise(1, 1), share / levels
-    allowed = ALLOWED / float(loss.share(per_level / (1 - COUNT_SHARE)).pure())
-    return RankLaw(loss.share(left * per_level), noise, candidates, levels, allowed)
+def _law(loss: Epsilon | Rho, candidates: int, levels: int, fraction: Fraction) -> RankLaw:
+    """Return the law of levels that are selected with a fraction of the loss, made once."""
+    noise = loss.share(COUNT_SHARE).noise(1, 1)
+    return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels)
+
+
+def rank_notes(ranks: Floats, rows: Integers, shown: npt.NDArray[np.bool_]) -> list[str | None]:
+    """Return a note for each group whose answers may be off by many of its ranks."""
+    return [
+        f"rank within about {off:,.0f} of {count:,} rows" if noted else None
+        for off, count, noted in zip(ranks, rows, shown & (ranks > NOTED * rows), strict=True)
+    ]
 
 
 def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     if isinstance(grid, Steps):
         return grid.values(ends.low), grid.values(ends.high)
-    below, above = ends.low, ends.high
-    if isinstance(grid, Magnitudes):
-        (below, _), (_, above), grid = grid.held(below), grid.held(above), grid.bins
+    (below, _), (_, above), bins = grid.held(ends.low), grid.held(ends.high), grid.bins
     low, high = (
-        (grid.values(numbers) + grid.values(np.clip(numbers + side, -grid.last, grid.last))) / 2
+        (bins.values(numbers) + bins.values(np.clip(numbers + side, -bins.last, bins.last))) / 2
         for numbers, side in ((below, -1), (above, 1))
     )
+    if grid.bounds is not None:
+        limits = grid.bounds.lower, grid.bounds.upper
+        low, high = np.clip(low, *limits), np.clip(high, *limits)
     return (np.ceil(low) + 0.0, np.floor(high) + 0.0) if integers else (low, high)
 
 
-ALLOWED = 15
-"""Answers that are shown are off by at most ALLOWED / epsilon + n / 20 + 1/2 ranks, epsilon what
-the level costs, with probability 99 %."""
 RANKS = "ranks of rows"
-
-OF_EIGHT_OCTAVES = 6_145
-"""Number of candidates if floats of eight dyadic bins stand out (docs/explanation/quantiles.md)."""
 
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
@@ -718,25 +726,6 @@ def told(ranks: Floats, answered: Reach, circumstances: Circumstances) -> HalfWi
     return by_size(np.where(answered.half <= rows, np.minimum(ranks, rows), np.nan))
 
 
-def _errors(
-    law: RankLaw, q: Fraction, question: Ranked, outside: float, rows: Floats
-) -> tuple[Floats, Floats]:
-    """Return errors in ranks that hold for any data, and for ordinary data.
-
-    Half of the outside probability goes to the selections of all levels, as they are sorted, half
-    to the noise of the count.
-    """
-    per_selection, off = outside / (2 * law.levels), law.noise.quantile(outside / 2)
-    noise = np.linspace(-off, off, 33).round()[:, None]
-    noisy_rows_ = np.maximum(rows + noise, 0).astype(np.int64)
-    aim_error = law.aims(q, noisy_rows_) / 2 - noise / 2 - question.wanted(law, q, rows)
-    certain, ordinary = (
-        math.log(ahead / per_selection) / law.rate for ahead in (law.candidates, 1)
-    )
-    aimed = np.abs(aim_error).max(axis=0) + 1
-    return aimed + certain, aimed + ordinary
-
-
 @dataclass(frozen=True)
 class _Extreme(Ranked):
     """A value near one end of a column."""
@@ -752,9 +741,14 @@ class _Extreme(Ranked):
         """The end that it is near."""
         return (self.level,)
 
-    def wanted(self, law: RankLaw, q: Fraction, rows: Floats) -> Floats:
-        """Return the rank that is aimed at: so many rows from the end."""
-        return np.where(q == 0, law.inwards, rows - law.inwards)
+    @property
+    def has_note(self) -> bool:
+        """False: `explain` names the rows beyond the answer."""
+        return False
+
+    def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:  # noqa: ARG002
+        """Return by how many ranks an answer is off the one that it is aimed at."""
+        return np.full(len(rows), float(law.ordinary))
 
     def least(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
         """Return how many rows a group needs whose answer is nearer to its own end."""

@@ -172,14 +172,7 @@ def test_the_rows_that_quantiles_need():
         each.median("x", bounds=(-60, 240), step=1), each.median("x"), whole.median("x"),
         each.median("k"), each.quantile("x", 0.99), whole.quantile("x", 0.99),
     ]  # fmt: skip
-    named = [40, 80, 200, 220, 760, 930]
-    found = [plan.answers[0].answered.half for plan in plans]
-    assert found[0] == named[0]
-    assert all(0.95 * most < rows <= most for rows, most in zip(found, named, strict=True))
-    for plan, rows in ((plans[1], 51), (plans[3], 51), (plans[4], 661)):
-        told = " ".join(str(plan).split())
-        assert f", {rows} where all groups together tell sizes" in told
-    assert not any("together" in str(plan) for plan in (plans[0], plans[2], plans[5]))
+    assert [plan.answers[0].answered.half for plan in plans] == [25, 41, 41, 41, 50, 50]
 
 
 def test_counts_by_value_that_are_remembered(ledger):

@@ -245,7 +245,7 @@ def test_bounds_and_steps_are_answers_and_need_fewer_rows():
     assert abs(found - dt.datetime(2013, 7, 2)) < dt.timedelta(days=3)
     (anywhere,) = frame.dp.explain.median("t", epsilon=1).answers
     (within,) = frame.dp.explain.median("t", bounds=year, epsilon=1).answers
-    assert within.answered.half < 100 < 400 < anywhere.answered.half < 450
+    assert within.answered.half < 30 < 50 < anywhere.answered.half < 80
     assert frame.dp(bounds={"t": year}).explain.median("t", epsilon=1).answers == (within,)
 
 

@@ -112,9 +112,9 @@ def rank_error(rows, candidate, q):
     return max(0, below - q * len(rows), q * len(rows) - upto)
 
 
-def law_of(loss, levels=1, candidates=5, allowed=15.0):
+def law_of(loss, levels=1, candidates=5):
     """Return a law whose count is as noisy as a third of a level's loss makes it."""
-    return RankLaw(loss, loss.share(THIRD).noise(1, 1), candidates, levels, allowed)
+    return RankLaw(loss, loss.share(THIRD).noise(1, 1), candidates, levels)
 
 
 def multisets(last, most):
@@ -194,14 +194,15 @@ def test_far_candidates_are_never_chosen(loss):
 @pytest.mark.parametrize("q", LEVELS, ids=str)
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(HALF)], ids=str)
 def test_aims_are_the_level_moved_inwards(q, loss):
-    """An aim is q m, a whole rank or the half between two, at least `inwards` from 0 and from m.
+    """An aim is q m, a whole rank or the half between two, moved inwards from 0 and from m.
 
-    Where m is less than twice that, it is m / 2.
+    Where m is less than twice as far, it is m / 2.
     """
     law = law_of(loss, candidates=100)
-    for rows in range(5 * law.inwards):
+    inwards = law.ordinary if 0 < q < 1 else law.inwards
+    for rows in range(5 * inwards):
         (twice,) = law.aims(q, np.array([rows])).tolist()
-        end = min(Fraction(law.inwards), Fraction(rows, 2))
+        end = min(Fraction(inwards), Fraction(rows, 2))
         wanted = min(max(q * rows, end), rows - end)
         assert abs(Fraction(twice, 2) - wanted) <= Fraction(1, 4)
         assert twice % 2 == 0 or wanted.denominator > 1
@@ -215,17 +216,17 @@ def selected(table, qs, loss, entropy=None):
 
 
 @given(
-    groups=st.lists(st.lists(st.integers(-9, 9), max_size=30), min_size=1, max_size=4),
+    groups=st.lists(st.lists(st.integers(-9, 9), min_size=5, max_size=30), min_size=1, max_size=4),
     qs=st.lists(st.fractions(0, 1, max_denominator=20), min_size=1, max_size=9),
 )
 def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
-    """Answers fit the data, ties and empty groups included, but for one row that aims move in."""
+    """Answers fit the data, ties included, but for one row that aims move in, and one of a list."""
     answers = selected(table_of(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
     assert answers.shape == (len(qs), len(groups))
     assert answers.dtype == np.int64
     for rows, found in zip(groups, answers.T.tolist(), strict=True):
         for q, answer in zip(qs, found, strict=True):
-            assert rank_error(rows, answer, q) <= 1
+            assert rank_error(rows, answer, q) <= min(len(qs), 2)
         ascending = [answer for _, answer in sorted(zip(qs, found, strict=True))]
         assert ascending == sorted(ascending)
 
@@ -293,91 +294,154 @@ def test_levels_are_answered_in_the_order_asked():
 
 def test_chunks_change_no_law(monkeypatch):
     """Selections cut into chunks of groups answer for all of them, in their order."""
-    groups = [[group % 5 - 2] * (1 + group % 3) for group in range(200)]
+    groups = [[group % 5 - 2] * (5 + group % 3) for group in range(200)]
     for chunk in (1, 5, 64):
         monkeypatch.setattr(quantile, "CHUNK", chunk)
         answers = selected(table_of(groups), [THIRD, HALF], SURE)
         assert answers.tolist() == [[rows[0] for rows in groups]] * 2
 
 
-# The rule by which answers are shown
+# How far answers are off
 
 GRID = SignificantBits(8)
 WIDTH = 2 * GRID.last + 1
-ROWS = [*range(5, 300, 25), *range(300, 1500, 150), 3000, 10_000]
+BOTH = [Fraction(0), Fraction(1)]
 
 
-def misleading(size, q, law):
-    """Yield entries with nearly all candidates in a gap that is just too far off, and one atom."""
-    limit = law.allowed + size / 20 + 0.5
-    upper = int(GRID.numbers(np.array([5.0]))[0])
-    for gap in (int(q * size - limit) - 1, math.ceil(q * size + limit) + 1):
-        if 0 < gap < size:
-            yield [(-GRID.last, gap), (GRID.last, size - gap)]
-    yield [(upper, size)]
-
-
-def missed(entries, q, law, known):
-    """Return how probable an answer is that is beyond all rows, or too far off by its rank."""
-    bins, rows = (np.array(column, np.int64) for column in zip(*entries, strict=True))
-    zeros = np.zeros(len(bins), np.int64)
-    table = bin_table(pa.table({}), 1, GRID, zeros, GRID.values(bins), rows=rows)
-    held = ranked_rows(table)
-    target = law.aims(q, np.array([known])) + held.totals() - known
-    runs = rank_runs(held, target, quantile.largest_loss(law.selection))
-    size, last = int(rows.sum()), runs.first + runs.length - 1
-    below = np.array([rows[bins < c].sum() for c in runs.first])
-    upto = np.array([rows[bins <= c].sum() for c in last])
-    off = np.maximum(0, np.maximum(below - float(q) * size, float(q) * size - upto))
-    bad = (off > law.allowed + size / 20 + 0.5) | (last < bins[0]) | (runs.first > bins[-1])
+def beyond(size, q, law, known):
+    """Return how probable an answer beyond all rows is, where they have one value."""
+    table = bin_table(
+        pa.table({}), 1, GRID, np.zeros(1, np.int64), np.ones(1), rows=np.array([size])
+    )
+    ranked = ranked_rows(table)
+    target = law.aims(q, np.array([known])) + size - known
+    runs = rank_runs(ranked, target, quantile.largest_loss(law.selection))
     weights = runs.length * np.exp(-float(law.selection.rate) * (runs.loss - runs.loss.min()))
-    return float(weights[bad].sum() / weights.sum())
+    return float(weights[runs.length > 1].sum() / weights.sum())
 
 
-@pytest.mark.parametrize("q", [HALF, Fraction(1, 4), Fraction(9, 10), Fraction(99, 100)], ids=str)
+@pytest.mark.parametrize("q", BOTH, ids=str)
 @pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(2)], ids=str)
-@pytest.mark.parametrize("levels", [1, pytest.param(3, marks=pytest.mark.slow)])
-def test_answers_that_are_shown_are_among_the_rows(q, rho, levels):
-    """Of data made to mislead, of any size, at most 1 % of answers are shown and nonsense.
+def test_extremes_are_among_the_rows(q, rho):
+    """Whatever the rows are, 1 % of the minima and maxima lie beyond them all, at a third not so.
 
     Exact probabilities of the exponential mechanism, summed over the noise of the count.
     """
-    loss = Rho(rho)
-    law = law_of(loss, levels, WIDTH, 15 / float(loss.pure()))
-    least, off = law.least(q), law.noise.quantile(1e-6)
+    law = law_of(Rho(rho), 1, WIDTH)
+    off = law.noise.quantile(1e-6)
     noises = np.unique(np.linspace(-off, off, 25).round().astype(int))
     chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
 
     def worst(least):
-        for size in ROWS:
-            for entries in misleading(size, q, law):
-                counts = (size + noises).tolist()
-                shown = [missed(entries, q, law, m) if m >= least else 0.0 for m in counts]
-                yield float(chances @ shown / chances.sum())
+        for size in (*range(5, 300, 25), *range(300, 1500, 150), 3000):
+            shown = [beyond(size, q, law, m) if m >= least else 0.0 for m in size + noises]
+            yield float(chances @ shown / chances.sum())
 
-    assert max(worst(least)) <= OUTSIDE / levels
-    assert q > Fraction(9, 10) or max(worst(least // 3)) > OUTSIDE / levels
+    assert max(worst(2 * law.inwards)) <= OUTSIDE
+    assert max(worst(2 * law.inwards // 3)) > OUTSIDE
+
+
+ORDINARY_ROWS = ("normal", "constant", "delays", "most zeros", "half zeros")
+
+
+@pytest.mark.parametrize("name", ORDINARY_ROWS)
+@pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(Fraction(1, 4))], ids=str)
+@pytest.mark.parametrize("levels", [1, 5, 20])
+def test_ranks_are_off_by_no_more_than_is_said(name, loss, levels):
+    """In 95 % of releases of all sizes that are shown, or more; a false alarm in a million runs."""
+    qs = [HALF] if levels == 1 else [Fraction(i, levels + 1) for i in range(1, levels + 1)]
+    part = QuantilePart("x", dfp.quantiles("x", [float(q) for q in qs]), grouped=True)
+    law = part.law(loss, 2 * SignificantBits(17).last + 1)
+    for size in (law.least(HALF) * 5 // 4, 40 * law.least(HALF)):
+        rows = np.sort(made(name, size))
+        answers = part.measured(copies_of(rows, bits=17)).answer(loss, None).answers["x"]
+        for q, answer in zip(qs, answers, strict=True):
+            value = answer.columns(LEVEL)[0]
+            labels = SignificantBits(17).labels(rows)
+            below, upto = (np.searchsorted(labels, value, side) for side in ("left", "right"))
+            off = np.maximum(0, np.maximum(below - float(q) * size, float(q) * size - upto))
+            within = off <= law.rank_error(q, np.array([size])) + float(size) / 1024
+            shown = ~np.isnan(value)
+            test = stats.binomtest(int(within[shown].sum()), max(int(shown.sum()), 1), 0.95)
+            assert within[shown].mean() > 0.95 or test.pvalue > 1e-9
 
 
 def test_more_levels_and_more_candidates_need_more_rows():
-    """What is shown depends on public numbers, and asks for more where the selection knows less."""
+    """What is shown depends on public numbers: on the rounds of a list, and the candidates."""
     one = Epsilon(Fraction(1))
-    least = [law_of(one, m, WIDTH).least(HALF) for m in (1, 2, 8)]
-    assert least == sorted(set(least))
-    fewer = [law_of(one, 1, width).least(HALF) for width in (10, 1000, WIDTH, 2**24)]
+    inwards = [law_of(one, m, WIDTH).inwards for m in (1, 2, 8)]
+    assert inwards == sorted(set(inwards))
+    fewer = [law_of(one, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
     assert fewer == sorted(set(fewer))
-    tenth = law_of(one.share(Fraction(1, 10)), 1, WIDTH, 150)
-    assert 9 * least[0] < tenth.least(HALF) < 11 * least[0]
+    tenth, whole = law_of(one.share(Fraction(1, 10)), 1, WIDTH), law_of(one, 1, WIDTH)
+    assert 8 * whole.least(HALF) < tenth.least(HALF) < 11 * whole.least(HALF)
+    assert tenth.rank_error(HALF, np.array([10**6]))[0] < 200
 
 
-def test_rows_that_are_named_in_the_notes_are_enough():
-    """At epsilon 1 groups of the sizes that quantiles.md and sql.md promise have answers."""
-    loss = Epsilon(Fraction(1))
-    noise, rest = loss.share(Fraction(1, 6)).noise(1, 1), loss.share(Fraction(5, 6))
-    for bits, promised in ((8, (70, 270, 720)), (16, (200, 370, 930))):
-        law = RankLaw(rest, noise, 2 * SignificantBits(bits).last + 1, 1, 15.0)
-        for q, rows in zip((HALF, Fraction(9, 10), Fraction(99, 100)), promised, strict=True):
-            assert 0.8 * rows < law.least(q) <= rows
+@given(rows=st.lists(st.integers(-3, 3), max_size=40), cut=st.integers(-3 * 8, 4 * 8 - 1))
+def test_rows_of_a_bin_are_divided_between_blocks(rows, cut):
+    """Both parts of a block have its rows once; a row more is in one of both, wherever it comes."""
+
+    def parts(held):
+        block = ranked_rows(table_of([held], Line(3)), ties=8)
+        return [int(part.size[0]) for part in block.cut(np.array([cut]))]
+
+    below, above = parts(rows)
+    assert below + above == len(rows)
+    assert below >= sum(row < cut // 8 for row in rows)
+    assert above >= sum(row > cut // 8 for row in rows)
+    for row in range(-3, 4):
+        moved = np.array(parts([*rows, row])) - [below, above]
+        assert sorted(moved.tolist()) == [0, 1]
+
+
+@pytest.mark.parametrize("aims", [(2, 6), (1, 4, 7)])
+def test_a_row_moves_the_losses_of_one_block(aims):
+    """Losses of every position of every block move by at most 1, in one block, over all rounds.
+
+    Enumerated: a bin of one to three rows at each of three values, all positions of a cut.
+    """
+    low, high = aims[0], aims[-1]
+
+    def losses(held, cut):
+        blocks = ranked_rows(table_of([held], Line(1)), ties=4).cut(np.array([cut]))
+        runs = [rank_runs(block, (high - low) // 2 + block.size, NO_CAP) for block in blocks]
+        return [expanded(run)[0] if len(run.first) else {} for run in runs]
+
+    for held in itertools.product((0, 1, 3), repeat=3):
+        rows = [value - 1 for value, many in enumerate(held) for _ in range(many)]
+        for cut, row in itertools.product(range(-4, 7), range(-1, 2)):
+            before, after = losses(rows, cut), losses([*rows, row], cut)
+            moved = [
+                max(abs(one[c] - other[c]) for c in one)
+                for one, other in zip(before, after, strict=True)
+            ]
+            assert min(moved) == 0
+            assert max(moved) <= 1
+
+
+def test_resolution_is_one_part_in_65536():
+    """Air pressure near 1,013 is told to 1/64, by group as in a whole frame, and with bounds."""
+    random = np.random.default_rng(3)
+    frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": random.normal(1013.3, 0.05, 3000)})
+    for bounds in ({}, {"bounds": (0, 1e6)}, {"bounds": (950, 1060)}):
+        found = frame.dp.group_by("g", keys=[0, 1, 2]).median("x", epsilon=20, **bounds)["x"]
+        alone = [float(frame.dp.median("x", epsilon=20, **bounds)) for _ in range(3)]
+        assert np.abs(np.append(found.to_numpy(), alone) - 1013.3).max() < 1013 / 2**16 + 0.01
+
+
+def test_wide_bounds_are_no_worse_than_none():
+    """Of 1,000 values about 100 the median within a million is as near in rank as without bounds.
+
+    Means of 40 errors, of 1.6 ranks and a standard error of 0.3: a false alarm in 10**9 runs.
+    """
+    rows = np.sort(np.random.default_rng(4).normal(100, 15, 1000))
+    frame = pl.DataFrame({"x": rows})
+    off = []
+    for asked in ({}, {"bounds": (0, 1_000_000)}):
+        found = [float(frame.dp.median("x", **asked)) for _ in range(40)]
+        off.append(np.abs(np.searchsorted(rows, found) - 500).mean())
+    assert off[1] < off[0] + 5
 
 
 # Multiples of a step between bounds
@@ -470,18 +534,6 @@ def test_quantiles_of_integers_are_whole_numbers():
     by_group = frame.dp.group_by("g", keys=[0, 1]).median("n", epsilon=0.5)["n"].to_list()
     assert all(float(own).is_integer() for own in [*itertools.chain(*found), *by_group])
     assert all(list(map(float, own)) == sorted(map(float, own)) for own in found)
-
-
-def test_with_bounds_fewer_rows_are_enough():
-    """The rule that blanks answers counts candidates: 301 whole minutes, not 64,515 floats."""
-    whole, anywhere = (
-        QuantilePart("m", dfp.median("x", **asked), grouped=True)
-        for asked in ({"bounds": (-60, 240), "step": 1}, {})
-    )
-    loss = Epsilon(Fraction(1))
-    few, many = (part.law(loss, part.candidates()).least(HALF) for part in (whole, anywhere))
-    assert (whole.candidates(), anywhere.candidates()) == (301, 64_515)
-    assert few < 0.65 * many
 
 
 # Sizes that all groups together tell
@@ -733,7 +785,7 @@ def test_ends_are_as_far_as_the_law_says():
     """At a large epsilon the ends are the values at the ranks that `EndsLaw.apart` names."""
     loss = Epsilon(Fraction(200))
     table = copies_of(np.arange(1, 5001), bits=16, groups=3)
-    law = EndsLaw(loss, Epsilon(1).noise(1, 1), loss.noise(1, 1), 2 * table.binning.last + 1, 2)
+    law = EndsLaw(loss, Epsilon(1).noise(1, 1), loss.noise(1, 1), 2)
     levels = [Fraction(1, 4), HALF]
     rows = np.full(3, 5000)
     ends, vector = select_ends(table, levels, rows, law)

@@ -37,7 +37,6 @@ from dfprivacy.noise.exceedances import (
     skip_scale,
 )
 from dfprivacy.noise.laws import DiscreteGaussian, DiscreteLaplace
-from dfprivacy.noise.race import Runs
 from dfprivacy.noise.samplers import exact_geometric
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import zoom
@@ -52,7 +51,6 @@ from dfprivacy.statistics.estimators.octave_bounds import (
     find_bounds,
     octave_bounds,
 )
-from dfprivacy.statistics.estimators.quantile import RankedRows, rank_runs, ranked_rows
 from dfprivacy.statistics.estimators.zoom import (
     CORE_HEIGHTS,
     CORE_LIMIT,
@@ -767,30 +765,6 @@ def copied(one, copies):
     group = np.repeat(np.arange(copies), len(one.bins))
     bins, rows = np.tile(one.bins, copies), np.tile(one.rows, copies)
     return BinTable(pa.table({}), copies, one.binning, group, bins, rows)
-
-
-def losses(runs: Runs, last: int) -> list[int]:
-    """Return the loss of every candidate of one group."""
-    held = {}
-    for first, length, loss in zip(runs.first, runs.length, runs.loss, strict=True):
-        held |= dict.fromkeys(range(int(first), int(first + length)), int(loss))
-    return [held[place] for place in range(-last, last + 1)]
-
-
-@given(st.lists(st.integers(-5, 5), max_size=30), st.integers(-5, 5))
-def test_a_row_moves_the_loss_of_every_centre_by_one_at_most(bins, added):
-    """The aim is the number of rows itself: it moves along, and no loss moves by more than 1."""
-
-    def held(numbers):
-        known, rows = np.unique(np.array(numbers, np.int64), return_counts=True)
-        before = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-        ends = np.zeros(1, np.int64), np.array([len(known)])
-        return RankedRows((-6, 6), np.append(known, 6), before, *ends)
-
-    both = [held(numbers) for numbers in (bins, [*bins, added])]
-    one, other = (losses(rank_runs(own, own.totals(), 10**6), 5) for own in both)
-    assert max(abs(a - b) for a, b in zip(one, other, strict=True)) <= 1
-    assert ranked_rows(table_of([1.0, 2.0])).totals().tolist() == [2]
 
 
 def reaches_by_the_words(counts, ends, near, width):

@@ -450,7 +450,7 @@ def single_law(rows, q, law, last, known):
 
 def rank_law(loss, last, levels=1):
     """Return the law of levels that pay for `loss` each, beside a count that pays as much."""
-    return RankLaw(loss, loss.noise(1, 1), 2 * last + 1, levels, 15.0)
+    return RankLaw(loss, loss.noise(1, 1), 2 * last + 1, levels)
 
 
 @pytest.mark.parametrize("q", LEVELS, ids=str)
@@ -513,7 +513,7 @@ def test_one_quantile_has_its_law(loss, q, known):
     ranks = rank_law(loss, 2)
     answers = select_quantiles(table_of(rows, 2, draws), [q], np.full(draws, known), ranks)
     for part in (Fraction(1), Fraction(1, 2)):
-        other = RankLaw(loss.share(part), ranks.noise, 5, 1, 15.0)
+        other = RankLaw(loss.share(part), ranks.noise, 5, 1)
         law = {
             (place - 2,): float(p) for place, p in enumerate(single_law(rows, q, other, 2, known))
         }
@@ -527,7 +527,7 @@ def test_three_quantiles_have_their_law(loss):
     ranks = rank_law(loss, 2, 3)
     answers = select_quantiles(table_of(rows, 2, draws), QUARTILES, np.full(draws, 6), ranks)
     for part in (Fraction(1), Fraction(3, 4)):
-        other = RankLaw(loss.share(part), ranks.noise, 5, 3, 15.0)
+        other = RankLaw(loss.share(part), ranks.noise, 5, 3)
         each = [single_law(rows, q, other, 2, 6) for q in QUARTILES]
         law = {}
         for places in itertools.product(range(5), repeat=3):
@@ -571,7 +571,7 @@ def test_ends_and_their_count_pass_an_audit(violation, part):
     epsilon, draws = Fraction(2), 200_000
     each = Epsilon(epsilon / part)
     noise = each.noise(1, 1)
-    law = OneApart(each, noise, noise, 7, 1)
+    law = OneApart(each, noise, noise, 1)
     pair = []
     for held in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
         counts = add_to(np.full(draws, len(held)), noise)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, codes_of
+from dfprivacy.measurement.bin_table import BinTable, Magnitudes, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.exceedances import compute_heights
@@ -33,11 +34,20 @@ from dfprivacy.release.estimator import to_floats
 FARTHEST = 64
 """Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""
 
+ROUNDED = 4
+"""The least loss of a block, where aims of neighbors lie less than a row apart, is below this."""
+
 CHUNK = 2**17
 """Points a selection handles at once, unless one group has more: bounds its memory."""
 
 OUTSIDE = 0.01
-"""Answers of a group are beyond all its rows, or further off than the rule allows, this rarely."""
+"""Minima and maxima of a group are beyond all its rows this rarely, whatever the rows are."""
+
+SPARSE = 512
+"""Ordinary rows are spread over so large a part of the candidates that follow their magnitudes."""
+
+ORDINARY = 0.05
+"""An answer of ordinary rows is further off than its note says in this part of releases."""
 
 _LARGEST_COUNT = 2**40
 
@@ -45,51 +55,117 @@ _ODDS = 0.5 ** (np.arange(33) / 2)
 """The size of noise exceeds the edge of each of these strata so rarely."""
 
 
+_ENDS = ("first", "stop", "low", "high", "base", "size")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RankedRows:
-    """The entries of a bin table with the rows before them. Secret.
+    """Blocks of the rows of a bin table, in order. Secret.
 
-    Group i has the entries `first[i]` to `stop[i]`. `edges` are one below the first bin of the grid
-    and one beyond its last, with which `bins` ends; `before` has the rows of all entries before
-    each, and of all at the end.
+    Block i has the candidates from `low[i]` up to, without, `high[i]`. Its rows are `size[i]` after
+    the first `base[i]` of all rows, in the entries `first[i]` to `stop[i]`. `before` has the rows
+    before each entry, with an empty one at the end. A bin has `ties` positions.
     """
 
-    edges: tuple[int, int]
     bins: Integers
     before: Integers
     first: Integers
     stop: Integers
+    low: Integers
+    high: Integers
+    base: Integers
+    size: Integers
+    ties: int = 1
 
     def __repr__(self) -> str:
         """Show nothing that was counted."""
         return "RankedRows(secret)"
 
     def totals(self) -> Integers:
-        """Return the rows of each group."""
-        return np.asarray(self.before[self.stop] - self.before[self.first], dtype=np.int64)
+        """Return the rows of each block."""
+        return self.size
 
-    def part(self, groups: slice) -> RankedRows:
-        """Return some of the groups."""
-        return RankedRows(self.edges, self.bins, self.before, self.first[groups], self.stop[groups])
+    def part(self, blocks: slice | Integers) -> RankedRows:
+        """Return some of the blocks."""
+        return self.with_ends({name: getattr(self, name)[blocks] for name in _ENDS})
+
+    def with_ends(self, ends: Mapping[str, Integers]) -> RankedRows:
+        """Return other blocks of the same rows."""
+        return RankedRows(self.bins, self.before, **ends, ties=self.ties)
+
+    def cut(self, positions: Integers) -> tuple[RankedRows, RankedRows]:
+        """Return the part of each block up to a position of it, and the part beyond."""
+        bins, offset = np.divmod(positions, self.ties)
+        entry = bisect_blocks(self.bins, bins, self.first, self.stop)
+        is_shared = (entry < self.stop) & (self.bins[entry] == bins)
+        rows = self.before[entry + 1] - self.before[entry]
+        inside = np.where(is_shared, rows_up_to(rows, offset, self.ties), 0)
+        below = np.clip(self.before[entry] + inside - self.base, 0, self.size)
+        lower = replace(self, stop=entry + is_shared, high=positions + 1, size=below)
+        upper = replace(  # the position itself stays a candidate, so that there is one
+            self, first=entry, low=positions, base=self.base + below, size=self.size - below
+        )
+        return lower, upper
 
 
-def ranked_rows(table: BinTable) -> RankedRows:
-    """Return the rows of a table by their ranks."""
-    grid, starts = table.binning, table.starts
-    ends = (grid.first, grid.most) if isinstance(grid, Steps) else (-grid.last, grid.last)
-    edges = ends[0] - 1, ends[1] + 1
-    before = np.concatenate([[0], np.cumsum(table.rows)]).astype(np.int64)
-    return RankedRows(edges, np.append(table.bins, edges[1]), before, starts[:-1], starts[1:])
+def ranked_rows(table: BinTable, ties: int = 1) -> RankedRows:
+    """Return the rows of each group of a table by their ranks: a block each."""
+    grid, starts, groups = table.binning, table.starts, np.ones(table.groups, np.int64)
+    ends = getattr(grid, "first", -grid.last), getattr(grid, "most", grid.last)
+    before = np.cumsum(np.concatenate([[0], table.rows, [0]]), dtype=np.int64)
+    first, stop = starts[:-1], starts[1:]
+    low, high = ends[0] * ties * groups, (ends[1] + 1) * ties * groups
+    size = before[stop] - before[first]
+    return RankedRows(
+        np.append(table.bins, 0), before, first, stop, low, high, before[first], size, ties
+    )
+
+
+TIES = 2**10
+"""Positions of a bin where rows are divided: row j of a bin has the position whose ten binary
+digits are those of j in reverse. One row more takes one position more, wherever it comes from."""
+
+
+def reversed_bits(numbers: Integers, count: int) -> Integers:
+    """Return the lowest bits of integers in reverse order, `count` a power of two of them."""
+    out = np.zeros_like(numbers)
+    for bit in range(count.bit_length() - 1):
+        out = out << 1 | numbers >> bit & 1
+    return out
+
+
+def rows_up_to(rows: Integers, offset: Integers, ties: int) -> Integers:
+    """Return how many of the rows of a bin have a position up to an offset."""
+    rows_of_all, rest = np.divmod(rows, ties)
+    total = rows_of_all * (offset + 1)
+    for bit in range(ties.bit_length() - 1):  # rows with the leading digits of `rest` in front
+        prefix = rest >> (bit + 1) << (bit + 1)
+        stride = ties >> bit
+        covered = (offset + stride - reversed_bits(prefix, ties)) // stride
+        total += np.where(rest >> bit & 1, np.clip(covered, 0, 1 << bit), 0)
+    return np.asarray(total, np.int64)
+
+
+def bisect_blocks(values: Integers, wanted: Integers, first: Integers, stop: Integers) -> Integers:
+    """Return where each wanted value belongs in its ascending slice of `values`."""
+    low, high = first.copy(), stop.copy()
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        right = open_ & (values[middle] < wanted)
+        low = np.where(right, middle + 1, low)
+        high = np.where(open_ & ~right, middle, high)
+    return low
 
 
 def select_rank(
     ranked: RankedRows, targets: Integers, law: Selection, entropy: EntropySource
 ) -> Integers:
-    """Return a bin for each group, selected by the losses of `rank_runs`."""
+    """Return a position in each block, selected by the losses of `rank_runs`."""
     cap = largest_loss(law)
-    slices = entries_near(ranked, targets, cap)
+    first, stop = entries_near(ranked, targets, cap)
     answers = np.empty(len(ranked.first), np.int64)
-    for chunk in _chunks(slices[1] - slices[0]):
+    sizes = np.minimum(ranked.before[stop] - ranked.before[first], (stop - first) * ranked.ties)
+    for chunk in _chunks(sizes):
         runs = rank_runs(ranked.part(chunk), targets[chunk], cap)
         answers[chunk] = law.select(runs, entropy)
     return answers
@@ -97,11 +173,14 @@ def select_rank(
 
 def largest_loss(law: Selection) -> int:
     """Return where losses end. Public; the lesser of a loss and a constant moves no more."""
-    return min(LARGEST_LOSS - 1, -(-FARTHEST // law.rate))
+    return min(LARGEST_LOSS - 1, -(-FARTHEST // law.rate) + ROUNDED)
 
 
 def rank_runs(ranked: RankedRows, targets: Integers, cap: int) -> Runs:
-    """Return each group's bins; losses are max(0, 2 #{x<c} - target, target - 2 #{x<=c})."""
+    """Return the positions of each block with the losses of their ranks.
+
+    The loss of c is max(0, 2 #{x < c} - target, target - 2 #{x <= c}), x the rows of the block.
+    """
     values, below, upto, starts = points(ranked, *entries_near(ranked, targets, cap))
     tails = np.append(starts, len(values))[1:] - 1
     aims = np.repeat(targets, tails + 1 - starts)
@@ -112,29 +191,52 @@ def rank_runs(ranked: RankedRows, targets: Integers, cap: int) -> Runs:
 
 
 def entries_near(ranked: RankedRows, targets: Integers, cap: int) -> tuple[Integers, Integers]:
-    """Return the slice of each group's entries with losses below `cap`; others are at it."""
-    base, before = ranked.before[ranked.first], ranked.before
-    lower_rank = base + (targets - cap) // 2 + 1
-    upper_rank = base - (-targets - cap) // 2
-    first = np.searchsorted(before, lower_rank) - 1
-    stop = np.searchsorted(before, upper_rank)
+    """Return the slice of each block's entries with losses below `cap`; others are at it."""
+    before = ranked.before
+    first = np.searchsorted(before, ranked.base + (targets - cap) // 2 + 1) - 1
+    stop = np.searchsorted(before, ranked.base - (-targets - cap) // 2)
     return np.clip(first, ranked.first, ranked.stop), np.clip(stop, ranked.first, ranked.stop)
 
 
 def points(
     ranked: RankedRows, first: Integers, stop: Integers
 ) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return lower edge, entries and upper edge of each group; rows below, up to them; starts."""
-    sizes = stop - first + 2
-    starts = np.cumsum(sizes) - sizes
-    entry = np.arange(sizes.sum()) + np.repeat(first - starts - 1, sizes)
-    values = ranked.bins.take(entry, mode="clip")
-    tails = starts + sizes - 1
-    values[starts], values[tails] = ranked.edges
-    before, base = ranked.before, np.repeat(ranked.before[ranked.first], sizes)
-    below, upto = before.take(entry, mode="clip") - base, before.take(entry + 1, mode="clip") - base
-    upto[tails] = below[tails]
-    return values, below, upto, starts
+    """Return lower edge, positions with rows and upper edge of each block; their ranks; starts."""
+    block, values, below, upto = _entry_points(ranked, first, stop)
+    counts = np.bincount(block, minlength=len(first))
+    starts = np.cumsum(counts + 2) - counts - 2
+    index = np.arange(len(block)) + 2 * block + 1
+    columns = np.zeros((3, len(block) + 2 * len(first)), np.int64)
+    columns[:, index] = values, below - ranked.base[block], upto - ranked.base[block]
+    tails = starts + counts + 1
+    columns[0, starts], columns[0, tails] = ranked.low - 1, ranked.high
+    skipped = np.clip(ranked.before[first] - ranked.base, 0, ranked.size)
+    columns[2, starts] = np.where(counts > 0, columns[1, starts + 1], skipped)
+    return columns[0], columns[1], columns[2], starts
+
+
+def _entry_points(ranked: RankedRows, first: Integers, stop: Integers) -> tuple[Integers, ...]:
+    """Return the block, the position and the rows of all blocks before and up to each point."""
+    sizes, ties = stop - first, ranked.ties
+    block = np.repeat(np.arange(len(first)), sizes)
+    entry = np.arange(len(block)) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
+    values, below, upto = ranked.bins[entry], ranked.before[entry], ranked.before[entry + 1]
+    if ties == 1:
+        return block, values, below, upto
+    rows = upto - below
+    copies = np.minimum(rows, ties)
+    heads = np.cumsum(copies) - copies
+    source = np.repeat(np.arange(len(entry)), copies)
+    keys = source * ties + reversed_bits(np.arange(len(source)) - heads[source], ties)
+    offset = np.sort(keys) - source * ties
+    rows_of_all, rest = np.divmod(rows[source], ties)
+    counts = rows_of_all + (reversed_bits(offset, ties) < rest)
+    upto = np.cumsum(counts)
+    upto += (below - np.append(0, upto)[heads])[source]
+    block, values = block[source], values[source] * ties + offset
+    end = ranked.base + ranked.size
+    inside = (upto - counts >= ranked.base[block]) & (upto <= end[block])
+    return block[inside], values[inside], (upto - counts)[inside], upto[inside]
 
 
 def build_runs(values: Integers, starts: Integers, tails: Integers, loss: Integers) -> Runs:
@@ -150,6 +252,50 @@ def build_runs(values: Integers, starts: Integers, tails: Integers, loss: Intege
     )
 
 
+def select_ranks(
+    table: BinTable,
+    aims: Integers,
+    rows: Integers,
+    law: Selection,
+    entropy: EntropySource = system_entropy,
+) -> Integers:
+    """Return a bin for each of several ascending ranks of each group: ascending too.
+
+    `aims` has twice the ranks among the public `rows`, a row a rank. The middle one of a list is
+    selected first; the others are selected among the rows up to its answer, or beyond. So a row is
+    in one block of each of the log2 rounds, and moves the losses there by at most 1.
+    """
+    ranked = ranked_rows(table, TIES if len(aims) > 1 else 1)
+    edges = np.concatenate([[np.zeros_like(rows)], aims + 1, [2 * rows]])  # a block has its answer
+    answers = np.empty_like(aims)
+    todo = [(0, len(aims) + 1, ranked)]
+    while todo:
+        middles = [(low + high) // 2 for low, high, _ in todo]
+        offsets = [
+            aims[middle - 1] - edges[low] - (edges[high] - edges[low]) // 2
+            for middle, (low, high, _) in zip(middles, todo, strict=True)
+        ]
+        blocks = joined_blocks([block for _, _, block in todo])
+        chosen = select_rank(blocks, np.concatenate(offsets) + blocks.size, law, entropy)
+        parts = []
+        for middle, (low, high, block), positions in zip(
+            middles, todo, chosen.reshape(len(todo), -1), strict=True
+        ):
+            answers[middle - 1] = positions // ranked.ties
+            if high - low > 2:
+                below, above = block.cut(positions)
+                parts += [(low, middle, below), (middle, high, above)]
+        todo = [part for part in parts if part[1] - part[0] > 1]
+    return answers
+
+
+def joined_blocks(parts: Sequence[RankedRows]) -> RankedRows:
+    """Return the blocks of several parts of the same rows."""
+    return parts[0].with_ends(
+        {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ENDS}
+    )
+
+
 def _chunks(sizes: Integers) -> Iterator[slice]:
     points = np.cumsum(sizes + 2)
     total = int(points[-1]) if len(points) else 0
@@ -162,14 +308,13 @@ def _chunks(sizes: Integers) -> Iterator[slice]:
 class RankLaw:
     """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public.
 
-    `loss` is what one level pays. Answers may be off by `allowed` + n / 20 + 1/2 ranks.
+    `loss` is what one round of selections pays.
     """
 
     loss: Epsilon | Rho
     noise: Noise
     candidates: int
     levels: int
-    allowed: float
 
     @cached_property
     def selection(self) -> Selection:
@@ -182,61 +327,78 @@ class RankLaw:
         return 2 * float(self.selection.rate)
 
     @cached_property
+    def growth(self) -> float:
+        """How many errors of one selection an answer can have: its own, and half of two others."""
+        errors = [0.0, 0.0]
+        for _ in range(rounds(self.levels)):
+            errors.append(1 + (errors[-1] + errors[-2]) / 2)
+        return errors[-1]
+
+    @cached_property
     def inwards(self) -> int:
-        """How far from an end of the rows a target must be, the count's noise included."""
+        """How far from the ends an answer must be aimed at to be among the rows, whatever they are.
+
+        The noise of the count is included.
+        """
 
         def is_enough(rows: int) -> bool:
-            return self._risk(lambda off: rows - np.maximum(off, 0) / 2) <= OUTSIDE / 2
+            return self._risk(rows) <= OUTSIDE / 2
 
         return _first(is_enough)
 
+    @cached_property
+    def ordinary(self) -> int:
+        """How far a selection is off once in 20 times, among rows that are not made to mislead.
+
+        Those have 128 candidates among them, or a part of all that is not below 1 / `SPARSE`.
+        """
+        sparse = SPARSE if self.candidates < 2**22 else self.candidates / 128
+        return math.ceil(math.log(sparse / ORDINARY) / self.rate)
+
     def aims(self, q: Fraction, rows: Integers) -> Integers:
-        """Return twice the rank that is aimed at: q of so many rows, moved `inwards`."""
+        """Return twice the rank that is aimed at: q of so many rows, moved inwards."""
         ranks = rows * q.numerator
         twice = ranks // q.denominator - -ranks // q.denominator
-        ends = np.minimum(2 * self.inwards, rows)
+        inwards = self.ordinary if 0 < q < 1 else self.inwards
+        ends = np.minimum(min(2 * inwards, _LARGEST_COUNT), rows)
         return np.asarray(np.clip(twice, ends, 2 * rows - ends), dtype=np.int64)
 
+    def rank_error(self, q: Fraction, rows: Integers) -> Floats:
+        """Return by how many ranks an answer of ordinary rows is off, in 95 % of releases."""
+        moved = np.abs(self.aims(q, rows) / 2 - float(q) * rows)
+        counted = abs(float(q) - 0.5) * self.noise.quantile(ORDINARY)
+        spread = math.sqrt(self.growth) * self.ordinary
+        return np.asarray(np.ceil(moved + counted + spread), np.float64)
+
+    def is_known(self, q: Fraction, rows: Integers) -> npt.NDArray[np.bool_]:
+        """Return whether a group's noisy count tells the rank of an ordinary answer at all."""
+        return np.asarray(self.rank_error(q, rows) < float(max(q, 1 - q)) * rows)
+
     def least(self, q: Fraction) -> int:
-        """Return the least noisy count for which an answer is shown, whatever the rows are.
-
-        From there on an answer is beyond all n rows of its group, or its rank more than
-        allowed + n / 20 + 1/2 from q n, with a probability of at most `OUTSIDE`.
-        """
-        if q not in self._known:
-            self._known[q] = _first(lambda rows: self._is_sound(rows, q))
-        return self._known[q]
-
-    @cached_property
-    def _known(self) -> dict[Fraction, int]:
-        return {}
+        """Return the least noisy count for which an answer is shown."""
+        return _first(lambda rows: bool(self.is_known(q, np.array([rows]))[0]))
 
     @cached_property
     def _edges(self) -> Floats:
         """How large the noise of the count is at the edges of its strata."""
         return np.array([self.noise.quantile(odds) for odds in _ODDS[1:]], dtype=np.float64)
 
-    def _is_sound(self, rows: int, q: Fraction) -> bool:
-        aim = float(self.aims(q, np.array([rows]))[0]) / 2
-        moved = abs(aim - float(q) * rows)
-        inside = min(aim, rows - aim)
-        spare = self.allowed + 0.05 * rows + 0.5 - moved
-        leans = abs(float(q) - 0.5) + 0.05
-        slack = lambda off: np.minimum(inside - np.maximum(off, 0) / 2, spare - leans * np.abs(off))  # noqa: E731
-        return self._risk(slack) <= OUTSIDE
+    def _risk(self, rows: int) -> float:
+        """Bound the probability that an answer aimed at `rows` from an end lies beyond all rows.
 
-    def _risk(self, slack: Callable[[Floats], Floats]) -> float:
-        """Bound the probability that one of the levels is at least `slack` ranks off its target.
-
-        `slack` falls with the size of the noise. In each stratum of the noise it is taken at the
-        edge. All candidates may be that far off but one, which permute-and-flip has before each of
-        them with probability 1/2.
+        In each stratum of the noise it is taken at the edge. All candidates may lie there but one,
+        which permute-and-flip has before each of them with probability 1/2.
         """
-        edges = self._edges
+        slack = rows / self.growth - np.stack([np.maximum(self._edges, 0), 0 * self._edges]) / 2
         ahead = self.candidates / (2 if isinstance(self.selection, PermuteAndFlip) else 1)
-        exponents = math.log(ahead) - self.rate * slack(np.stack([edges, -edges]))
-        failed = np.exp(np.minimum(exponents, 0)).mean(axis=0)
+        ahead *= 1 if self.levels == 1 else TIES
+        failed = np.exp(np.minimum(math.log(ahead) - self.rate * slack, 0)).mean(axis=0)
         return self.levels * float(failed @ -np.diff(_ODDS) + _ODDS[-1])
+
+
+def rounds(levels: int) -> int:
+    """Return how many rounds of selections a list takes: each halves what is left of it."""
+    return levels.bit_length()
 
 
 def _first(is_enough: Callable[[int], bool]) -> int:
@@ -260,31 +422,39 @@ def find_magnitudes(
     entropy: EntropySource = system_entropy,
     *,
     integers: bool = False,
-) -> Magnitudes | None:
-    """Return the part of a grid where all groups together show values; None where they show none.
+    bounds: Bounds | None = None,
+) -> Magnitudes:
+    """Return the part of a grid where all groups together show values; all of it if they show none.
 
     Sizes of values are counted in octaves, whatever their sign, all groups as one: each row moves
     one count by 1 at most, which `noise` is for. What is read off noisy counts costs no more. Where
-    values are known to be `integers`, others are left out.
+    values are known to be `integers`, others are left out. Values beyond `bounds` are as these.
     """
     grid = table.binning
     assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
-    bins_per_octave = 1 << (grid.bits - 1)
-    counts = np.zeros(-(-grid.last // bins_per_octave), np.int64)
-    nonzero = np.flatnonzero(table.bins)
-    np.add.at(counts, (np.abs(table.bins[nonzero]) - 1) // bins_per_octave, table.rows[nonzero])
+    sizes_in_octave = 1 << (grid.bits - 1)
+    limit, bins = grid.last, table.bins
+    if bounds is not None:
+        low, high = grid.numbers(grid.labels(np.array([bounds.lower, bounds.upper]))).tolist()
+        limit, bins = min(max(abs(low), abs(high)) + 1, limit), np.clip(bins, low, high)
+    counts = np.zeros(-(-grid.last // sizes_in_octave), np.int64)
+    nonzero = np.flatnonzero(bins)
+    np.add.at(counts, (np.abs(bins[nonzero]) - 1) // sizes_in_octave, table.rows[nonzero])
     noisy = add_to(counts, noise, entropy).astype(np.float64)
-    first_octave = int(grid.numbers(np.ones(1))[0]) // bins_per_octave if integers else 0
-    seen = (
-        np.flatnonzero(compute_heights(noisy, noise)[first_octave:] >= STANDS) + first_octave
-    ).tolist()
-    if not seen:
-        return None
-    first, low = (max(seen[0] - octaves, 0) * bins_per_octave + 1 for octaves in (BEYOND, 0))
-    high, stop = (
-        min((seen[-1] + 1 + octaves) * bins_per_octave + 1, grid.last) for octaves in (0, BEYOND)
+    first_octave = int(grid.numbers(np.ones(1))[0]) // sizes_in_octave if integers else 0
+    shown = np.flatnonzero(compute_heights(noisy, noise)[first_octave:] >= STANDS) + first_octave
+    edges = shown[shown * sizes_in_octave < limit]
+    if not len(edges):
+        return Magnitudes(grid, bounds)
+    inner, outer = (
+        [
+            max(edges[0] - more, 0) * sizes_in_octave + 1,
+            (edges[-1] + 1 + more) * sizes_in_octave + 1,
+        ]
+        for more in (0, BEYOND)
     )
-    step = max(bins_per_octave >> (COARSE - 1), 1)
+    (low, high), (first, stop) = (np.minimum(ends, limit) for ends in (inner, outer))
+    step = max(sizes_in_octave >> (COARSE - 1), 1)
     starts = np.concatenate(
         [np.arange(first, low, step), np.arange(low, high), np.arange(high, stop, step)]
     )
@@ -292,10 +462,12 @@ def find_magnitudes(
     if integers:
         is_integer = sizes == np.floor(sizes)
         starts, sizes = starts[is_integer], sizes[is_integer]
+    if not len(starts):
+        return Magnitudes(grid, bounds)
     smaller = [] if integers and sizes[0] == 1 else [1]
     starts = np.concatenate([smaller, starts[len(smaller) :], [stop]]).astype(np.int64)
     sizes = np.concatenate([[np.nan] * len(smaller), sizes[len(smaller) :], [np.nan]])
-    return Magnitudes(grid, starts, sizes)
+    return Magnitudes(grid, bounds, starts, sizes)
 
 
 def select_quantiles(
@@ -305,23 +477,16 @@ def select_quantiles(
     law: RankLaw,
     entropy: EntropySource = system_entropy,
 ) -> Integers:
-    """Return private quantiles of each group: one selection a distinct level, sorted.
-
-    `rows` is the noisy number of rows m of each group, public by now. Twice the rank aimed at, a,
-    follows from it. Bin c has the loss max(0, 2 #{x < c} - t, t - 2 #{x <= c}) with t = a + n - m,
-    n the number of rows (Smith 2011; with intervals of ranks for atoms, Dick, Kulesza, Sun and
-    Suresh 2023, Algorithm 2). Adding a row moves 2 #{x < c} and 2 #{x <= c} by 0 or 2 and t by 1,
-    so that the loss moves by at most 1. The selected bins of a group are sorted: answers never fall
-    while the level rises, and the largest distance of an answer from its aim does not grow.
-    """
+    """Return private quantiles of each group, about its noisy number of rows, public by now."""
     levels = sorted(set(qs))
-    ranked = ranked_rows(table)
-    row_counts = np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
-    extra = ranked.totals() - row_counts
-    chosen = [
-        select_rank(ranked, law.aims(q, row_counts) + extra, law.selection, entropy) for q in levels
-    ]
-    return np.sort(np.stack(chosen), axis=0)[[levels.index(q) for q in qs]]
+    counts = _whole_counts(rows)
+    aims = np.maximum.accumulate(np.stack([law.aims(q, counts) for q in levels]))
+    chosen = select_ranks(table, aims, counts, law.selection, entropy)
+    return chosen[[levels.index(q) for q in qs]]
+
+
+def _whole_counts(rows: Integers) -> Integers:
+    return np.array([min(max(int(count), 0), _LARGEST_COUNT) for count in rows], np.int64)
 
 
 def far_rows(q: Fraction, rows: int) -> int:
@@ -342,23 +507,18 @@ def outer_rows(law: Selection, candidates: int) -> int:
 USUAL = 0.95
 """The level whose intervals the distances of ends are made for; others have the same ends."""
 
-ORDINARY = 0.05
-"""A selection among values that are spread evenly is further off than is allowed for this rarely,
-and one near an end of the rows beyond all of them."""
-
 
 @dataclass(frozen=True)
 class EndsLaw:
-    """How the ends about `levels` quantiles are selected from `candidates`, and counted. Public.
+    """How the ends about `levels` quantiles are selected, and counted. Public.
 
-    `loss` is what one end pays; `counted` is the noise of the number of rows m that the ranks
-    follow from, `noise` that of the count of rows between all ends.
+    `loss` is what one round of selections pays; `counted` is the noise of the number of rows m
+    that the ranks follow from, `noise` that of the count of rows between all ends.
     """
 
     loss: Epsilon | Rho
     noise: Noise
     counted: Noise
-    candidates: int
     levels: int
 
     @cached_property
@@ -369,7 +529,7 @@ class EndsLaw:
     @property
     def reach(self) -> int:
         """How far from the ends of the rows a rank must be, for answers among the rows."""
-        return math.ceil(math.log(self.candidates / ORDINARY) / self._rate)
+        return math.ceil(math.log(SPARSE / ORDINARY) / self._rate)
 
     @property
     def _rate(self) -> float:
@@ -409,10 +569,6 @@ class RankEnds:
     is_far: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]
 
 
-_MOST_ROWS = 2**40
-"""The largest number of rows that ranks are worked out for."""
-
-
 def select_ends(
     table: BinTable,
     levels: Sequence[Fraction],
@@ -426,18 +582,21 @@ def select_ends(
     `EndsLaw.apart`; it is selected as a quantile is. Each row lies in one of the parts between
     the selected ends, which are public by then: the count has sensitivity 1.
     """
-    ranked, row_counts = ranked_rows(table), np.clip(rows, 0, _MOST_ROWS).astype(np.int64)
-    extra = ranked.totals() - row_counts
-    ends, is_far = [], []
+    row_counts = _whole_counts(rows)
+    aims, is_far = [], []
     for index, q in enumerate(levels):
         for side in (-1, 1):
-            distance = min(law.apart(q, index, side), 2 * _MOST_ROWS)  # the rank is clipped anyway
+            distance = min(law.apart(q, index, side), 2 * _LARGEST_COUNT)  # the rank is clipped
             rank = row_counts * q.numerator // q.denominator + side * distance
-            aims = 2 * np.clip(rank, 0, row_counts)
-            ends.append(select_rank(ranked, aims + extra, law.selection, entropy))
+            aims.append(2 * np.clip(rank, 0, row_counts))
             inside = rank if side < 0 else row_counts - rank
             is_far.append(inside < law.reach)
-    cuts = np.stack(ends) - np.tile([1, 0], len(levels))[:, None]
+    order = np.argsort(np.stack(aims), axis=0, kind="stable")
+    chosen = select_ranks(
+        table, np.sort(np.stack(aims), axis=0), row_counts, law.selection, entropy
+    )
+    ends = np.take_along_axis(chosen, np.argsort(order, axis=0), axis=0)
+    cuts = ends - np.tile([1, 0], len(levels))[:, None]
     order = np.argsort(cuts, axis=0, kind="stable")
     parts = rows_between(table, np.take_along_axis(cuts, order, axis=0))
     noisy = NoisyVector(add_to(parts, law.noise, entropy), law.noise)
