@@ -268,7 +268,7 @@ _TERMS = {
     "unit": "unit, or its limits",
     "sums": "grids of sums",
     "moments": "kinds of columns, such as dates and numbers",
-    "bins": "grids of values: a column is declared to hold integers here and floats there",
+    "bins": "grids of values",
 }
 """What must be the same in all files, and in words."""
 

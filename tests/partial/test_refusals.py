@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,7 +20,6 @@ from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritt
         ({"by": "u"}, "group columns"),
         ({"keys": ["a"]}, "kind of keys"),
         ({"unit": "u", "max_rows": 1, "max_groups": 1}, "unit, or its limits"),
-        ({"frame": FRAME.with_columns(x=FRAME["x"].cast(pl.Int64))}, "declared to hold integers"),
     ],
 )
 def test_files_that_differ_are_named_with_the_term(made, given, words):

@@ -55,7 +55,7 @@ def test_a_file_says_what_it_is(made):
     """The metadata says that the file is secret, in which format it is, and what was asked."""
     known = pq.read_metadata(made("one.parquet")).metadata
     assert known[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
-    assert known[b"dfprivacy.version"] == b"6"
+    assert known[b"dfprivacy.version"] == b"7"
     written = json.loads(known[b"dfprivacy.header"])
     assert [own["ask"] for own in written["questions"]] == ["mean", "var", "median"]
     assert (written["by"], written["keys"]) == (["g"], "secret")

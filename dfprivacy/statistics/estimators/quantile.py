@@ -146,14 +146,14 @@ def rows_up_to(rows: Integers, offset: Integers, ties: int) -> Integers:
     return np.asarray(total, np.int64)
 
 
-def bisect_blocks(values: Integers, wanted: Integers, first: Integers, stop: Integers) -> Integers:
-    """Return where each wanted value belongs in its ascending slice of `values`."""
+def bisect_blocks(values: Integers, targets: Integers, first: Integers, stop: Integers) -> Integers:
+    """Return where each target belongs in its ascending slice of `values`."""
     low, high = first.copy(), stop.copy()
-    while (open_ := low < high).any():
+    while (is_open := low < high).any():
         middle = (low + high) // 2
-        right = open_ & (values[middle] < wanted)
+        right = is_open & (values[middle] < targets)
         low = np.where(right, middle + 1, low)
-        high = np.where(open_ & ~right, middle, high)
+        high = np.where(is_open & ~right, middle, high)
     return low
 
 
@@ -279,7 +279,7 @@ def select_ranks(
         chosen = select_rank(blocks, np.concatenate(offsets) + blocks.size, law, entropy)
         parts = []
         for middle, (low, high, block), positions in zip(
-            middles, todo, chosen.reshape(len(todo), -1), strict=True
+            middles, todo, np.split(chosen, len(todo)), strict=True
         ):
             answers[middle - 1] = positions // ranked.ties
             if high - low > 2:
