@@ -29,16 +29,22 @@ COPIED = ("dfprivacy", "sql_udfs", "tests", "benchmarks", "docs", "examples")
 FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 SHARED = "tests/laws/test_measurement.py tests/laws/test_registry.py"
 TESTS = {  # a noticed mutant ends early, so the nearest tests come first
-    "measurement": f"{SHARED} tests/laws/test_vectors.py tests/conformance/test_bin_tables.py",
-    "noise": f"tests/noise {SHARED}",
+    "measurement": (
+        f"{SHARED} tests/laws/test_vectors.py tests/conformance/test_bin_tables.py "
+        "tests/partial/test_one_pass.py tests/laws/test_pairs.py tests/laws/test_regression.py "
+        "tests/laws/test_quantiles.py tests/conformance/test_engines_agree.py"
+    ),
+    "noise": f"tests/noise {SHARED} tests/laws/test_choices.py",
     "accounting": (
-        "tests/accounting/test_charge.py tests/accounting/test_ledger.py tests/accounting"
+        "tests/accounting/test_charge.py tests/accounting/test_ledger.py tests/accounting "
+        "tests/partial/test_release.py tests/frontends/test_cli_ledger.py"
     ),
     "release": (
         "tests/laws/test_registry.py tests/accounting/test_spending.py "
-        "tests/privacy/test_permit.py "
-        "tests/forecast/test_explanations.py tests/laws/test_crosstabs.py "
-        "tests/laws/test_frequencies.py tests/frontends/test_estimate.py"
+        "tests/privacy/test_permit.py tests/forecast/test_explanations.py "
+        "tests/laws/test_crosstabs.py tests/laws/test_frequencies.py "
+        "tests/frontends/test_estimate.py tests/laws/test_clipping.py tests/laws/test_pairs.py "
+        "tests/laws/test_regression.py tests/laws/test_arithmetic.py tests/frontends/test_notes.py"
     ),
 }
 OPERATORS = {

@@ -13,12 +13,15 @@ from benchmarks.peers.store import Store
 from benchmarks.peers.tables import (
     Notes,
     common_size,
+    label,
     markdown,
     measured_rows,
     pooled_table,
     ratios_of,
     scored_peers,
-    time_table,
+    seconds,
+    time_cell,
+    tried,
     without_errors,
 )
 
@@ -35,6 +38,7 @@ INTRODUCTION = """\
   this package uses itself, pipelines on Beam (PipelineDP), and `WITH DIFFERENTIAL_PRIVACY` in
   BigQuery, where the privacy unit belongs to a view and not to a caller.
 - **diffprivlib**: private machine learning with the interface of scikit-learn.
+- **SmartNoise SQL**: readers for SQL Server, Postgres, MySQL and BigQuery, and synthesizers.
 - **CWI's `privacy` for DuckDB** (AGPL): the unit and the links between tables are declared in the
   database itself, and ordinary SQL is rewritten. It runs in the browser too (WASM).
 - **Lomas**: a server with accounts and an administrator, so that analysts never hold the data.
@@ -67,9 +71,8 @@ python -m benchmarks --quick                     # two sizes, fewer questions
 python -m benchmarks --full --resume --environments ~/.cache/peers   # up to 20 million rows, hours
 ```
 
-The command makes a virtual environment for each library, runs every measurement in a fresh process
-with a limit on time and memory, and writes this page. Each script in `benchmarks/peers/scripts` is
-the short way that the library's own documentation shows."""
+Each library has a virtual environment, each measurement a fresh process. The
+[scripts](../benchmarks/peers/scripts/opendp_polars.py) follow each library's documentation."""
 
 BETTER = """\
 ## Where another is better
@@ -84,59 +87,50 @@ BETTER = """\
 
 
 CODE = """\
-The part of each script that is measured, keys secret where it can; `q` holds the terms of the
-question. `python -m benchmarks.peers.code_size` counts it. The blocks are shown here, and run by
-`python -m benchmarks` only."""
+The part of each script in `benchmarks/peers/scripts` that is measured, keys secret
+where it can, counted by `python -m benchmarks.peers.code_size`."""
 
 
 def write_page(store: Store, docs: Path, results: Path) -> Path:
     """Write docs/peers.md."""
     file = docs / "peers.md"
     docs.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(page(store, os.path.relpath(results, docs), results)) + "\n")
+    file.write_text("\n".join(page(store, os.path.relpath(results, docs))) + "\n")
     return file
 
 
-def page(store: Store, link: str, results: Path) -> list[str]:
+def page(store: Store, link: str) -> list[str]:
     """Return the lines of the page."""
     notes = Notes()
     return [
         INTRODUCTION, "", *heading(store), "", f"All tables: [peers.md]({link}/peers.md).", "",
-        *times(store, notes), *errors(store), *charts(link, results), BETTER, "",
+        *times(store, notes), *errors(store), "", BETTER, "",
         *measured_better(store), "", *code(), "", "## Notes", "", *notes.lines(),
     ]  # fmt: skip
 
 
 def times(store: Store, notes: Notes) -> list[str]:
-    """Return the table of the size that most peers manage."""
+    """Return the times of a mean at the size that most peers manage, by wall clock and CPU."""
     rows = common_size(store)
     if rows is None:
         return []
-    lines = ["## Time", "", READING, ""]
-    for groups in GROUPS:
-        table = time_table(store, groups, rows, notes)
-        lines += [f"### {rows:,} rows, {groups}", "", *table, ""] if table else []
-    return lines
+    head = ["", *[f"{groups}, {clock}" for groups in GROUPS for clock in ("s", "CPU s")]]
+    lines = []
+    for peer in tried(store, rows):
+        cells = []
+        for groups in GROUPS:
+            cpu = store.measured.get(time_name(peer.script, "mean", groups, rows), {}).get("cpu")
+            cells.append(time_cell(store, peer, "mean", groups, rows, notes))
+            cells.append("" if cpu is None else seconds(cpu))
+        lines.append([label(peer, notes), *cells])
+    title = f"A mean of {rows:,} rows. CPU time leaves out a Java process."
+    return ["## Time", "", READING, "", title, "", *markdown(head, lines), ""]
 
 
 def errors(store: Store) -> list[str]:
     """Return the errors of all settings together."""
     table = [*pooled_table(store), "", *without_errors(store)]
     return ["## Error at the same epsilon", "", ERRORS, "", *table]
-
-
-def charts(link: str, results: Path) -> list[str]:
-    """Return the charts that were drawn."""
-    known = {
-        "peers_errors.png": "Our mean squared error over theirs",
-        "peers_rows.png": "Time of the mean by 1,000 groups over the number of rows",
-        "peers_groups.png": "Time of the mean over the number of groups",
-    }
-    lines: list[str] = []
-    for name, title in known.items():
-        if (results / name).exists():
-            lines += [f"![{title}]({link}/{name})", ""]
-    return lines
 
 
 def measured_better(store: Store) -> list[str]:
@@ -185,10 +179,4 @@ def code() -> list[str]:
     """Return every peer's private mean by group, and how much there is to it."""
     rows = [[name, str(size.statements), str(len(size.concepts))] for name, size in sizes().items()]
     head = ["", "statements", "concepts"]
-    lines = ["## A private mean by group", "", CODE, "", *markdown(head, rows), ""]
-    works_on = {peer.name: peer.works_on for peer in PEERS}
-    for name, size in sizes().items():
-        concepts = ", ".join(size.concepts)
-        lines += [f"### {name}", "", f"Works on: {works_on[name]}. Concepts: {concepts}.", ""]
-        lines += ["```py", size.shown, "```", ""]
-    return lines
+    return ["## A private mean by group", "", CODE, "", *markdown(head, rows), ""]

@@ -62,11 +62,11 @@ def clock(ask: Callable[[], Any], question: Statistic) -> None:
     """Time a question, again as long as there is time for one more."""
     begin = time.perf_counter()
     for _ in range(question.runs):
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         answer = ask()
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         groups = len(answer) if question.key else None
-        tell(event="run", seconds=seconds, groups=groups, peak_mib=peak_mib())
+        tell(event="run", seconds=seconds, cpu=cpu, groups=groups, peak_mib=peak_mib())
         if time.perf_counter() - begin + seconds > question.seconds:
             break
     tell(event="done")

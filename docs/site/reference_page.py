@@ -1,0 +1,160 @@
+"""Write docs/reference/api.md from the registry of statistics: python docs/site/reference_page.py.
+
+Each statistic has its title, its names in SQL, an example that runs and its docstring.
+"""
+
+# ruff: noqa: E501 lines of the page
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dfprivacy.statistics import STATISTICS
+
+PAGE = Path(__file__).parents[1] / "reference" / "api.md"
+HEAD = """\
+# Reference
+
+The names below, and the methods of their results, are public. Everything else may change. `python docs/site/reference_page.py` writes this page from the registry of statistics.
+
+```python
+import dfprivacy as dfp
+import pandas as pd
+
+rows = range(6_000)
+x, y = [i % 90 for i in rows], [i % 9 for i in rows]
+df = pd.DataFrame({"city": ["Rome", "Oslo", "Lima"] * 2_000, "x": x, "y": y})
+```
+
+## Frames
+
+::: dfprivacy.Private
+
+::: dfprivacy.frames.private.PrivateGroupBy
+
+## Statistics
+
+Each is a method of `df.dp`, `df.dp.group_by(...)` and `df.dp.explain`, a class such as `dfp.mean` for `agg`, a command, and a field of job files. Methods take the terms `epsilon`, `rho`, `delta`, `interval` and `population`. [Adding a statistic](adding-a-statistic.md) shows one of your own.
+"""
+TABLES = {  # the class, its title, and an example
+    "histogram": ("statistics.histogram.Histogram", "counts by bin", '"x", [0, 30, 60, 90]'),
+    "value_counts": ("frames.frequencies.ValueCounts", "counts by value", '"city", delta=1e-6'),
+    "top": ("frames.frequencies.Top", "the most frequent values", '"city", 2, delta=1e-6'),
+    "mode": ("frames.frequencies.Mode", "the most frequent value", '"city", delta=1e-6'),
+    "crosstab": ("frames.crosstabs.Crosstab", "a table of two columns", '"city", "y", delta=1e-6'),
+    "pivot": (
+        "frames.crosstabs.Pivot",
+        "a statistic by two columns",
+        '"city", "y", "x", bounds=(0, 100), delta=1e-6',
+    ),
+    "describe": ("frames.describing.Describe", "every column by its type", "delta=1e-6"),
+    "regression": (
+        "statistics.regression.Regression",
+        "least squares on several columns",
+        '"y", ["x"], {"x": (0, 100), "y": (0, 10)}',
+    ),
+    "mean_vector": (
+        "statistics.mean_vector.MeanVector",
+        "the mean of vectors",
+        '["x", "y"], radius=200',
+    ),
+}
+REST = """\
+::: dfprivacy.statistics.Statistic
+
+::: dfprivacy.statistics.argument
+
+## Results
+
+::: dfprivacy.Estimate
+
+::: dfprivacy.VectorEstimate
+
+::: dfprivacy.released
+
+::: dfprivacy.frames.released.Released
+
+::: dfprivacy.plot
+
+::: dfprivacy.show
+
+::: dfprivacy.save_plot
+
+## Terms
+
+::: dfprivacy.Unit
+
+::: dfprivacy.Bounds
+
+::: dfprivacy.suggest_limits
+
+## Statements
+
+::: dfprivacy.sql
+
+::: dfprivacy.explain
+
+::: dfprivacy.Schema
+
+::: dfprivacy.public
+
+## Budgets
+
+::: dfprivacy.Ledger
+
+::: dfprivacy.Budget
+
+::: dfprivacy.spending
+
+::: dfprivacy.require_ledger
+
+## Large data and statistics files
+
+::: dfprivacy.Engine
+
+::: dfprivacy.progress
+
+::: dfprivacy.frames.merging.statistics
+
+::: dfprivacy.merge
+
+## Functions in DuckDB
+
+::: sql_udfs
+
+## Other trust models
+
+::: dfprivacy.local
+
+::: dfprivacy.shuffle
+
+## Errors
+
+::: dfprivacy.errors
+"""
+
+
+def describe_entry(kind: str, title: str, names: str, example: str, path: str) -> str:
+    """Write the section of a statistic."""
+    lines = [f"### `{kind}`", "", f"{title[0].upper()}{title[1:]}.{names}", ""]
+    return "\n".join([*lines, "```python", example, "```", "", f"::: dfprivacy.{path}", "", ""])
+
+
+def write_page() -> str:
+    """Return the text of the page."""
+    sections = []
+    for kind, statistic in STATISTICS.items():
+        if statistic.__module__.startswith("dfprivacy.") and statistic.example:
+            names = ", ".join(f"`dp_{name}`" for name in (kind, *statistic.sql_aliases))
+            path = f"{statistic.__module__.removeprefix('dfprivacy.')}.{statistic.__name__}"
+            text = f" SQL: {names}."
+            sections.append(describe_entry(kind, statistic.title, text, statistic.example, path))
+    for kind, (path, title, arguments) in TABLES.items():
+        loss = "rho=0.5" if kind == "mean_vector" else "epsilon=1"
+        call = f"df.dp.{kind}({arguments}, {loss})"
+        sections.append(describe_entry(kind, title, "", call, path))
+    return "\n".join([HEAD, *sections]) + REST
+
+
+if __name__ == "__main__":
+    PAGE.write_text(write_page(), encoding="utf-8")
