@@ -135,13 +135,13 @@ def _scalar(value: Any) -> Any:
 
 
 _FLOAT = re.compile(r"-?0x[01](\.[0-9a-f]*)?p[+-]\d+")
-_WIDTHS = ("certain", "ordinary")
+_WIDTHS = ("typical",)
 
 
 def explained(page: Any) -> dict[str, Any]:
     """Return the figures of an explanation: cost, draws, groups shown, half-widths to 9 digits."""
     losses = [draw.epsilon if draw.rho is None else draw.rho for draw in page.draws]
-    sizes = page.table.select(["answer", "rows", "certain", "ordinary"]).to_pylist()
+    sizes = page.table.select(["answer", "rows", "typical"]).to_pylist()
     answers: dict[str, list[Any]] = {}
     for row in sizes:
         widths = [None if row[name] is None else f"{row[name]:.9g}" for name in _WIDTHS]

@@ -6,6 +6,7 @@ that reaches it.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from bisect import bisect_left
@@ -30,8 +31,7 @@ _TABLE = pa.schema(
         "answer": pa.string(),
         "question": pa.string(),
         "rows": pa.int64(),
-        "certain": pa.float64(),
-        "ordinary": pa.float64(),
+        "typical": pa.float64(),
         "unit": pa.string(),
     }
 )
@@ -104,11 +104,11 @@ class Explanation:
 
     @property
     def table(self) -> pa.Table:
-        """Every half-width, one row an answer and size: answer, question, rows, certain, ..."""
+        """Every half-width, one row an answer and size: answer, question, rows, typical, unit."""
         records = [
-            (answer.name, answer.question, *halves, answer.unit)
+            (answer.name, answer.question, *half_width, answer.unit)
             for answer in self.answers
-            for halves in zip(answer.rows, answer.certain, answer.ordinary, strict=True)
+            for half_width in zip(answer.rows, answer.typical, strict=True)
         ]
         rows = [dict(zip(_TABLE.names, record, strict=True)) for record in records]
         return pa.Table.from_pylist(rows, _TABLE)
@@ -129,7 +129,23 @@ class Explanation:
             *([("reaches", self.reaches)] if self.reaches else ()),
             *self.details(),
             *(("spends", draw.text) for draw in self.draws),
+            *([("hint", self.hint)] if self.hint else ()),
         ]
+
+    @property
+    def hint(self) -> str:
+        """The rho that takes less noise for as many draws; empty where epsilon takes less."""
+        if self.rho is not None or not self.epsilon or not self.draws:
+            return ""
+        delta = self.delta or 1e-6
+        root = math.sqrt(-math.log(delta) + self.epsilon) - math.sqrt(-math.log(delta))
+        draws, rho = len(self.draws), root**2  # rho + 2 sqrt(rho ln(1 / delta)) = epsilon
+        if math.sqrt(draws / (2 * rho)) > math.sqrt(2) * draws / self.epsilon:
+            return ""
+        return (
+            f"{draws} draws share epsilon: rho={rho:.2g} keeps it at delta {short(delta)}, "
+            "with less noise"
+        )
 
     def details(self) -> list[tuple[str, str]]:
         """Return the lines on ledger, draws and groups, each with its title."""
@@ -211,10 +227,9 @@ def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
 def _widths(answer: Forecast) -> Iterator[tuple[str, ...]]:
     """Yield the table of half-widths under its heads; nothing where none is known."""
     if answer.told:
-        shown = 3 if any(half is not None for half in answer.ordinary) else 2
-        yield ("rows", "at most", "ordinary")[:shown]
-        for rows, *halves in zip(answer.rows, answer.certain, answer.ordinary, strict=True):
-            yield (f"{rows:,}", *map(_number, halves))[:shown]
+        yield "rows", "typical"
+        for rows, half_width in zip(answer.rows, answer.typical, strict=True):
+            yield f"{rows:,}", _number(half_width)
 
 
 def _number(value: float | None) -> str:
@@ -303,27 +318,20 @@ def _within(target: object) -> Within:
     return Within(amount / 100 if relative else amount, relative)
 
 
-def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, dict[str, str]]:
-    """Return terms with the least loss that reaches a target, and which half-width each answer has.
+def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, list[str]]:
+    """Return terms with the least loss that reaches a target, and the answers that have one.
 
-    Of each answer that is the half-width that holds for all data within the bounds, "at most",
-    where a loss brings it down to the target; the "ordinary" one where none does. The loss is
-    epsilon, or rho where the terms name rho.
+    The loss is epsilon, or rho where the terms name rho.
     """
     sizes, top = (target.size,), _DECADES * _STEPS - 1
-    chosen = _chosen(target, explain(_with_loss(terms, top), sizes))
+    names = _find_targets(target, explain(_with_loss(terms, top), sizes))
 
     def reached(step: int) -> bool:
-        answers = {
-            answer.name: answer for answer in explain(_with_loss(terms, step), sizes).answers
-        }
-        return all(
-            _reaches(answers[name], target, certain=certain) for name, certain in chosen.items()
-        )
+        page = explain(_with_loss(terms, step), sizes)
+        return all(_reaches(page[name], target) for name in names)
 
     step = bisect_left(range(top), True, key=reached)  # noqa: FBT003 what is looked for
-    words = {name: "at most" if certain else "ordinary" for name, certain in chosen.items()}
-    return _with_loss(terms, step), words
+    return _with_loss(terms, step), names
 
 
 def _with_loss(terms: Terms, step_number: int) -> Terms:
@@ -335,8 +343,8 @@ def _with_loss(terms: Terms, step_number: int) -> Terms:
     return replace(terms, epsilon=amount)
 
 
-def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
-    """Return the answers that have a target, and whether by the half-width for all data."""
+def _find_targets(target: Target, best: Explanation) -> list[str]:
+    """Return the answers that have a target, which the largest loss reaches."""
     names = [answer.name for answer in best.answers]
     for name in target.within:
         if name and name not in names:
@@ -344,7 +352,7 @@ def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
                 f"within names {name!r}, and there is no such answer",
                 hint=f"the answers are {', '.join(map(repr, names))}",
             )
-    chosen = {}
+    targets = []
     for answer in best.answers:
         if _find_target(answer, target) is None:
             continue
@@ -353,28 +361,27 @@ def _chosen(target: Target, best: Explanation) -> dict[str, bool]:
                 f"{answer.name!r} has no half-width before there is data: none can be a target",
                 hint='name the answers that matter: within={"rows": 20}',
             )
-        certain = _reaches(answer, target, certain=True)
-        if not certain and not _reaches(answer, target, certain=False):
-            smallest = min(half for half in answer.certain + answer.ordinary if half is not None)
+        if not _reaches(answer, target):
+            smallest = min(half for half in answer.typical if half is not None)
             raise InvalidLossError(
                 f"no loss up to 999 brings {answer.name!r} within "
                 f"{_find_target(answer, target)} in {target.size:,} rows: "
                 f"the least is {smallest:.3g} ({answer.unit})",
                 hint="name a wider half-width or a larger size",
             )
-        chosen[answer.name] = certain
-    return chosen
+        targets.append(answer.name)
+    return targets
 
 
 def _find_target(answer: Forecast, target: Target) -> Within | None:
     return target.within.get(answer.name, target.within.get(""))
 
 
-def _reaches(answer: Forecast, target: Target, *, certain: bool) -> bool:
-    """Check whether an answer is within its target, for all data or for ordinary data."""
+def _reaches(answer: Forecast, target: Target) -> bool:
+    """Check whether an answer is within its target."""
     within = _find_target(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
-    (half,), (percent_base,) = answer.certain if certain else answer.ordinary, answer.whole
+    (half,), (percent_base,) = answer.typical, answer.whole
     if not within.relative:
         return half is not None and half <= float(within.amount)
     if percent_base is None:
@@ -389,15 +396,12 @@ def reached(target: Target | None, terms: Terms, explain: Making[Made]) -> Made:
     """Return the explanation of a release, at the loss and size of its target if it has one."""
     if target is None:
         return explain(terms, SIZES)
-    solved_terms, words = solved(target, terms, explain)
+    solved_terms, names = solved(target, terms, explain)
     nearest = min(SIZES, key=lambda size: max(size / target.size, target.size / size))
     explanation = explain(
         solved_terms, tuple(target.size if size == nearest else size for size in SIZES)
     )
-    targets = [
-        f"{name} within {target.within.get(name) or target.within['']} ({which})"
-        for name, which in words.items()
-    ]
+    targets = [f"{name} within {target.within.get(name) or target.within['']}" for name in names]
     measure = "epsilon" if solved_terms.rho is None else "rho"
     text = f"the least {measure} of three digits for half-widths in {target.size:,} rows: "
     return replace(explanation, reaches=text + ", ".join(targets))

@@ -324,7 +324,7 @@ def vector_forecast(
     half = _half_width(dimension, np.array(deviations[1:]), 1 - level, noise, rows)
     return replace(
         made, unit="lengths at which vectors are clipped, in Euclidean norm",
-        certain=by_size(half), ordinary=by_size(half),
+        typical=by_size(half),
     )  # fmt: skip
 
 

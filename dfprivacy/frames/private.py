@@ -137,8 +137,8 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.LazyFrame({"carrier": ["AA"], "delay": [1.0]})
     >>> plan = flights.dp.explain.mean("delay", bounds=(0, 60), epsilon=1)
-    >>> plan.epsilon, plan["delay"].rows[2], round(plan["delay"].certain[2], 2)
-    (1.0, 1000, 0.19)
+    >>> plan.epsilon, plan["delay"].rows[2], round(plan["delay"].typical[2], 2)
+    (1.0, 1000, 0.13)
     """
 
     def __init__(
@@ -176,8 +176,8 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
             2.0 is in the unit of the answer. "2%" is a part of what is 100 %: the rows for counts
             and ranks, the distance between the bounds for means and deviations (its square for
             variances), the largest possible sum, 1 for shares. A mapping names some answers alone.
-            It is the half-width "at most", for all data within the bounds, where that can be
-            reached, else the "ordinary" one; the explanation says which.
+            It is the typical half-width, that of values in the middle of the bounds or spread
+            evenly over them.
         size : int
             The rows of the group, or of the table, that `within` is for.
         epsilon, rho, delta, interval, population
@@ -203,7 +203,7 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         >>> plan.shown
         Reach(rarely=14, half=18, mostly=21)
         >>> flights.dp.explain(dfp.mean("delay", (0, 60)), within=2.0, size=1000).epsilon
-        0.0947
+        0.0671
         """
         explaining = self
         if within is not None:

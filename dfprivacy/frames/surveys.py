@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
@@ -95,7 +96,7 @@ class FrameProtocols:
 
     def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
         """Return a forecast with half-widths of the interval by number of users."""
-        return made.measured(made.certain, widths)
+        return replace(made, typical=widths)
 
 
 def column_values(frame: Any, column: Hashable) -> Floats:
@@ -117,12 +118,12 @@ class LocalMethods(FrameProtocols):
 
     Privacy: for replacing the value of a row, epsilon, and that of each report on its own. The
     number of rows is public here, unlike everywhere else in `.dp`. `explain` gives half-widths of
-    the interval, which covers the sampling of owners too, when the mean is located: `ordinary`.
+    the interval, which covers the sampling of owners too, when the mean is located.
 
     >>> import dfprivacy as dfp, pandas as pd
     >>> frame = pd.DataFrame({"minutes": [150.0]})
     >>> plan = frame.dp.local.explain.gaussian_mean("minutes", epsilon=2, sigma=20, limit=1000)
-    >>> [round(half, 2) for half in plan.answers[0].ordinary[-2:]]
+    >>> [round(half, 2) for half in plan.answers[0].typical[-2:]]
     [0.29, 0.09]
     """
 
@@ -168,13 +169,13 @@ class ShuffleMethods(FrameProtocols):
     """Protocols of the shuffle model over a frame's column: every row is one user.
 
     Privacy: (epsilon, delta) for replacing the value of a row. The number of rows is public here,
-    unlike everywhere else in `.dp`. Half-widths of `explain` are those of the answer, certain for
+    unlike everywhere else in `.dp`. Half-widths of `explain` are those of the answer, for
     all data: noise and the rounding at users.
 
     >>> import dfprivacy as dfp, pandas as pd
     >>> frame = pd.DataFrame({"x": [1.0, 3.0]})
     >>> plan = frame.dp.shuffle.explain.mean("x", (0, 10), epsilon=1, delta=1e-6)
-    >>> [round(half, 2) for half in plan.answers[0].certain[2:4]]
+    >>> [round(half, 2) for half in plan.answers[0].typical[2:4]]
     [0.05, 0.01]
     """
 
@@ -241,4 +242,4 @@ class ShuffleMethods(FrameProtocols):
         )
 
     def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
-        return made.measured(widths).noted("sizes count users")
+        return replace(made, typical=widths).noted("sizes count users")

@@ -24,20 +24,6 @@ from dfprivacy.noise.laws import Noise, reach_of
 
 
 @dataclass(frozen=True)
-class HalfWidths:
-    """How far noise moves an answer, for groups of several sizes, in units of the answer.
-
-    P(abs(answer - exact) > distance) is at most 1 - level, where `exact` is the answer without
-    noise. `certain` holds wherever the data lie within the bounds; `ordinary` holds for data in the
-    middle of the bounds (means) or spread evenly over them (variances). Proofs:
-    docs/how-to/explain.md.
-    """
-
-    certain: Floats
-    ordinary: Floats
-
-
-@dataclass(frozen=True)
 class Moved:
     """How far clipping may have moved sums of some groups, in units of the column.
 
@@ -84,8 +70,8 @@ class Estimator(Protocol):
 class Foreseen(Estimator, Protocol):
     """An estimator whose error is known before there is data."""
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return how far noise moves an estimate of groups of so many rows, before there is one."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return how far noise moves a typical estimate, in units of the answer, by rows."""
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale of the noise on the sums behind an estimate, and its unit in words."""
@@ -146,11 +132,10 @@ class CountEstimator:
         error = math.sqrt(terms * vector.noise.variance) / self.weights.divisor
         return np.full(vector.coordinates.shape[1], error)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return the half-width of the exact law, the same for all sizes."""
         outermost = draw.noise.quantile(1 - draw.level, len(self.weights.indices))
-        half = np.full_like(rows, math.floor(outermost / self.weights.divisor + 0.5))
-        return HalfWidths(half, half)
+        return np.full_like(rows, math.floor(outermost / self.weights.divisor + 0.5))
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale in rows."""
@@ -245,18 +230,15 @@ class RatioEstimator:
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.minimum(error, widest) * self.unit
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return half-widths at the worst place of the data, and in the middle of the bounds."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths where the ratio is in the middle of its range."""
         u, v = np.array(self.numerator, float), np.array(self.denominator, float)
         constants = np.array([row[0] for row in draw.linear.matrix], float)
         below, spread = rows * float(v @ constants), draw.spread()
         reach = self.most - self.least
-        longest = max(float(np.linalg.norm(u - end * v)) for end in (self.least, self.most))
-        certain = np.minimum(spread * longest / below, reach)
         middle = u - (self.least + self.most) / 2 * v
-        ordinary = np.minimum(_fieller(middle, v, spread, below), reach / 2)
-        slack = self.grid.step / 2
-        return HalfWidths(*(self.unit * half + slack for half in (certain, ordinary)))
+        half = np.minimum(_fieller(middle, v, spread, below), reach / 2)
+        return np.asarray(self.unit * half + self.grid.step / 2)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the numerator, in units of the answer."""
@@ -297,8 +279,8 @@ class ProportionEstimator:
         """Return the first-order standard deviation of the noise."""
         return self._ratio.standard_error(vector)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return half-widths at the worst part, and where the part is one half."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths where the part is one half."""
         return self._ratio.half_widths(draw, rows)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:

@@ -104,10 +104,6 @@ class BoundsPart(ColumnPart):
         outer = outer_rows(law, candidates)
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
         error = np.full_like(
-            circumstances.each_size,
-            math.log(2 * candidates / (1 - circumstances.level)) / float(law.rate),
-        )
-        independent = np.full_like(
             circumstances.each_size, math.log(2 / (1 - circumstances.level)) / float(law.rate)
         )
         how = f"two selections by {law_of(law)}, {rank:,} rows from either end"
@@ -117,8 +113,7 @@ class BoundsPart(ColumnPart):
                 text,
                 how,
                 unit=f"{RANKS}, at both ends",
-                certain=told(error, answered, circumstances),
-                ordinary=told(independent, answered, circumstances),
+                typical=told(error, answered, circumstances),
                 answered=answered,
                 halve=halve,
                 remarks=(NO_INTERVAL,),

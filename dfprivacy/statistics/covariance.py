@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import reach_of
-from dfprivacy.release.estimator import Draw, Foreseen, HalfWidths, to_floats
+from dfprivacy.release.estimator import Draw, Foreseen, to_floats
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -282,17 +282,12 @@ class PairEstimator(ProductEstimator, ABC):
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.asarray(np.fmin(error, widest) * self.unit)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return half-widths for any data, and for independent values spread evenly."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths for independent values spread evenly."""
         sides = [np.full(degree + 1, 1 / (degree + 1)) for degree in self.degrees]
         even = self.k * np.outer(*sides).reshape(-1, 1) * rows
         low, high = self.theta_interval(NoisyVector(even, draw.noise), draw.level)
-        ordinary = np.maximum(high - self.even, self.even - low)
-        return HalfWidths(self._certain(draw, rows) * self.unit, ordinary * self.unit)
-
-    def _certain(self, draw: Draw, rows: Floats) -> Floats:  # noqa: ARG002 unless a subclass knows better
-        """Return a half-width of theta for any data: all that it can be, as variances may be 0."""
-        return np.full_like(rows, self.largest - self.smallest)
+        return np.asarray(np.maximum(high - self.even, self.even - low) * self.unit)
 
     def moments(self, vector: NoisyVector) -> Moments:
         """Return the noisy moments."""
@@ -371,23 +366,6 @@ class CovarianceEstimator(PairEstimator):
         """Return the mean product over 1."""
         above = product(moments.off_x, moments.off_y)
         return Ratio(above, product(moments.one, moments.one), lambda x, y, _: x * y)
-
-    def _certain(self, draw: Draw, rows: Floats) -> Floats:
-        """Return a half-width for any data: weights are the longest where all rows are one corner.
-
-        There a mean's distance from a is 1 at the other end, and 1/2 in the middle of degree 2.
-        """
-        x, y = (1 if degree == 1 else math.sqrt(1.25) for degree in self.degrees)
-        wide, high = (math.sqrt(1 + degree) for degree in self.degrees)  # those of a constant
-        spread, drift_spread = (draw.spread(share) / self.k for share in (0.9, 0.1))
-        left, drift_left = (
-            np.maximum(rows - wide * high * spread_term, 1e-300)
-            for spread_term in (spread, drift_spread)
-        )
-        off = spread * x * y / left + drift_spread * x * high / drift_left * (
-            drift_spread * y * wide / drift_left
-        )
-        return np.minimum(off + ROUNDED / self.k, self.largest - self.smallest)
 
 
 @dataclass(frozen=True)
@@ -540,10 +518,10 @@ class RSquaredEstimator(CorrelationEstimator):
         error, off = super().standard_error(vector), np.abs(super().value(vector))
         return np.asarray(np.minimum(np.maximum(2 * off * error, error**2), 1.0))
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return all that can be for any data, and the square of what independent values have."""
-        ordinary = super().half_widths(draw, rows).ordinary ** 2
-        return HalfWidths(np.ones_like(rows), ordinary)
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths for independent rows, of a correlation of about 1 / sqrt(n)."""
+        half = super().half_widths(draw, rows)
+        return np.minimum(half**2 + 4 * half / np.sqrt(rows), 1.0)
 
 
 @dataclass(frozen=True)

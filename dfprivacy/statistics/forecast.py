@@ -71,12 +71,11 @@ class Forecast:
 
     `mechanism` says in words what makes it private; `scale`, in `scale_unit`, is that of discrete
     Laplace noise on the sums behind it, or the standard deviation of discrete Gaussian noise. For
-    each of `rows`, the sizes of groups in rows as they count, half-widths in `unit` are distances
-    from the answer without noise that hold with probability `level`: `certain` for all data within
-    the bounds, `ordinary` for means in the middle of the bounds, variances as of values spread
-    evenly over them, quantiles among such values; None where nothing can be said. `whole` is what
+    each of `rows`, the sizes of groups in rows as they count, `typical` half-widths in `unit` are
+    distances from the answer without noise that hold with probability `level` for expected data:
+    values in the middle of the bounds or spread evenly over them; None if unknown. `whole` is what
     100 % of one is: the rows, the width of the bounds. `answered` are sizes from which on there is
-    an answer, where small groups get none. Each of the changes in `halve` makes the ordinary
+    an answer, where small groups get none. Each of the changes in `halve` makes the
     half-width half as large; `remarks` are what else to know.
     """
 
@@ -87,8 +86,7 @@ class Forecast:
     scale_unit: str = ""
     unit: str = ""
     rows: tuple[int, ...] = SIZES
-    certain: HalfWidths = UNTOLD
-    ordinary: HalfWidths = UNTOLD
+    typical: HalfWidths = UNTOLD
     answered: Reach | None = None
     halve: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -97,24 +95,16 @@ class Forecast:
     @property
     def told(self) -> bool:
         """True if a half-width is known beforehand."""
-        return any(half is not None for half in self.certain + self.ordinary)
+        return any(half is not None for half in self.typical)
 
     def about(self, sizes: tuple[int, ...], percent_base: HalfWidths) -> Forecast:
         """Return the forecast with the sizes that it was made for, and what 100 % is for each."""
-        untold = (None,) * len(sizes)
-        certain, ordinary = (
-            untold if half_widths is UNTOLD else half_widths
-            for half_widths in (self.certain, self.ordinary)
-        )
-        return replace(self, rows=sizes, certain=certain, ordinary=ordinary, whole=percent_base)
+        half_widths = (None,) * len(sizes) if self.typical is UNTOLD else self.typical
+        return replace(self, rows=sizes, typical=half_widths, whole=percent_base)
 
     def noted(self, *remarks: str) -> Forecast:
         """Return the forecast with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
-
-    def measured(self, certain: HalfWidths, ordinary: HalfWidths | None = None) -> Forecast:
-        """Return the forecast with half-widths; ordinary ones are the certain ones unless given."""
-        return replace(self, certain=certain, ordinary=certain if ordinary is None else ordinary)
 
 
 def by_size(values: Iterable[float]) -> HalfWidths:

@@ -199,8 +199,7 @@ class HistogramPart:
             scale=spread_of(noise),
             scale_unit="rows",
             unit="rows, in each bin",
-            certain=half,
-            ordinary=half,
+            typical=half,
             halve=(halving_loss(circumstances.loss),),
         )
         if self.finding is not None:

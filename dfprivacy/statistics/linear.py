@@ -467,8 +467,7 @@ def build_forecast(
         scale=scale,
         scale_unit=of,
         unit=unit,
-        certain=by_size(widths.certain),
-        ordinary=by_size(widths.ordinary),
+        typical=by_size(widths),
         halve=halving(question, circumstances),
         remarks=question.noted(circumstances) if isinstance(question, LinearStatistic) else (),
     )

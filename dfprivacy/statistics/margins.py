@@ -27,7 +27,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
-from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, HalfWidths, to_floats
+from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, to_floats
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
@@ -282,10 +282,9 @@ class PlainCount(CountEstimator):
         low, high = np.ceil(value - half), np.floor(value + half)
         return np.minimum(low, value), np.maximum(high, value)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return the half-width, the same for all sizes."""
-        half = np.full_like(rows, self._half(draw.noise, draw.level))
-        return HalfWidths(half, half)
+        return np.full_like(rows, self._half(draw.noise, draw.level))
 
     def _half(self, noise: Noise, level: float) -> float:
         factor, terms = half_width_factor(noise, 1 - level), len(self.weights.indices)

@@ -581,8 +581,7 @@ class QuantilePart(ColumnPart):
                     questions[name].text,
                     f"{law_of(law.selection)} of a bin by its ranks",
                     unit=RANKS,
-                    certain=half_widths,
-                    ordinary=half_widths,
+                    typical=half_widths,
                     rows=circumstances.sizes,
                     answered=answered,
                     halve=halving(question, circumstances),
@@ -706,9 +705,7 @@ RANKS = "ranks of rows"
 
 def _levels_near(forecast: Forecast, q: float) -> list[str]:
     """Describe the rank error as a range of quantile levels."""
-    both = zip(forecast.certain, forecast.ordinary, strict=True)
-    widths = (certain if ordinary is None else ordinary for certain, ordinary in both)
-    for size, ranks in zip(forecast.rows, widths, strict=True):
+    for size, ranks in zip(forecast.rows, forecast.typical, strict=True):
         if ranks is not None and ranks < size / 4:
             low, high = max(q - ranks / size, 0), min(q + ranks / size, 1)
             return [f"in {size:,} rows, the half-width spans the quantiles {low:.3g} to {high:.3g}"]

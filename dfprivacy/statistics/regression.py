@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
-from dfprivacy.release.estimator import Draw, HalfWidths, to_floats
+from dfprivacy.release.estimator import Draw, to_floats
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
@@ -326,8 +326,8 @@ class CoefficientEstimator(ProductEstimator):
             errors.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
         return np.array(errors)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return no half-width for any data, and that for independent values spread evenly."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths for independent values spread evenly."""
         even = np.zeros((len(draw.linear.matrix), len(rows)))
         even[0] = self.k * rows
         pairs = itertools.combinations_with_replacement(range(self.size), 2)
@@ -336,8 +336,7 @@ class CoefficientEstimator(ProductEstimator):
         vector = NoisyVector(even, draw.noise)
         low, high = self.interval(vector, draw.level)
         value = self.value(vector)
-        ordinary = np.maximum(high - value, value - low)
-        return HalfWidths(np.full_like(rows, math.inf), ordinary)
+        return np.asarray(np.maximum(high - value, value - low))
 
     def _rows(self, vector: NoisyVector) -> Floats:
         """Return the noisy sums in units of rows, one row a group."""

@@ -20,7 +20,6 @@ from dfprivacy.release.estimator import (
     Draw,
     Ends,
     Foreseen,
-    HalfWidths,
     Moved,
     to_floats,
 )
@@ -164,10 +163,9 @@ class SumEstimator:
         error = np.full(vector.coordinates.shape[1], math.sqrt(vector.noise.variance))
         return _finite(self._length, error)
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return the half-width of the noise, and half a grid step for each row."""
-        half = self._half(draw.noise, draw.level) + self.grid.step * rows / 2
-        return HalfWidths(half, half)
+        return np.asarray(self._half(draw.noise, draw.level) + self.grid.step * rows / 2)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale in units of the column."""

@@ -31,7 +31,6 @@ from dfprivacy.release.estimator import (
     Draw,
     Ends,
     Foreseen,
-    HalfWidths,
     Moved,
     RatioEstimator,
     to_floats,
@@ -250,10 +249,9 @@ class VarianceEstimator:
         """Return the first-order standard deviation of the noise."""
         return UnitVariance(self.grid).standard_error(vector) * _width(self.grid) ** 2
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return half-widths for any data, and for data spread evenly over the bounds."""
-        half, square = _unit_half_widths(self.grid, draw, rows), _width(self.grid) ** 2
-        return HalfWidths(half.certain * square, half.ordinary * square)
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths for data spread evenly over the bounds."""
+        return _unit_half_widths(self.grid, draw, rows) * _width(self.grid) ** 2
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
@@ -288,35 +286,30 @@ class StandardDeviationEstimator:
         first_order = np.divide(error, 2 * root, out=widest, where=root > widest / 2)
         return np.asarray(first_order * _width(self.grid))
 
-    def half_widths(self, draw: Draw, rows: Floats) -> HalfWidths:
-        """Return half-widths for any data, and for data spread evenly over the bounds."""
+    def half_widths(self, draw: Draw, rows: Floats) -> Floats:
+        """Return half-widths for data spread evenly over the bounds."""
         half, width = _unit_half_widths(self.grid, draw, rows), _width(self.grid)
-        low = math.sqrt(EVEN) - np.sqrt(np.maximum(EVEN - half.ordinary, 0))
-        high = np.sqrt(EVEN + half.ordinary) - math.sqrt(EVEN)
-        return HalfWidths(np.sqrt(half.certain) * width, np.maximum(low, high) * width)
+        low = math.sqrt(EVEN) - np.sqrt(np.maximum(EVEN - half, 0))
+        high = np.sqrt(EVEN + half) - math.sqrt(EVEN)
+        return np.asarray(np.maximum(low, high) * width)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
         return spread * self.grid.step * _width(self.grid), f"squared {unit}, on the sums"
 
 
-def _unit_half_widths(grid: Grid, draw: Draw, rows: Floats) -> HalfWidths:
+def _unit_half_widths(grid: Grid, draw: Draw, rows: Floats) -> Floats:
     """Return half-widths of a variance on [0, 1]: nine tenths for w.Z, one tenth for the mean."""
     spread, of_mean = draw.spread(0.9) / grid.last, draw.spread(0.1) / grid.last
-    certain = spread / rows + _distance(5 / 4, 3.0, of_mean, rows) ** 2
-    ordinary = _distance(1 / 6, 0.0, spread, rows) + _distance(1 / 2, 0.0, of_mean, rows) ** 2
-    rounding = 2 / grid.last
-    return HalfWidths(
-        np.minimum(certain + rounding, _MOST), np.minimum(ordinary + rounding, _MOST - EVEN)
-    )
+    half = _distance(1 / 6, spread, rows) + _distance(1 / 2, of_mean, rows) ** 2
+    return np.minimum(half + 2 / grid.last, _MOST - EVEN)
 
 
-def _distance(constant: float, linear: float, spread: float, rows: Floats) -> Floats:
-    """Return the d with d n = spread * sqrt(constant + linear d + 3 d^2); infinity where none."""
-    a = rows**2 - 3 * spread**2
-    half_b = linear * spread**2 / 2
-    root = np.sqrt(half_b**2 + np.maximum(a, 0) * constant * spread**2)
-    return np.divide(half_b + root, a, out=np.full_like(rows, np.inf), where=a > 0)
+def _distance(constant: float, spread: float, rows: Floats) -> Floats:
+    """Return the d with d n = spread * sqrt(constant + 3 d^2); infinity where none."""
+    square = rows**2 - 3 * spread**2
+    root = np.sqrt(constant / np.where(square > 0, square, np.nan)) * spread
+    return np.asarray(np.nan_to_num(root, nan=np.inf))
 
 
 def _width(grid: Grid) -> float:

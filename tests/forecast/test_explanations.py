@@ -101,10 +101,9 @@ def test_answers_go_by_name():
 
 
 def ordinary(plan, size=10_000):
-    """Return the half-width of ordinary data of the first answer."""
+    """Return the half-width of the first answer."""
     answer = plan.answers[0]
-    halves = answer.certain if answer.ordinary[-1] is None else answer.ordinary
-    return halves[answer.rows.index(size)]
+    return answer.typical[answer.rows.index(size)]
 
 
 @pytest.mark.parametrize("name", ["count", "sum", "mean", "shifted", "var", "std", "median",
@@ -190,7 +189,7 @@ def test_vectors(ledger):
     plan = private.explain.mean_vector(["x", "k"], rho=0.5, radius=10)
     private.mean_vector(["x", "k"], rho=0.5, radius=10)
     assert plan.account.after == ledger.remaining("d")
-    assert plan.answers[0].certain[3] < 0.01
+    assert plan.answers[0].typical[3] < 0.01
     by = private.group_by("g").explain.mean_vector(["x", "k"], rho=0.5, radius=9, delta=1e-6)
     assert by.shown.half < 40
     told = private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
@@ -224,7 +223,7 @@ def test_forecasts_of_vectors_hold(method):
     rows = np.stack([np.cos(angles), np.sin(angles), angles % 1], axis=1) + np.array([5, 0, 0])
     frame = pl.DataFrame(rows, schema=["a", "b", "c"])
     terms = {"rho": 0.5, "radius": 10, "method": method}
-    half = frame.dp.explain.mean_vector(["a", "b", "c"], **terms).answers[0].certain[2]
+    half = frame.dp.explain.mean_vector(["a", "b", "c"], **terms).answers[0].typical[2]
     misses = 0
     for _ in range(40):
         noisy = frame.dp.mean_vector(["a", "b", "c"], **terms).noisy

@@ -21,7 +21,7 @@ def test_a_shuffled_interval_is_as_wide_as_forecast(kind, tmp_path):
     plan = getattr(private.explain, kind)("x", (0, 10), **TERMS)
     released = getattr(private, kind)("x", (0, 10), **TERMS)
     assert (released.high - released.low) / 2 == pytest.approx(
-        plan.answers[0].certain[plan.answers[0].rows.index(1000)]
+        plan.answers[0].typical[plan.answers[0].rows.index(1000)]
     )
     assert plan.account.after == ledger.remaining("d")
     assert plan.asks == ledger.history()["question"][0]
@@ -53,6 +53,6 @@ def test_a_local_interval_is_about_as_wide_as_forecast():
     """
     values = np.random.default_rng(4).normal(7.0, 2.0, 100_000)
     frame, terms = pd.DataFrame({"x": values}), {"epsilon": 4, "sigma": 2.0, "limit": 64}
-    half = frame.dp.local.explain.gaussian_mean("x", **terms).answers[0].ordinary[4]
+    half = frame.dp.local.explain.gaussian_mean("x", **terms).answers[0].typical[4]
     found = frame.dp.local.gaussian_mean("x", **terms)
     assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.5)

@@ -20,10 +20,9 @@ SIZE = 5000
 
 
 def half(plan):
-    """Return the half-width at SIZE of the first answer: for all data, else for ordinary data."""
+    """Return the half-width at SIZE of the first answer."""
     answer = plan.answers[0]
-    at = answer.rows.index(SIZE)
-    return answer.certain[at], answer.ordinary[at]
+    return answer.typical[answer.rows.index(SIZE)]
 
 
 def less(loss):
@@ -51,17 +50,14 @@ def test_the_least_loss_that_reaches_a_half_width(kind, measure):
         ):
             explain(question, within=1)
         return
-    many = explain(question, **{measure: 5}).answers[0]
-    falls = many.certain[3] < answer.certain[3] or many.ordinary[3] is None
-    wanted = answer.certain[3] if falls else answer.ordinary[3]
+    wanted = answer.typical[3]
     found = explain(question, within=wanted, size=10_000)
     loss = getattr(found, measure)
     assert loss <= 0.5
     assert replace(found, reaches="") == explain(question, **{measure: loss})
-    which = "certain" if "(at most)" in found.reaches else "ordinary"
-    assert getattr(found.answers[0], which)[3] <= wanted
+    assert found.answers[0].typical[3] <= wanted
     before = explain(question, **{measure: less(loss)})
-    fewer = getattr(before.answers[0], which)[3]
+    fewer = before.answers[0].typical[3]
     assert fewer is None or fewer > wanted
 
 
@@ -96,12 +92,12 @@ def test_every_method_takes_a_target():
         by.histogram("x", [0, 1, 2]),
         DP(delta=1e-6).explain.within(10).top("g", 3),
     ]
-    assert all(plan.epsilon < 1 and "within 10 (at most)" in repr(plan) for plan in plans)
+    assert all(plan.epsilon < 1 and "within 10" in repr(plan) for plan in plans)
     vector = DP.explain.within(0.1).mean_vector(["x", "y"], rho=1, radius=5)
     assert vector.rho < 1
     both = dfp.mean("x", (0, 4)), dfp.median("y", method="inverse")
     plan = DP.explain(*both, within={"x": 0.1})
-    assert half(DP.explain(*both, within={"x": 0.1}, size=SIZE))[0] <= 0.1
+    assert half(DP.explain(*both, within={"x": 0.1}, size=SIZE)) <= 0.1
     assert "y within" not in plan.reaches
 
 
@@ -146,13 +142,13 @@ def test_a_statement_has_targets():
     by, mean = DP(delta=1e-6).group_by("g"), dfp.mean("x", (0, 100), clipping=False)
     by = by.explain.within("2%", size=SIZE)
     assert plan.epsilon == by.agg(m=mean, n=dfp.count()).epsilon
-    assert half(plan)[0] <= 2
-    assert "dp_mean(x, 0, 100) within 2% (at most)" in repr(plan)
+    assert half(plan) <= 2
+    assert "dp_mean(x, 0, 100) within 2%" in repr(plan)
     alone = dfp.explain(query, within={"dp_count()": 500}, **wide)
     assert alone.epsilon < plan.epsilon
     above = "SELECT dp_count(*) AS n FROM t WHERE x > (SELECT dp_mean(x, 0, 100) FROM t)"
     both = dfp.explain(above, within=5, t=terms["t"], schema={"unit": "t.g"}, max_rows=1, size=SIZE)
-    assert [answer.certain[answer.rows.index(SIZE)] <= 5 for answer in both.answers] == [True] * 2
+    assert [answer.typical[answer.rows.index(SIZE)] <= 5 for answer in both.answers] == [True] * 2
     with pytest.raises(dfp.errors.InvalidLossError):
         dfp.explain(query, within="2%", epsilon=1, **wide)
     con = dfp.connect(t=terms["t"], epsilon=1, delta=1e-6)

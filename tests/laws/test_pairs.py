@@ -177,17 +177,3 @@ def test_bounds_of_both_columns_are_needed(given):
         frame(10).dp.corr("x", "y", **given)
     with pytest.raises(dfp.errors.InvalidBoundsError, match="too large or too small"):
         frame(10).dp.cov("x", "y", (0, 1e-200), (0, 1e-200))
-
-
-@pytest.mark.parametrize("degrees", [(1, 1), (1, 2), (2, 1), (2, 2)], ids=str)
-def test_weights_are_the_longest_at_a_corner(degrees):
-    """Of all means and covariances that can be, none has longer weights than rows at one corner.
-
-    `explain` says by that what is certain of a covariance.
-    """
-    of_x, of_y = (np.linspace(0, 1, 1 + degree) for degree in degrees)
-    corner = np.linalg.norm(of_x) * np.linalg.norm(of_y)
-    for m, n in itertools.product(np.linspace(0, 1, 41), repeat=2):
-        weights = np.outer(of_x - m, of_y - n)
-        for true in (max(-m * n, -(1 - m) * (1 - n)), min(m * (1 - n), n * (1 - m))):
-            assert np.linalg.norm(weights - true) <= corner * (1 + 1e-12)

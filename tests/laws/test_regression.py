@@ -150,7 +150,7 @@ def test_rho_and_epsilon_cost_what_they_name():
         assert [own.name for own in plan.answers] == ["intercept", "a", "b"]
         assert all(math.isclose(own.scale, scale, rel_tol=1e-4) for own in plan.answers)
         assert len(plan.draws) == 1
-    assert plan["a"].ordinary[-1] < plan["a"].ordinary[-2] < math.inf
+    assert plan["a"].typical[-1] < plan["a"].typical[-2] < math.inf
 
 
 EMPTY = pl.DataFrame(schema={"a": pl.Float64, "b": pl.Float64, "y": pl.Float64})

@@ -170,7 +170,7 @@ def test_an_explanation_is_a_frozen_value(shared):
         ),
         "groups    are shown with probability 5% from 23 rows on, 50% from 28, 95% from 33",
     ]
-    assert plan["dp_count()"].certain[:2] == (6, 6)
+    assert plan["dp_count()"].typical[:2] == (6, 6)
 
 
 def test_errors_in_released_expressions_cost_no_answer(shared):
