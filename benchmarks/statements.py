@@ -45,7 +45,7 @@ TRADE = """
         1 + i % 7 AS i_count, (i * 29 % 90 + 1)::DOUBLE AS i_price,
         ['air', 'rail', NULL][1 + i * 2 % 3] AS i_mode FROM range(15000) r(i);
 """
-TERMS: dict[str, Any] = {"epsilon": 1e13, "delta": 1e-2, "max_rows": 40, "max_groups": 12}
+TERMS: dict[str, Any] = {"epsilon": 1e13, "delta": 1e-2, "max_rows": 40, "max_groups": 40}
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def generate(tables: Tables, seed: int) -> tuple[str, str | None]:
         (f"SELECT count(*) AS n FROM (SELECT DISTINCT {key} AS k {rows})",
          f"SELECT count(DISTINCT {key}) AS n {rows}"),
         (f"SELECT mode({key}) AS m {rows}",
-         f"SELECT {key} AS k, count(*) AS n {rows} GROUP BY k ORDER BY n DESC LIMIT 1"),
+         f"SELECT {key} AS k, count(*) AS n {rows} GROUP BY k ORDER BY n DESC, k LIMIT 1"),
         (f"SELECT {unit}, count(*) AS n {rows} GROUP BY {unit}",
          f"SELECT n, count(*) AS units FROM (SELECT {unit}, count(*) AS n {rows} GROUP BY {unit}) "
          "GROUP BY n"),

@@ -57,7 +57,6 @@ from dfprivacy.errors import close as _close
 from dfprivacy.measurement.linear import WHOLE, Above, Distinct, Equal, OnGrid, Product, Term
 from dfprivacy.release.terms import interval_level
 from dfprivacy.statements.calls import MOST_POSITIONAL_EPSILON
-from dfprivacy.statements.catalog import DEFAULT_EPSILON
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
@@ -91,8 +90,7 @@ def register(
     """Give a DuckDB connection the dp_* functions, or give it new defaults.
 
     The functions see neither the statement around them nor a ledger: `dfp.sql(..., con=con)` checks
-    a statement, charges a ledger and protects units. `dfp.explain(text, con=con).on_connection`
-    says what a statement costs with the functions.
+    a statement, charges a ledger and protects units. Here each call pays by itself.
 
     DuckDB's optimizer `type_pushdown` is switched off for the database: it moves TRY_CAST into the
     CSV reader, which fails on a cell that is no number and quotes its line.
@@ -162,9 +160,7 @@ def register(
         if function.name not in names:
             function.create(connection)
     create_macros(connection, Defaults(default, level, _adder(connection), limit))
-    connection.execute(
-        f"CREATE OR REPLACE TEMP MACRO {DEFAULT_EPSILON}() AS {duckdb_double(default)}"
-    )
+    connection.execute(f"CREATE OR REPLACE TEMP MACRO dp_epsilon() AS {duckdb_double(default)}")
 
 
 def _adder(connection: duckdb.DuckDBPyConnection) -> str:

@@ -66,8 +66,6 @@ from dfprivacy.statements.tree import Target, folded
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
 TEMPORARY = ("temp", "main")
-DEFAULT_EPSILON = "dp_epsilon"
-"""The macro that sql_udfs.register makes: what a call spends that names no epsilon."""
 
 _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
@@ -283,12 +281,6 @@ class ConnectionSource(Place):
         return refuse(
             "no such table", name=name, near=nearly(parts[-1], [row[2] for row in self._known])
         )
-
-    def registered_epsilon(self) -> float | None:
-        """Return what a dp_ call spends on the connection that names no epsilon, or None."""
-        if (TEMPORARY[0], DEFAULT_EPSILON) not in self.functions:
-            return None
-        return float(looked_up(self.connection, f"SELECT temp.main.{DEFAULT_EPSILON}()")[0][0])
 
     def fenced(self) -> AbstractContextManager[None]:
         """Return a block in which the connection reads rows as queries are written."""

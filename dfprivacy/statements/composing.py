@@ -330,7 +330,11 @@ class _Taken:
         for relation in self._tables():
             kinds: Sequence[object] = [""] * len(relation.columns)
             if relation.source is not None:
-                kinds = relation.source.twin(relation.columns, self.reader.engine).types
+                declared = [relation.source.kinds.get(name) for name in relation.columns]
+                twin = relation.source.twin
+                kinds = (
+                    declared if all(declared) else twin(relation.columns, self.reader.engine).types
+                )
             for name, kind_ in zip(relation.columns, kinds, strict=True):
                 yield relation.path, name, str(kind_)
 

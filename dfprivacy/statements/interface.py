@@ -173,8 +173,6 @@ def explain(
     """Return what `sql` would do with a statement, and what it would cost.
 
     It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
-    With `con`, `on_connection` is what the same text costs with the functions that
-    `sql_udfs.register` gives a connection, where each dp_ call pays by itself.
     `df.dp.explain` says the same of questions to a frame; docs/how-to/explain.md has what it says.
 
     `within` is the half-width to reach in groups of `size` rows, instead of `epsilon`, as

@@ -13,8 +13,6 @@ from typing import Any, cast
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.accounting.loss import positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import (
     apart,
@@ -36,7 +34,6 @@ from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.plan import JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import Terms
-from dfprivacy.statements.calls import cost_of, written_calls
 from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import gated, reads
@@ -325,12 +322,6 @@ class StatementExplanation(Explanation):
 
     `columns` are the names of the result with their SQL types. `timezone` is the time zone in which
     the rows are read; None where no time of a zone is read.
-
-    `on_connection` is what the same text costs at most where the functions of `sql_udfs.register`
-    run it: each dp_ call pays there, dp_keep too, with the epsilon that the connection was
-    registered with (or that of this explanation) where it names none. None for frames, for units,
-    which the functions can't protect, and where DuckDB may draw a call several times: `remark` says
-    what the page says of it.
     """
 
     relation: str
@@ -340,8 +331,6 @@ class StatementExplanation(Explanation):
     calls: tuple[tuple[str, str], ...] = ()
     released_query: str
     target: str | None
-    on_connection: Budget | None = None
-    remark: str = ""
     columns: tuple[tuple[str, str], ...] = ()
     timezone: str | None = None
 
@@ -360,7 +349,6 @@ class StatementExplanation(Explanation):
             *([("into", self.target)] if self.target else []),
             ("costs", self.cost),
             *([("reaches", self.reaches)] if self.reaches else []),
-            *([("functions", self.remark)] if self.remark else []),
             *self.details(),
         ]
 
@@ -427,9 +415,6 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     own = [_explained(plan, sizes) for plan in job.plans]
     known, script = [page for page, _ in own], job.script
     plans, request = job.plans, job.request
-    on_connection, remark = (None, "")
-    if script.rest is None and len(plans) == 1:
-        on_connection, remark = _elsewhere(plans[0], job.place)
     keys = [key.name for plan in plans for key in plan.statement.keys]
     selection = groups_text(next((plan.request for plan in plans if plan.by), request))
     if any(plan.statement.sets for plan in plans):
@@ -450,8 +435,6 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         calls=tuple(pair for _, calls in own for pair in calls),
         released_query="; ".join(queries),
         target=None if script.target is None else f"table {script.target.name}",
-        on_connection=on_connection,
-        remark=remark,
         columns=_columns(job),
         timezone=_time_zone(plans),
     )
@@ -472,31 +455,6 @@ def _explained(
     titles = dict(zip(plan.questions, shown, strict=True))
     page = explained(plan.request, titles=titles, sizes=sizes)
     return page, tuple((call, question.text) for call, question in calls)
-
-
-def _elsewhere(plan: Plan, place: Place) -> tuple[Budget | None, str]:
-    """Return what the text costs with the functions of a connection, and say so."""
-    if not isinstance(place, ConnectionSource):
-        return None, ""
-    if plan.terms.unit is not None:
-        return None, "dp_* functions on a connection protect single rows, and no unit"
-    if plan.terms.copies > 1:
-        return None, "dp_* functions on a connection protect single rows, and no matches of them"
-    written = written_calls(*plan.statement.written)
-    if written is None:
-        return None, (
-            "on a connection DuckDB may draw a dp_ call in CASE, IN, nullif and the like several "
-            "times, each time at its whole cost"
-        )
-    named = place.registered_epsilon()
-    default = positive_number("epsilon", plan.terms.epsilon if named is None else named)
-    epsilon, delta = cost_of(written, default)
-    cost = f"epsilon {short(epsilon)}" + (f", delta {short(delta)}" if delta else "")
-    calls = "1 dp_ call pays" if len(written) == 1 else f"each of {len(written)} dp_ calls pays"
-    return (
-        Budget(epsilon=float(epsilon), delta=float(delta)),
-        f"{cost} if dp_* functions on the connection run this text: {calls}",
-    )
 
 
 def filtered(

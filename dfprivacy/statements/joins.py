@@ -304,6 +304,8 @@ class Joins(ABC):
                 select, read_ctes(select, ctes), (), put_beside(left), used_names
             )
             bag = inner.bag
+            if limit is not None and bag.owned > put_beside(left).bag.owned:
+                raise refuse("LATERAL")  # the first rows of each unit are not those of all
             if limit is not None:
                 bag = self._limit(inner, select, limit, conditions, used_names)
         seen = list[VisibleColumn]()

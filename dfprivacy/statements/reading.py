@@ -92,8 +92,8 @@ class Statement:
 
     `calls` are the draws, by their text; the n-th of them is answer_n of the released table.
     `selection` is the epsilon of a count that does nothing but select groups, if there is one.
-    `written` are its syntax tree and the items of its SELECT list, `givens` what it takes of the
-    releases before it, `sets` the grouping sets, as places of keys; none where keys make groups.
+    `givens` is what it takes of the releases before it, `sets` the grouping sets, as places of
+    keys; none where keys make groups.
     """
 
     rows: Rows
@@ -101,7 +101,6 @@ class Statement:
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
     selection: Epsilon | None
-    written: tuple[Node, Items]
     released: Released
     givens: tuple[Given, ...] = ()
     sets: tuple[tuple[int, ...], ...] = ()
@@ -140,16 +139,13 @@ def statement(select: Node, reader: Reader) -> Statement:
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
     named = {node.get("table_name") for node in nodes(select)}
     givens = tuple(own for name, own in reader.givens.items() if name in named)
-    written = (select, items)
     table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
     mine = {quoted(name) for name in rows.columns} - _listed_columns(rows)
     for _, call in calls if table_keys is not None else ():
         values = call.values or [""]  # count(*) would count public rows without a match
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
             raise refuse("keys of a public table")
-    return Statement(
-        rows, keys, calls, delta, selection, written, released, givens, sets, table_keys
-    )
+    return Statement(rows, keys, calls, delta, selection, released, givens, sets, table_keys)
 
 
 def _listed_columns(rows: Rows) -> set[str]:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.statements.rules import Node
+from dfprivacy.statements.rules import Node, refuse
 from dfprivacy.statements.tree import called, folded, is_column, parse, text_of
 
 CLOCK: ContextVar[datetime] = ContextVar("clock")
@@ -45,11 +45,11 @@ _MACROS = {
 """Functions, with their number of arguments, by what computes the same."""
 _FORMATTED = frozenset(("to_timestamp", "to_date", "to_char"))
 _FORMATS = {
-    "YYYY": "%Y", "YY": "%y", "MM": "%m", "MON": "%b", "DDD": "%j", "DD": "%d", "HH24": "%H",
+    "YYYY": "%Y", "YY": "%y", "MM": "%m", "Mon": "%b", "DDD": "%j", "DD": "%d", "HH24": "%H",
     "HH12": "%I", "MI": "%M", "SS": "%S", "AM": "%p",
 }  # fmt: skip
 """Parts of a date's format as Postgres and as DuckDB write them."""
-_FORMAT = re.compile(rf"{'|'.join(_FORMATS)}|[^A-Za-z%]+", re.IGNORECASE)
+_FORMAT = re.compile(rf"{'|'.join(_FORMATS)}|[^A-Za-z%]+")
 
 
 def rewrite(tree: Any) -> Any:
@@ -126,7 +126,9 @@ def _filled(tree: Any, values: Mapping[str, Node], call: Node) -> Any:
 def _with_format(node: Node) -> Node:
     """Return a constant format of dates as DuckDB writes it."""
     text = text_of(node)
-    if text is None or "%" in text or _FORMAT.sub("", text):
+    if text is None or "%" in text:
         return node
-    written = _FORMAT.sub(lambda part: _FORMATS.get(part[0].upper(), part[0]), text)
+    if _FORMAT.sub("", text):
+        raise refuse("format of dates")
+    written = _FORMAT.sub(lambda part: _FORMATS.get(part[0], part[0]), text)
     return {**node, "literal": {"kind": "STRING", "text": written}}

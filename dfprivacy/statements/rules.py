@@ -252,6 +252,9 @@ part of a date = a part of a date that is not on the list: a part that is no con
 format = strptime with a format that is no constant, or holds %Z: a time zone that is not known
     could make the query fail on one row
     -> try_strptime(x, '%Y-%m-%d %Z'), which has NULL for it
+format of dates = a format of dates with such parts: those that are known are YYYY, YY, MM, Mon, DD,
+    DDD, HH24, HH12, MI, SS and AM
+    -> to_char(x, 'YYYY-MM-DD HH24:MI:SS'), or strftime(x, '%Y-%m-%d')
 width = a bucket whose width is not so many of one unit: a width that is no constant, 0 or mixed
     could make the query fail on one row
     -> time_bucket(INTERVAL '7' DAY, d)

@@ -334,12 +334,9 @@ class Tables:
 
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether rows of a public relation repeat some columns."""
-        for name in self._reads_of(bag, names).keys() & self.givens.keys():
-            if (compute := self.givens[name].compute) is not None:
-                self.givens[name].table = compute()
         by = ", ".join(map(quoted, names))
         known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
-        rows = bag.sql(names, self.leaves(bag, names))
+        rows = self._public_rows(bag, names)
         sql = (
             f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {known} "  # noqa: S608
             f"GROUP BY {by} HAVING count(*) > 1) AS twice"
@@ -349,8 +346,15 @@ class Tables:
 
     def different(self, bag: Bag, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the different rows of a public relation, in their order."""
-        rows = bag.sql(names, self.leaves(bag, names))
+        rows = self._public_rows(bag, names)
         return self._fetch(f"SELECT DISTINCT * FROM ({rows}) AS rows ORDER BY ALL")  # noqa: S608 ours
+
+    def _public_rows(self, bag: Bag, names: Sequence[str]) -> str:
+        """Return the query of a public relation; what it takes of others is computed first."""
+        for name in self._reads_of(bag, names).keys() & self.givens.keys():
+            if (compute := self.givens[name].compute) is not None:
+                self.givens[name].table = compute()
+        return bag.sql(names, self.leaves(bag, names))
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query over public tables."""

@@ -35,7 +35,7 @@ CLAIMS = {
         assert truth["hour"][0] == 1 and truth["true flights"][0] == 1
         assert 1 not in set(released["hour"]) and 7 in set(released["hour"])
         assert ledger.remaining("flights") == dfp.Budget(epsilon=0.0, delta=9e-6)
-        assert plan.on_connection == dfp.Budget(epsilon=1.5, delta=1e-6)
+        assert (plan.epsilon, plan.delta) == (0.5, 1e-6)
     """,
     "nightly_job": """
         assert again.equals(first)

@@ -86,8 +86,7 @@ def test_a_call_is_one_question_at_both_doors(con, replay, tmp_path, call):
     query = f"SELECT {call} AS answer FROM t"
     terms = {"con": con, "epsilon": DEFAULT, "interval": 0.9}
     plan = dfp.explain(query, **terms)
-    assert plan.epsilon == plan.on_connection.epsilon == CALLS[call]
-    assert plan.delta == plan.on_connection.delta == 0
+    assert (plan.epsilon, plan.delta) == (CALLS[call], 0)
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
     replay()
     relation = dfp.sql(query, **terms, ledger=ledger, dataset="t")
@@ -127,13 +126,9 @@ def watched():
 
 
 @pytest.mark.parametrize("query", TEXTS)
-def test_explain_says_what_the_functions_draw(con, watched, query):
-    """What a text costs on the connection is what its finalizers are handed, call by call."""
-    plan = dfp.explain(query, con=con, epsilon=20)
-    epsilon, delta = TEXTS[query]
-    assert (plan.on_connection.epsilon, plan.on_connection.delta) == (epsilon, delta)
-    cost = f"epsilon {epsilon:g}" + (", delta 1e-6 " if delta else " ")
-    assert f"functions {cost}if dp_* functions on the connection run this text" in str(plan)
+def test_every_function_pays_by_itself(watched, query):
+    """Each call of a text spends the epsilon of the connection, or the one that it names."""
+    epsilon, _ = TEXTS[query]
     with replayed(query) as watched.stream:
         watched.spent.clear()
         watched.connection.execute(query).fetchall()
@@ -162,30 +157,6 @@ class Watched:
 
         call.__signature__ = inspect.signature(function)
         return self.connection.create_function(name, call, *declared, **options)
-
-
-@pytest.mark.parametrize(
-    "item",
-    ["nullif(dp_count(), 3)", "dp_count() IN (1, 2)", "CASE dp_count() WHEN 1 THEN 2 END"],
-)
-def test_no_price_is_named_where_a_call_may_be_drawn_again(con, item):
-    """DuckDB draws such a call as often as it evaluates it: explain says so, and names no sum."""
-    plan = dfp.explain(f"SELECT {item} AS a FROM t", con=con)
-    assert plan.on_connection is None
-    assert "functions on a connection DuckDB may draw a dp_ call in CASE" in str(plan)
-
-
-def test_whose_default_and_whom_it_protects(con):
-    """The default is the connection's, or explain's where nothing is registered; rows only."""
-    query = "SELECT dp_count() FROM t"
-    other = con.cursor()
-    assert dfp.explain(query, con=con, epsilon=3).on_connection == dfp.Budget(epsilon=DEFAULT)
-    assert dfp.explain(query, con=other, epsilon=3).on_connection == dfp.Budget(epsilon=3)
-    unit = dfp.explain(query, con=con, unit="g", max_rows=2)
-    assert unit.on_connection is None
-    assert "functions dp_* functions on a connection protect single rows" in str(unit)
-    assert dfp.explain(query, t=con.table("t").to_arrow_table()).on_connection is None
-    assert con.execute("SELECT dp_epsilon()").fetchone() == (DEFAULT,)
 
 
 def test_a_count_of_its_own_selects_groups(con, replay):

@@ -96,6 +96,7 @@ EXAMPLES = {
         "make_timestamp": "SELECT dp_count(make_timestamp(age)) FROM visits",
         "part of a date": "SELECT dp_count(date_trunc(city, day)) FROM visits",
         "format": "SELECT dp_count(strptime(note, city)) FROM visits",
+        "format of dates": "SELECT dp_count(to_char(day, 'YYYY-Q')) FROM visits",
         "width": "SELECT dp_count(time_bucket(to_days(age), day)) FROM visits",
         "origin": "SELECT dp_count(time_bucket(INTERVAL '7' DAY, day, day)) FROM visits",
         "zone": "SELECT dp_count(day AT TIME ZONE city) FROM visits",

@@ -91,6 +91,16 @@ def test_functions_that_duckdb_lacks():
     assert ours.items() <= theirs.items()
 
 
+def test_a_query_of_public_tables_lists_keys():
+    """The groups may be those of a subquery over public tables."""
+    query = (
+        "SELECT n.nation, count(id) AS n FROM (SELECT DISTINCT nation FROM nation WHERE "
+        "region = 1) n LEFT JOIN customer USING (nation) GROUP BY n.nation ORDER BY 1"
+    )
+    con = shop()
+    assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
+
+
 REFUSED = {
     "SELECT n.nation, count(*) FROM nation n LEFT JOIN customer USING (nation) GROUP BY 1": "keys",
     "SELECT n.nation, count(id) FROM nation n LEFT JOIN customer c USING (nation) WHERE "
@@ -99,6 +109,8 @@ REFUSED = {
         "keys",
     "SELECT n.nation, count(id) FROM nation n LEFT JOIN customer c USING (nation) JOIN orders "
     "ON customer = id GROUP BY 1": "LEFT JOIN from a public table",
+    "SELECT count(*) FROM nation n, LATERAL (SELECT 1 FROM customer c WHERE c.nation = n.nation "
+    "LIMIT 2)": "a subquery in FROM that names columns of tables before it",
 }  # fmt: skip
 
 

@@ -164,10 +164,6 @@ def test_an_explanation_is_a_frozen_value(shared):
         ),
         "columns   city VARCHAR, n BIGINT",
         "costs     epsilon 0.5, delta 1e-6",
-        (
-            "functions epsilon 1, delta 1e-6 if dp_* functions on the connection run this text: "
-            "each of 2 dp_ calls pays"
-        ),
         "groups    are shown with probability 5% from 23 rows on, 50% from 28, 95% from 33",
     ]
     assert plan["dp_count()"].typical[:2] == (6, 6)
