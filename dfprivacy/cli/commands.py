@@ -321,9 +321,9 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
 
 
 _UNIT, _SHARE, _SPENDING = options("""
-    --unit COLUMN (text, required): Whose rows they are, e.g. a user's number.
-    --share (number, 0.95): The part of the units, from 0 to 1, that the limits leave alone.
-    --spending (number): The epsilon (or rho) that the question will cost; as much as this call.
+    --unit COLUMN (text, required): The column of units, e.g. a user's number.
+    --share (number, 0.95): The fraction of units, from 0 to 1, that the limits leave unchanged.
+    --spending (number): The epsilon (or rho) of the later call. As much as this call by default.
     """)
 
 

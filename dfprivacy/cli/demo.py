@@ -82,7 +82,7 @@ def run_demo(console: Console) -> None:
     }
     show_line(console, "Mean departure delay in minutes by carrier, asked three times in private")
     console.print(_compare(answers, true))
-    show_line(console, "All carriers together, without bounds: what is needed is found in private")
+    show_line(console, "All carriers together, without bounds: bounds are estimated privately")
     console.print(_answer_without_bounds(flights["dep_delay"]))
     for line in (PRIVATE, PUBLIC, _list_missing(answers, true), SPENT):
         console.print(line, highlight=False)

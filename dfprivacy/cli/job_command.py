@@ -56,7 +56,7 @@ _LOG_FORMAT = option(
 def run(
     file: Path, *, check: bool, explain: bool, quiet: bool, log_format: LogFormat, **values: Any
 ) -> None:
-    """Make the releases that a file describes. To run it again spends nothing.
+    """Make the releases of a job file. A second run spends nothing.
 
     A release asks questions of one table, or is an SQL query over several with a schema.
 

@@ -30,7 +30,7 @@ _NUMERIC: dict[str, Any] = {"justify": "right", "no_wrap": True}
 ledger_app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Make a ledger that keeps privacy budgets, or show what they have spent.",
+    help="Make a ledger of privacy budgets, or show what was spent.",
 )
 
 
@@ -38,10 +38,10 @@ ledger_app = typer.Typer(
 @with_options(
     own=_LEDGER
     + options("""
-        --epsilon (number): What each dataset may spend in all.
-        --rho (number): The same in zCDP, instead of --epsilon.
-        --delta (number): What each dataset may spend on secret group keys, e.g. 1e-6.
-        --remember (flag): Keep what is released, so that the same request can be repeated.
+        --epsilon (number): Total budget of each dataset.
+        --rho (number): The budget in zCDP, instead of --epsilon.
+        --delta (number): Total delta of each dataset, for secret group keys, e.g. 1e-6.
+        --remember (flag): Keep releases, so that the same request is answered again at no cost.
         --strict (flag): Refuse datasets that were not announced.
         """)
 )
@@ -68,8 +68,8 @@ def create(file: Path, **budget: Any) -> None:
     own=_LEDGER
     + _DATASET
     + options("""
-        --periods (text): The rows come in disjoint periods, each with a budget of its own: year,
-            month, week or day. Protects a unit's rows of one period.
+        --periods (text): Open an account for each year, month, week or day of the data. The budget
+            then protects a unit's rows of one period.
         """)
 )
 def announce(file: Path, dataset: str, *, periods: str | None) -> None:
@@ -90,14 +90,14 @@ def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     own=_LEDGER
     + _DATASET
     + options("""
-        ANALYST (text): Who asks.
-        --epsilon (number): What the analyst may spend in all.
-        --rho (number): The same in zCDP, instead of --epsilon.
-        --delta (number): The same of delta; all of the budget's when left out.
+        ANALYST (text): The analyst's name.
+        --epsilon (number): Total budget of the analyst.
+        --rho (number): The budget in zCDP, instead of --epsilon.
+        --delta (number): Delta of the analyst. All of the budget's by default.
         """)
 )
 def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
-    """Allow an analyst a part of a dataset's budget, or of that of each period.
+    """Give an analyst a part of a dataset's budget, or of each period's budget.
 
     [bold]Example[/bold]
 
@@ -112,7 +112,7 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
 @ledger_app.command()
 @with_options(own=_LEDGER)
 def show(file: Path) -> None:
-    """Show what each dataset has left, and what was charged.
+    """Show the remaining budget of each dataset, and its charges.
 
     [bold]Example[/bold]
 
@@ -125,7 +125,7 @@ def show(file: Path) -> None:
         for line in _promises(ledger):
             show_line(console, line)
         if not names:
-            show_line(console, "Nothing has been spent")
+            show_line(console, "Nothing has been spent.")
             return
         heads = [f"{'epsilon' if ledger.budget.rho is None else 'rho'} spent", *_LEFT]
         kept = ["remembered"] if ledger.remembers else []
@@ -133,7 +133,7 @@ def show(file: Path) -> None:
             (ledger.spent(n), ledger.remaining(n), [n], [f"{ledger.stored(n):,}" for _ in kept])
             for n in names
         )
-        console.print(_spent("What is left", ["dataset", *heads, *kept], accounts))
+        console.print(_spent("Remaining budget", ["dataset", *heads, *kept], accounts))
         if analysts := ledger.analysts():
             parts = [(spent, left, [name, who], list[str]()) for name, who, spent, left in analysts]
             console.print(_spent("Analysts", ["dataset", "analyst", *heads], parts))
@@ -144,12 +144,12 @@ def show(file: Path) -> None:
 @with_options(
     own=_LEDGER
     + options("""
-        --output -o FILE.html (path, report.html): Where the page goes.
+        --output -o FILE.html (path, report.html): The file to write.
         --delta (number): Quote epsilons at this delta, e.g. 1e-6.
         """)
 )
 def report(file: Path, *, output: Path, delta: float | None) -> None:
-    """Write a ledger as one HTML page: charges, what is left, and the promise.
+    """Write a ledger as one HTML page: charges, remaining budgets and the promise.
 
     The page needs no network: its tables can be sorted and filtered offline.
 
@@ -167,7 +167,7 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
     own=_LEDGER
     + _DATASET
     + options("""
-        --output -o FILE.md (path): Where the statement goes, instead of the terminal.
+        --output -o FILE.md (path): The file to write, instead of the terminal.
         --delta (number): Quote epsilons at this delta, e.g. 1e-6.
         """)
 )

@@ -131,44 +131,44 @@ def named_values(texts: Sequence[str], refusal: DPError) -> dict[str, str]:
 _SHARED = options("""
         FILE (path): A .csv, .tsv or .parquet file, a .csv.gz or .csv.zst archive, a folder of such
             files of one kind, or a glob in quotes.
-        --where CONDITION (text): Ask about the rows for which this holds: what stands behind WHERE
-            in SQL, e.g. "age >= 18 AND city = 'Rome'".
-        --encoding NAME (text): The encoding of a CSV or TSV file, e.g. latin-1; UTF-8 when left
-            out.
-        --delimiter C (text): The character between its fields, e.g. ";"; as the first line shows
-            when left out.
-        --multiline (flag): Its quoted fields may hold line breaks.
-        --by COLUMN (texts): Group by this column; repeat for several.
-        --keys KEY (texts): A group that everybody may know of; repeat for each. Exactly these are
-            shown, and no delta is needed. With several --by: AA,1.
-        --epsilon (number): Privacy loss of the whole call; smaller is more private and noisier.
+        --where CONDITION (text): Use only rows for which this SQL condition is true, e.g.
+            "age >= 18 AND city = 'Rome'".
+        --encoding NAME (text): Encoding of a CSV or TSV file, e.g. latin-1. UTF-8 by default.
+        --delimiter C (text): Character between fields of a CSV or TSV file, e.g. ";". Taken from
+            the first line by default.
+        --multiline (flag): Quoted fields of a CSV or TSV file may contain line breaks.
+        --by COLUMN (texts): Group by this column. Repeat it for several columns.
+        --keys KEY (texts): A public group. Repeat it for each. Exactly these groups are shown, and
+            no delta is needed. With several --by: AA,1.
+        --epsilon (number): Privacy loss of the whole call. Smaller is more private and noisier.
             1.0 unless --rho is given.
         --rho (number): Privacy loss in zCDP (Gaussian noise), instead of --epsilon.
         --within HALF (text): The half-width to reach, instead of --epsilon: 2.0 in the answer's
             unit, 2%, or of some answers NAME=2%,NAME=3. The least epsilon of three digits is spent.
-        --size N (whole): The rows of the group that --within is for; 1000 when left out.
+        --size N (whole): Number of rows of the group for --within. 1000 by default.
         --delta (number): Probability with which a group of a single row may show up, e.g. 1e-6.
             Needed with --by unless --keys are listed.
-        --unit COLUMN (text): Whose rows they are, e.g. a user's number: all rows of one are
-            protected together. Limits are found when left out. One row is protected without a unit.
-        --max-rows N (whole): A unit's rows in one group count as N at most; noise grows with N.
-        --max-groups N (whole): A unit counts in N groups at most, with --by; noise grows with N.
-        --interval LEVEL (number, 0.95): How surely low and high enclose the answer without noise.
-        --population (flag): Let low and high make room for sampling as well.
+        --unit COLUMN (text): Protect all rows with one value of this column, e.g. a user's
+            number. One row is protected by default. Limits are estimated unless they are given.
+        --max-rows N (whole): Most rows of a unit that count in one group. Noise grows with N.
+        --max-groups N (whole): Most groups in which a unit counts. Noise grows with N.
+        --interval LEVEL (number, 0.95): Probability that low and high contain the answer without
+            noise.
+        --population (flag): Include sampling error in low and high.
         --ledger FILE (path): Charge the call to this ledger, made by `dfprivacy ledger create`.
             Needs --dataset.
-        --dataset NAME (text): Whose budget in the ledger is charged.
-        --period PERIOD (text): The period that all rows are of, e.g. 2024-01, where the dataset was
-            announced by period.
-        --analyst NAME (text): Who asks, where the budget is shared out.
-        --timezone NAME (text): The zone in which a condition or statement reads times with a zone,
-            e.g. Europe/Berlin. UTC when left out.
+        --dataset NAME (text): The dataset whose budget in the ledger is charged.
+        --period PERIOD (text): The period of all rows, e.g. 2024-01, if the dataset was announced
+            by period.
+        --analyst NAME (text): The analyst, if the budget is divided among analysts.
+        --timezone NAME (text): Zone for times in a condition or statement, e.g. Europe/Berlin. UTC
+            by default.
         --output FILE (path): Write a .csv, .parquet or .json file instead of printing a table.
-        --memory SIZE (text): What the engine may hold in memory, e.g. 500MB or 2GiB; more spills.
-        --threads N (whole): How many threads it may use.
-        --temporary DIR (path): Where it spills, into a private folder that is removed at the end.
-        --explain (flag): Show what the call would cost and how wrong it would be; nothing is read
-            or spent.
+        --memory SIZE (text): Memory limit of the engine, e.g. 500MB or 2GiB. Beyond it data spill
+            to disk.
+        --threads N (whole): Thread limit of the engine.
+        --temporary DIR (path): Folder for spilled data, in a private folder removed at the end.
+        --explain (flag): Forecast cost and error. No row is read and nothing is spent.
         """)
 SHARED = {parameter.name: parameter for parameter in _SHARED}
 

@@ -10,7 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 
-BARS = "The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds."
+BARS = "Bars: 95 % intervals. Sampling error and clipping by given bounds are not included."
 
 
 def find(spec, name):
@@ -170,7 +170,7 @@ def test_long_vectors():
     )  # fmt: skip
     chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
     assert len(rows_of(chart)) == 2000
-    assert subtitle(chart)[1] == BARS.replace("bars cover", "band covers")
+    assert subtitle(chart)[1] == BARS.replace("Bars", "Band")
     assert "Shows 2,000 of 2,050 coordinates." in subtitle(chart)
 
 

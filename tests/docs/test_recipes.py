@@ -38,7 +38,7 @@ def answer_text(answer):
     if not isinstance(answer, (pd.DataFrame, dict)):
         return repr(answer)
     lines = repr(dfp.show(answer)).split("\n")[isinstance(answer, pd.DataFrame) :]
-    captions = ("The bars", "Groups with", "± and", "Quant")
+    captions = ("Bars:", "Groups with", "±:", "Quant")
     shown = [line.rstrip() for line in lines if not line.startswith(captions)]
     return "\n".join(shown)
 

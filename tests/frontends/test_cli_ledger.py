@@ -64,7 +64,7 @@ def test_groups_spend_delta(run, ledger):
 def test_show(run, ledger):
     """A ledger is shown by dataset, with its history, at 80 columns."""
     assert run("ledger", "show", "budget.db").output == (
-        "budget.db: epsilon 10, delta 1e-6 for each dataset\nNothing has been spent\n"
+        "budget.db: epsilon 10, delta 1e-6 for each dataset\nNothing has been spent.\n"
     )
     run("mean", "flights.csv", "delay", *BOUNDS, "--epsilon", "0.1", *ledger)
     run("count", "flights.csv", "--ledger", "budget.db", "--dataset", "[bold]")

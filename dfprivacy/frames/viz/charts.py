@@ -439,7 +439,7 @@ def vector_chart(
         if is_short
         else band_panel([line], axis, "coordinate")
     )
-    meaning = covered(level) if is_short else covered(level, "The band covers")
+    meaning = covered(level) if is_short else covered(level, "Band")
     lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
     return build_chart(panel, name, lines)
 

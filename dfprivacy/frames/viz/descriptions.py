@@ -142,7 +142,7 @@ class ShownDescription(Shown):
         """The cost, and the meaning of ±."""
         return [
             self.origin.cost,
-            covered(self.origin.level, "± and intervals cover"),
+            covered(self.origin.level, "±"),
             "Quantiles are selected and have no interval.",
             *left_out(len(self.told), self.table.num_rows, "columns"),
         ]

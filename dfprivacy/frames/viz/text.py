@@ -195,16 +195,14 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def covered(level: float | None, what: str = "The bars cover") -> str:
+def covered(level: float | None, mark: str = "Bars") -> str:
     """Return the caption that explains interval bars.
 
     >>> covered(0.95)
-    'The bars cover 95 % of the noise, but neither sampling nor clipping to given bounds.'
+    'Bars: 95 % intervals. Sampling error and clipping by given bounds are not included.'
     """
-    clipping = "but neither sampling nor clipping to given bounds"
-    if level is None:
-        return f"The bars are the released intervals; they cover noise, {clipping}."
-    return f"{what} {100 * level:.4g} % of the noise, {clipping}."
+    intervals = "released intervals" if level is None else f"{100 * level:.4g} % intervals"
+    return f"{mark}: {intervals}. Sampling error and clipping by given bounds are not included."
 
 
 def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
