@@ -123,7 +123,10 @@ def times(store: Store, notes: Notes) -> list[str]:
             cells.append(time_cell(store, peer, "mean", groups, rows, notes))
             cells.append("" if cpu is None else seconds(cpu))
         lines.append([label(peer, notes), *cells])
-    title = f"A mean of {rows:,} rows. CPU time leaves out a Java process."
+    title = (
+        f"A mean of {rows:,} rows. Seconds are those of a quiet machine. CPU seconds were measured "
+        "later in one run, without Java processes."
+    )
     return ["## Time", "", READING, "", title, "", *markdown(head, lines), ""]
 
 
