@@ -33,6 +33,10 @@ class NoisyVector:
             rows = [row.astype(object) for row in rows]
         return np.asarray(sum(rows[1:], start=rows[0]))
 
+    def of_groups(self, groups: npt.NDArray[np.int64]) -> NoisyVector:
+        """Return the coordinates of some groups."""
+        return NoisyVector(self.coordinates[:, groups], self.noise)
+
     def excess(self, indices: Sequence[int], threshold: int) -> npt.NDArray[Any]:
         """Return by how much the sum of some coordinates exceeds a whole number of any size."""
         total = self.total(indices)

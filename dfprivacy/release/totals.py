@@ -81,7 +81,8 @@ def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -
     assert isinstance(answer, Estimated)  # noqa: S101 others are refused before they are measured
     (piece,) = answer.pieces
     cells = np.bincount(group_of_cell, minlength=groups)
-    sums = added_up(piece.vector.coordinates[:, shown], group_of_cell, groups)
+    cell_vector = piece.vector.of_groups(np.searchsorted(piece.groups, shown))
+    sums = added_up(cell_vector.coordinates, group_of_cell, groups)
     pieces = []
     for many in np.unique(cells) if groups else [1]:
         members = np.flatnonzero(cells == many)

@@ -34,7 +34,16 @@ from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Tol
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
-from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
+from dfprivacy.release.answers import (
+    NO_COUNT,
+    UNKNOWN,
+    Answered,
+    Counted,
+    CountPiece,
+    Estimated,
+    Piece,
+    everyone,
+)
 from dfprivacy.release.estimator import (
     CountEstimator,
     Counting,
@@ -491,23 +500,23 @@ class MeasuredSums:
             return self
         return replace(self, statistics=align(self.statistics, keys))
 
-    def answer(
-        self,
-        loss: Epsilon | Rho,
-        rule: KeyRule | None,  # noqa: ARG002 one interface
-    ) -> Answered:
-        """Add noise to every vector; each answer reads one."""
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Add noise to every vector; each answer reads one, for the groups that a count shows."""
         vectors = self.part.vectors
         noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
-        groups = noisy.vectors[0].coordinates.shape[1]
-        every = everyone(groups)
+        noisy_vectors, groups = noisy.vectors, noisy.vectors[0].coordinates.shape[1]
+        shown = everyone(groups)
+        index, weights = vectors.counting() if vectors.counts else (0, None)
+        if rule is not None and weights is not None:
+            shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)
+            noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
         counted = {
             vectors.counts_clipped[answer.vector]: bounds
             for answer in vectors.answers
             if (bounds := self.part.questions[answer.name].clipping_bounds) is not None
         }
         notes = clip_notes(
-            {vector: (noisy.vectors[vector], bounds) for vector, bounds in counted.items()}
+            {vector: (noisy_vectors[vector], bounds) for vector, bounds in counted.items()}
         )
         answers = {}
         for answer in vectors.answers:
@@ -517,15 +526,17 @@ class MeasuredSums:
                 counts = vectors.counts_clipped[answer.vector]
                 texts = notes[counts]
                 if isinstance(estimator, Counting):
-                    estimator = estimator.counted_by(noisy.vectors[counts])
-            piece = Piece(every, estimator, noisy.vectors[answer.vector], texts)
+                    estimator = estimator.counted_by(noisy_vectors[counts])
+            vector = noisy_vectors[answer.vector]
+            piece = Piece(shown, estimator, vector, texts)
+            is_integer = answer.estimator.value(vector.of_groups(shown[:0])).dtype.kind == "i"
+            blank = NO_COUNT if is_integer else UNKNOWN
             answers[answer.name] = (
-                Estimated(answer.name, groups, (piece,), has_notes=question.has_note),
+                Estimated(answer.name, groups, (piece,), blank, has_notes=question.has_note),
             )
-        if not vectors.counts:
+        if weights is None:
             return Answered(noisy.keys, answers)
-        vector, weights = vectors.counting()
-        count = CountPiece(every, noisy.vectors[vector], weights)
+        count = CountPiece(shown, noisy_vectors[index], weights)
         return Answered(noisy.keys, answers, Counted(groups, (count,)))
 
 
