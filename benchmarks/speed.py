@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -37,7 +38,9 @@ CLIPPING = (-30.0, 210.0)
 GROUPS = {"whole table": None, "1,000 groups": "g3", "1,000,000 groups": "g6"}
 WIDE = 50
 THREE = (0.1, 0.75, 0.9)
+SMALL_FILES = 2000
 MEMORY_TARGET = 0.25
+CSV_MEMORY_TARGET = 0.4
 
 Work = Callable[[], object]
 
@@ -271,6 +274,66 @@ def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
     yield Case(median, "dp_median", plain, base.macro("dp_median(x)", "g3"), 8.0)
 
 
+def sources(folder: Path, rows: int) -> Iterator[Case]:
+    """Yield lines for files and for pandas columns of Python strings."""
+    generator = np.random.default_rng(3)
+    for many, target in ((100, 4.0), (262_000, 2.0)):
+        names = np.array([f"city {index}" for index in range(many)], dtype=object)
+        objects = pd.Series(names[generator.integers(0, many, rows // 10)], dtype=object)
+        frame = pd.DataFrame({"k": objects, "x": generator.uniform(*BOUNDS, len(objects))})
+        grouped = frame.dp.group_by("k")
+        works: dict[str, tuple[Work, Work]] = {
+            "mean by": (
+                lambda f=frame: f.groupby("k")["x"].mean(),
+                lambda g=grouped: g.mean("x", BOUNDS, delta=1e-6),
+            ),
+        }
+        if many == 100:
+            works |= {
+                "value_counts of": (
+                    frame["k"].value_counts, lambda f=frame: f.dp.value_counts("k", delta=1e-6),
+                ),
+                "share of one of": (
+                    lambda f=frame: (f["k"] == "city 5").mean(),
+                    lambda f=frame: f.dp.share("k", "city 5"),
+                ),
+                "describe with": (
+                    lambda f=frame: f.describe(include="all"),
+                    lambda f=frame: f.dp.describe(delta=1e-6),
+                ),
+            }  # fmt: skip
+        for name, (plain, ours) in works.items():
+            yield Case(f"{name} {many:,} object strings", "pandas", plain, ours, target)
+    con = duckdb.connect()
+    for kind, pattern in (("hive", "*/*.parquet"), ("flat", "*.parquet")):
+        (folder / kind).mkdir()
+        for index in range(SMALL_FILES):
+            directory = folder / kind / (f"day={index:04}" if kind == "hive" else "")
+            directory.mkdir(exist_ok=True)
+            part = {"g": np.arange(1000) % 50, "x": generator.uniform(*BOUNDS, 1000)}
+            pl.DataFrame(part).write_parquet(directory / f"{index:04}.parquet")
+        where = " WHERE day = '0007'" if kind == "hive" else ""
+        what = f"one of {SMALL_FILES} directories" if where else f"{SMALL_FILES} small files"
+        plain_text = f"SELECT g, avg(x) FROM '{folder / kind / pattern}'{where} GROUP BY g"
+        text = f"SELECT g, dp_mean(x, -60, 240) FROM t{where} GROUP BY g"
+        yield Case(
+            f"mean with bounds, {what}", "dfp.sql of Parquet",
+            lambda q=plain_text: con.sql(q).to_arrow_table(),
+            lambda q=text, path=folder / kind: dfp.sql(q, t=path, delta=1e-6),
+            3.0 if where else 2.0,
+        )  # fmt: skip
+    file = folder / "large.parquet"
+    make_frame(rows).write_parquet(file)
+    for where in ("x > 0", "g6 % 10 = 3"):
+        plain_text = f"SELECT g3, avg(x) FROM '{file}' WHERE {where} GROUP BY g3"
+        text = f"SELECT g3, dp_mean(x, -60, 240) FROM t WHERE {where} GROUP BY g3"
+        yield Case(
+            f"mean with bounds, WHERE {where}", "dfp.sql of Parquet",
+            lambda q=plain_text: con.sql(q).to_arrow_table(),
+            lambda q=text: dfp.sql(q, t=file, delta=1e-6), 2.0,
+        )  # fmt: skip
+
+
 def small_calls(rounds: int = 40) -> list[str]:
     """Return what a call costs whose frame has 1,000 rows, in milliseconds of processor time."""
     frame = pd.DataFrame({"g": np.arange(1000) % 7, "x": np.linspace(-60, 240, 1000)})
@@ -334,13 +397,15 @@ print(json.dumps({"groups": table.num_rows, "seconds": seconds, "gib": peak_mib(
 """
 
 
-def peak_memory(rows: int, bounds: tuple[float, float] | None = BOUNDS) -> dict[str, float]:
-    """Return groups, seconds and peak GiB of a release from a Parquet file, in a fresh process."""
+def peak_memory(
+    rows: int, bounds: tuple[float, float] | None = BOUNDS, kind: str = "parquet"
+) -> dict[str, float]:
+    """Return groups, seconds and peak GiB of a release from a file, in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "large.parquet"
+        file = Path(folder) / f"large.{kind}"
         duckdb.sql(
             f"COPY (SELECT (random() * 999)::INTEGER AS g, random() * 300 - 60 AS x "
-            f"FROM range({rows})) TO '{file}' (FORMAT parquet)"
+            f"FROM range({rows})) TO '{file}' (FORMAT {kind})"
         )
         command = [sys.executable, "-c", _PEAK, str(file), json.dumps(bounds)]
         done = subprocess.run(
@@ -371,11 +436,11 @@ def lines_of(rows: list[Row]) -> list[str]:
     ]
 
 
-def memory_line(title: str, memory: dict[str, float]) -> str:
-    """Return what is said of memory below a table."""
-    met = "yes" if memory["gib"] <= MEMORY_TARGET else "NO"
-    size = f"{memory['gib']:.2f} GiB (target: at most {MEMORY_TARGET} GiB; met: {met})"
-    text = f"{title}, 100 million rows of Parquet by {memory['groups']:,} groups: peak memory"
+def memory_line(title: str, memory: dict[str, float], target: float) -> str:
+    """Return the sentence about memory below a table."""
+    met = "yes" if memory["gib"] <= target else "NO"
+    size = f"{memory['gib']:.2f} GiB (target: at most {target} GiB; met: {met})"
+    text = f"{title}, 100 million rows by {memory['groups']:,} groups: peak memory"
     return f"{text} {size}, {memory['seconds']:.1f} s."
 
 
@@ -395,10 +460,12 @@ def main() -> int:
     con.unregister("made")
     sql_udfs.register(con)
     rows = []
-    for case in cases(Engine(frame, wide), DuckDB(con)):
-        if options.only in f"{case.question} {case.engine}":
-            rows.append(case.measure(options.rounds))
-            print(*lines_of(rows[-1:]), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        engines = cases(Engine(frame, wide), DuckDB(con))
+        for case in chain(engines, sources(Path(folder), options.rows)):
+            if options.only in f"{case.question} {case.engine}":
+                rows.append(case.measure(options.rounds))
+                print(*lines_of(rows[-1:]), flush=True)
     con.close()
     head = (
         "| engine | question | plain, s CPU | private, s CPU | ratio, CPU | ratio, wall clock "
@@ -410,8 +477,10 @@ def main() -> int:
         calls = [*small_calls(), *import_times()]
         lines += ["", "| call on 1,000 rows | CPU | target | met |", "|:--|---:|---:|:--|", *calls]
     if not options.no_memory and not options.only:
-        for title, bounds in (("Mean with bounds", BOUNDS), ("Mean without bounds", None)):
-            lines += ["", memory_line(title, peak_memory(100_000_000, bounds))]
+        for kind, target in (("parquet", MEMORY_TARGET), ("csv", CSV_MEMORY_TARGET)):
+            for title, bounds in (("Mean with bounds", BOUNDS), ("Mean without bounds", None)):
+                memory = peak_memory(100_000_000, bounds, kind)
+                lines += ["", memory_line(f"{title} of {kind}", memory, target)]
     text = "\n".join(lines) + "\n"
     print(text)
     if not options.only:
