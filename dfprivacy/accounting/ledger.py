@@ -334,8 +334,10 @@ class Ledger:
                 allowance, delta=self._total.delta if delta is None else allowance.delta
             )
             loss, share = writing.log.written(units, up=False)
-            fields = {"analyst": who, "dataset": name, "loss": loss, "delta": share}
-            writing.append([("allowance", fields)])
+            allowed = writing.log.allowed.get(name, {}).get(who)
+            if allowed != writing.log.amount(loss, share):  # else it stands there already
+                fields = {"analyst": who, "dataset": name, "loss": loss, "delta": share}
+                writing.append([("allowance", fields)])
 
     def _require_account(self, log: Log, name: str) -> None:
         """Refuse an account that nobody has opened."""

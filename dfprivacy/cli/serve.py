@@ -71,6 +71,7 @@ def _read_policy(file: Path) -> Policy:
 def _run_server(policy: Policy) -> None:
     try:
         from dfprivacy.server.listener import Listener  # noqa: PLC0415 needs an extra
+        from dfprivacy.server.workers import ServerError  # noqa: PLC0415 needs the same
     except ImportError:
         raise EngineError(
             "the server needs the package pygwire", hint="pip install 'dfprivacy[server]'"
@@ -87,7 +88,10 @@ def _run_server(policy: Policy) -> None:
             typer.echo(f"Serving {', '.join(policy.datasets)} on {host}:{listener.port}.")
         await serving
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except ServerError as error:
+        raise EngineError(error.failure.message, hint=error.failure.hint or None) from None
 
 
 @serve_app.command("check")

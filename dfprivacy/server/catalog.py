@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.tree import nodes
+from dfprivacy.statements.tree import literal, nodes
 
 Tables = Mapping[str, Sequence[tuple[str, str]]]
 """Names and DuckDB types of the columns of each table."""
@@ -61,17 +61,34 @@ _VIEW = re.compile(
 _OWN_MACROS = "|".join(macro.partition("(")[0] for macro in _MACROS)
 _REWRITES = (
     (r"OPERATOR\(pg_catalog\.(\S+?)\)", r"\1"),
+    (
+        r"(\$\d+|'\w+')::(?:pg_catalog\.)?regclass(?:::oid)?(?!\w)",
+        r"(SELECT max(oid) FROM pg_catalog.pg_class WHERE relname = trim(\1, '\"'))",
+    ),
     (r'\s+COLLATE\s+(pg_catalog\.)?"?\w+"?', ""),
     (r"(pg_catalog\.)?array_to_string\(array\(", "array_to_string(array("),
     (r'::(pg_catalog\.)?(regclass|regtype|regproc|oid|name|"char")(?!\w)(\[\])?', ""),
     (rf"pg_catalog\.(?=({_OWN_MACROS}|version|generate_series|array_to_string|format_type)\()", ""),
     (r"pg_catalog\.(?=(current_schemas?|current_database|obj_description|col_description)\()", ""),
+    (r"\bANY\((\$\d+)\)", r"ANY(regexp_extract_all(\1, '[^{}\",]+'))"),
     (r"c\.relforcerowsecurity", "false AS relforcerowsecurity"),
     (r"\bd\.datcollate\b|\bd\.datctype\b|\bd\.daticulocale\b|\bd\.datlocale\b", "''"),
     (r"\bd\.datlocprovider\b", "'c'"),
 )
+_RECEIVERS = (  # ADBC asks which function reads a type
+    "SELECT oid, typname, typreceive, 0 AS typbasetype, 0 AS typrelid, typarray "
+    "FROM (VALUES (16, 'bool', 'boolrecv', 1000), (17, 'bytea', 'bytearecv', 1001), "
+    "(20, 'int8', 'int8recv', 1016), (21, 'int2', 'int2recv', 1005), "
+    "(23, 'int4', 'int4recv', 1007), (25, 'text', 'textrecv', 1009), "
+    "(700, 'float4', 'float4recv', 1021), (701, 'float8', 'float8recv', 1022), "
+    "(1043, 'varchar', 'varcharrecv', 1015), (1082, 'date', 'date_recv', 1182), "
+    "(1083, 'time', 'time_recv', 1183), (1114, 'timestamp', 'timestamp_recv', 1115), "
+    "(1184, 'timestamptz', 'timestamptz_recv', 1185), (1186, 'interval', 'interval_recv', 1187), "
+    "(1700, 'numeric', 'numeric_recv', 1231)) types(oid, typname, typreceive, typarray)"
+)
 _CONSTANTS = (
     ("max_index_keys", "SELECT 32 AS setting"),
+    ("typreceive", _RECEIVERS),
     (
         "_pg_expandarray",
         (
@@ -98,9 +115,10 @@ MADE_UP = b"dfprivacy.made_up"
 class Catalog:
     """The tables of a dataset without their rows."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.tables = {name.lower() for name in tables}
-        self._empty, self._mock = _make_database(tables, 0), _make_database(tables, _MOCK_ROWS)
+    def __init__(self, name: str, tables: Tables) -> None:
+        self.tables = {table.lower() for table in tables}
+        self._empty = _make_database(tables, 0, name)
+        self._mock = _make_database(tables, _MOCK_ROWS, name)
         for macro in _MACROS:
             self._empty.execute(f"CREATE MACRO {macro}")
         self._empty.execute(
@@ -126,7 +144,8 @@ class Catalog:
     def answer(self, statement: str, parameters: Sequence[Any]) -> pa.Table | None:
         """Answer a statement without data, or return None if it asks for a release.
 
-        A preview of a table is answered from made-up rows, and its schema says `MADE_UP`.
+        A preview of a table is answered from made-up rows, and its schema says `MADE_UP`. Columns
+        of no rows (`WHERE 0 = 1`) are answered from the tables without rows.
         """
         tree = self._parse_tree(statement)
         parts = list(nodes(tree))
@@ -140,7 +159,8 @@ class Catalog:
         if reads_table and _is_preview(tree):
             preview = _run(self._mock, statement, parameters)
             return preview.replace_schema_metadata({MADE_UP: b""})
-        if reads_table or any(name.startswith("dp_") for name in calls):
+        asks_release = reads_table or any(name.startswith("dp_") for name in calls)
+        if asks_release and not _has_no_rows(tree):
             return None
         return _run(self._empty, rewrite_for_duckdb(statement), parameters)
 
@@ -155,8 +175,11 @@ def make_empty_copy(tables: Tables) -> duckdb.DuckDBPyConnection:
     return _make_database(tables, 0)
 
 
-def _make_database(tables: Tables, rows: int) -> duckdb.DuckDBPyConnection:
+def _make_database(tables: Tables, rows: int, name: str = "memory") -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
+    if name != "memory":
+        database = quoted(name)
+        connection.execute(f"ATTACH ':memory:' AS {database}; USE {database}; DETACH memory")
     for table, columns in tables.items():
         declared = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         connection.execute(f"CREATE TABLE {quoted(table)} ({declared})")
@@ -207,14 +230,34 @@ def rewrite_for_duckdb(statement: str) -> str:
 
 def _is_preview(tree: Any) -> bool:
     """Check whether a statement is columns or * of one table, with a LIMIT."""
-    (statement,) = tree if len(tree) == 1 else ({},)
-    node = statement.get("node", {})
-    modifiers = {modifier["type"] for modifier in node.get("modifiers", ())}
+    return _lists_columns(tree) and (
+        tree[0]["node"]["from_table"]["type"] == "BASE_TABLE"
+        and any(part["type"] == "LIMIT_MODIFIER" for part in tree[0]["node"]["modifiers"])
+    )
+
+
+def _has_no_rows(tree: Any) -> bool:
+    """Check whether a statement is columns or *, with a condition that is false by its constants.
+
+    Clients ask so for names and types.
+    """
+    if not _lists_columns(tree):
+        return False
+    condition = tree[0]["node"]["where_clause"] or {}
+    sides = {literal(condition.get(side)) for side in ("left", "right")}
+    is_unequal = condition.get("type") == "COMPARE_EQUAL" and sides == {
+        ("INTEGER", "0"),
+        ("INTEGER", "1"),
+    }
+    return is_unequal or literal(condition) == ("BOOLEAN", "false")
+
+
+def _lists_columns(tree: Any) -> bool:
+    """Check whether a statement is columns or * of tables, and no aggregate of them."""
+    node = tree[0].get("node", {}) if len(tree) == 1 else {}
     return (
         node.get("type") == "SELECT_NODE"
         and not node["group_expressions"]
-        and "LIMIT_MODIFIER" in modifiers
-        and "DISTINCT_MODIFIER" not in modifiers
-        and node["from_table"]["type"] == "BASE_TABLE"
+        and all(part["type"] != "DISTINCT_MODIFIER" for part in node["modifiers"])
         and all(item["class"] in {"STAR", "COLUMN_REF"} for item in node["select_list"])
     )

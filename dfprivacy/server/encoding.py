@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -169,6 +170,8 @@ def _encode_numeric(value: Decimal) -> bytes:
     return header + struct.pack(f"!{len(groups)}h", *groups)
 
 
+_ZONED_DATE = re.compile(r"\d{4}-\d\d-\d\d ?[+-]\d\d(:\d\d)*")
+"""A date as pgjdbc writes it, without saying that it is one."""
 _INTEGERS = {INT2, INT4, INT8, OID}
 
 
@@ -216,8 +219,8 @@ def _read_text(text: str, oid: int) -> Any:  # noqa: PLR0911 one line a type
         return Decimal(text)
     if oid == BOOL:
         return text.lower() in {"t", "true", "1", "on", "yes"}
-    if oid == DATE:
-        return dt.date.fromisoformat(text)
+    if oid == DATE or (oid == 0 and _ZONED_DATE.fullmatch(text)):
+        return dt.date.fromisoformat(text[:10])
     if oid == TIMESTAMP:
         return dt.datetime.fromisoformat(text)
     return text

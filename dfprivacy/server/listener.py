@@ -42,6 +42,7 @@ _STATUS = {
     "integer_datetimes": "on",
     "standard_conforming_strings": "on",
 }
+_COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
     r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
     r"(?:(?:WITH\s*)?\(\s*FORMAT\s+\"?(?P<format>\w+)\"?\s*\))?\s*;?\s*$",
@@ -150,8 +151,9 @@ class Client:
 
     def send(self, *replies: PGMessage) -> None:
         """Write messages to the client."""
-        for reply in replies:
-            self.writer.write(self.wire.send(reply))
+        for reply in replies:  # pygwire would leave the extended protocol after a COPY
+            is_copy = isinstance(reply, _COPY_MESSAGES)
+            self.writer.write(reply.to_wire() if is_copy else self.wire.send(reply))
 
     def send_failure(self, failure: Failure, severity: str = "ERROR") -> None:
         """Write an error with its code and hint."""

@@ -18,6 +18,9 @@ Positive = Annotated[float, Field(gt=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 
 
+_RESERVED_NAMES = {"information_schema", "main", "memory", "pg_catalog", "system", "temp"}
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,6 +62,7 @@ class Dataset(_Part):
     max_rows: Annotated[int, Field(ge=1)] | None = None
     max_groups: Annotated[int, Field(ge=1)] | None = None
     version: str = "file"
+    ledger: Path | None = None
     budget: Budget
     statement: StatementTerms = StatementTerms()
 
@@ -159,21 +163,26 @@ class Policy(_Part):
 
     @model_validator(mode="after")
     def _check(self) -> Policy:
-        budgets = {dataset.budget for dataset in self.datasets.values()}
-        if len(budgets) > 1:
-            raise ValueError("all datasets of a ledger have the same budget")
+        if reserved := _RESERVED_NAMES & self.datasets.keys():
+            raise ValueError(f"a dataset can't have the name {min(reserved)!r}: DuckDB uses it")
+        budgets: dict[Path, Budget] = {}
+        for name, dataset in self.datasets.items():
+            if budgets.setdefault(self.find_ledger(name), dataset.budget) != dataset.budget:
+                raise ValueError(
+                    f"dataset {name!r} has another budget than others of its ledger: name a "
+                    "ledger of its own in it"
+                )
         for name, analyst in self.analysts.items():
-            for dataset, allowance in analyst.datasets.items():
-                if dataset not in self.datasets:
-                    raise ValueError(f"analyst {name!r} has a part of {dataset!r}, no dataset here")
-                if allowance.epsilon > self.datasets[dataset].budget.epsilon:
-                    raise ValueError(f"analyst {name!r} has more than the budget of {dataset!r}")
+            for part, allowance in analyst.datasets.items():
+                if part not in self.datasets:
+                    raise ValueError(f"analyst {name!r} has a part of {part!r}, no dataset here")
+                if allowance.epsilon > self.datasets[part].budget.epsilon:
+                    raise ValueError(f"analyst {name!r} has more than the budget of {part!r}")
         return self
 
-    @property
-    def budget(self) -> Budget:
-        """The budget of each dataset."""
-        return next(iter(self.datasets.values())).budget
+    def find_ledger(self, dataset: str) -> Path:
+        """Return the ledger that a dataset names, or that of all datasets that name none."""
+        return self.datasets[dataset].ledger or self.ledger
 
     @property
     def has_expired(self) -> bool:
@@ -233,7 +242,7 @@ def _resolve_paths(content: Any, folder: Path) -> Any:
             resolved[key] = str(folder / value)
         else:
             resolved[key] = _resolve_paths(value, folder)
-    for key, name in (("users", "users.scram"), ("log", "statements.jsonl")):
-        if "ledger" in content:
-            resolved.setdefault(key, str(folder / name))
+    if "analysts" in content:  # the policy itself
+        resolved.setdefault("users", str(folder / "users.scram"))
+        resolved.setdefault("log", str(folder / "statements.jsonl"))
     return resolved

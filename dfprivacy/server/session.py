@@ -60,9 +60,9 @@ class Server:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        open_ledger(policy)
+        open_ledgers(policy)
         self.pools = {name: WorkerPool(name, policy) for name in policy.datasets}
-        self.catalogs: dict[str, Catalog] = {"": Catalog({})}
+        self.catalogs: dict[str, Catalog] = {"": Catalog("postgres", {})}
         self.running: dict[str, Worker] = {}
         self.review = ReviewQueue(policy.ledger)
         self.recent: dict[str, deque[float]] = {}
@@ -77,7 +77,7 @@ class Server:
         """
         for name, pool in self.pools.items():
             answer = await pool.ask(Request("tables"), {}, "")
-            self.catalogs[name] = Catalog(answer.tables)
+            self.catalogs[name] = Catalog(name, answer.tables)
 
     def write_log(self, **fields: Any) -> None:
         """Append a line to the log of statements."""
@@ -93,16 +93,19 @@ class Server:
             catalog.close()
 
 
-def open_ledger(policy: Policy) -> Ledger:
-    """Make or open the ledger of a policy, and give analysts their parts."""
-    budget = policy.budget
-    ledger = Ledger(
-        policy.ledger, epsilon=budget.epsilon, delta=budget.delta or None, remember=True
-    )
-    for analyst, rules in policy.analysts.items():
-        for dataset, part in rules.datasets.items():
-            ledger.allow(analyst, dataset, epsilon=part.epsilon, delta=part.delta)
-    return ledger
+def open_ledgers(policy: Policy) -> None:
+    """Make or open the ledgers of a policy, and give analysts their parts."""
+    for name, dataset in policy.datasets.items():
+        budget = dataset.budget
+        ledger = Ledger(
+            policy.find_ledger(name),
+            epsilon=budget.epsilon,
+            delta=budget.delta or None,
+            remember=True,
+        )
+        for analyst, rules in policy.analysts.items():
+            if part := rules.datasets.get(name):
+                ledger.allow(analyst, name, epsilon=part.epsilon, delta=part.delta)
 
 
 @dataclass

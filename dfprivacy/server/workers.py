@@ -34,6 +34,7 @@ from dfprivacy.server.policy import Dataset, Limits, Policy
 from dfprivacy.statements.interface import connect, with_constants
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a forked child would inherit open sockets
+_START_SECONDS = 600  # to start a process and read a hash of the data
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class DatasetReader:
 
     def __init__(self, name: str, policy: Policy) -> None:
         self.name, self.policy, self.dataset = name, policy, policy.datasets[name]
-        self.ledger = Ledger(policy.ledger)
+        self.ledger = Ledger(policy.find_ledger(name))
         self._data: duckdb.DuckDBPyConnection | dict[str, str] = {}
         self._open()
 
@@ -237,6 +238,7 @@ def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
     except BaseException as error:  # noqa: BLE001 the server says what it may
         pipe.send(describe_error(error))
         return
+    pipe.send(Answer())  # it is ready
     with suppress(EOFError, BrokenPipeError):
         while True:
             request = pipe.recv()
@@ -261,6 +263,7 @@ class Worker:
             target=_run_worker, args=(other, name, policy), daemon=True, name=f"dfprivacy-{name}"
         )
         self.process.start()
+        self.is_ready = False
         other.close()
 
     def ask(self, request: Request, seconds: float) -> Answer:
@@ -273,20 +276,26 @@ class Worker:
         """
         try:
             self.pipe.send(request)
-            if not self.pipe.poll(seconds):
-                self.stop()
-                raise ServerError(
-                    "57014",
-                    f"the statement took more than {seconds:g} seconds",
-                    "if it was charged, asking again costs nothing",
-                )
-            answer: Answer | Failure = self.pipe.recv()
+            if not self.is_ready:
+                self._receive(_START_SECONDS)
+                self.is_ready = True
+            return self._receive(seconds)
         except (EOFError, OSError):
             raise ServerError(
                 "57014",
                 "the statement was ended before its answer",
                 "if it was charged, asking again costs nothing",
             ) from None
+
+    def _receive(self, seconds: float) -> Answer:
+        if not self.pipe.poll(seconds):
+            self.stop()
+            raise ServerError(
+                "57014",
+                f"the statement took more than {seconds:g} seconds",
+                "if it was charged, asking again costs nothing",
+            )
+        answer: Answer | Failure = self.pipe.recv()
         if isinstance(answer, Failure):
             raise ServerError(answer.code, answer.message, answer.hint)
         return answer

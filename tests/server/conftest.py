@@ -31,6 +31,7 @@ analysts:
   bob: {{datasets: {{flights: {{epsilon: 1500000}}}}}}
   probe: {{}}
 listen: {{address: "127.0.0.1:0"}}
+limits: {{statements_per_minute: 10000}}
 {more}
 """
 """A policy under which answers are all but exact, so that tests can compare them."""

@@ -216,6 +216,44 @@ def test_pandas_reads_through_sqlalchemy(port):
     engine.dispose()
 
 
+def test_adbc_reads_arrow_tables(port):
+    """ADBC asks with COPY in binary, lists tables and columns, and goes on after an error."""
+    adbc = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    address = f"postgresql://ann:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/flights"
+    with adbc.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+        for _ in range(2):
+            cursor.execute(f"{MEANS} ORDER BY carrier")
+            table = cursor.fetch_arrow_table()
+            assert table["carrier"].to_pylist() == ["AA", "DL", "UA"]
+            assert [str(kind) for kind in table.schema.types] == ["string", "double", "int64"]
+            with pytest.raises(adbc.Error, match="rows are not shown"):
+                cursor.execute("SELECT plane FROM flights")
+        cursor.execute("SELECT COUNT(*) AS n FROM flights WHERE month > $1", (6,))
+        assert abs(cursor.fetch_arrow_table()["n"][0].as_py() - 15_000) < 10
+        schema = connection.adbc_get_table_schema("flights")
+        assert [str(kind) for kind in schema.types][2:] == [
+            "int64",
+            "double",
+            "date32[day]",
+            "timestamp[us]",
+        ]
+        databases = connection.adbc_get_objects().read_all().to_pylist()
+        (schemas,) = (
+            item["catalog_db_schemas"] for item in databases if item["catalog_name"] == "flights"
+        )
+        assert [item["table_name"] for item in schemas[0]["db_schema_tables"]] == ["flights"]
+
+
+def test_columns_of_no_rows_are_described(connect):
+    """Clients that ask WHERE 0 = 1 for names and types get them, free."""
+    with connect() as connection:
+        before = connection.execute("SHOW dfprivacy.budget").fetchone()
+        cursor = connection.execute('SELECT * FROM "flights" AS "q01" WHERE (0 = 1)')
+        assert [column.type_code for column in cursor.description] == [25, 25, 20, 701, 1082, 1114]
+        assert cursor.fetchall() == []
+        assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
+
+
 def test_psql_describes_and_asks(port):
     r"""The client psql answers a mean by carrier, and \dt lists the tables."""
     if shutil.which("psql") is None:

@@ -19,10 +19,8 @@ psycopg = pytest.importorskip("psycopg")
 
 def connect_to(port, **terms):
     """Connect as ann."""
-    terms = {"password": PASSWORD, "sslmode": "prefer", **terms}
-    return psycopg.connect(
-        host="127.0.0.1", port=port, user="ann", dbname="flights", autocommit=True, **terms
-    )
+    terms = {"password": PASSWORD, "sslmode": "prefer", "dbname": "flights", **terms}
+    return psycopg.connect(host="127.0.0.1", port=port, user="ann", autocommit=True, **terms)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +88,36 @@ def test_a_restart_answers_again_at_no_cost(tmp_path):
             answer = connection.execute(query).fetchone()
             seen.append((answer, connection.execute("SHOW dfprivacy.budget").fetchone()))
     assert seen[0] == seen[1]
+
+
+def test_a_start_adds_nothing_to_the_ledger(tmp_path):
+    """Parts that stand in the ledger are not written again."""
+    file, sizes = make_folder(tmp_path), []
+    for _ in range(3):
+        with serve(file):
+            sizes.append((tmp_path / "budget.db").stat().st_size)
+    assert len(set(sizes)) == 1
+
+
+def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
+    """One ledger has one budget. A dataset that names another ledger spends nothing of it."""
+    file = make_folder(tmp_path)
+    part = "ann: {datasets: {flights: {epsilon: 900000000}"
+    other = "  others:\n    source: flights.duckdb\n    unit: plane\n"
+    budget = "    budget: {epsilon: 5}\n    statement: {epsilon: 2}\n    max_rows: 4\n"
+    text = file.read_text().replace(part, f"{part}, others: {{epsilon: 3}}")
+    file.write_text(text.replace("analysts:", f"{other}{budget}analysts:"))
+    assert "a ledger of its own" in run_command("check", file).stderr
+    file.write_text(text.replace("analysts:", f"{other}    ledger: others.db\n{budget}analysts:"))
+    with serve(file) as (port, _):
+        with connect_to(port) as connection:
+            connection.execute("SELECT COUNT(*) FROM flights")
+        with connect_to(port, dbname="others") as connection:
+            connection.execute("SELECT COUNT(*) FROM flights")
+            left = connection.execute("SHOW dfprivacy.budget").fetchone()[0]
+            assert "epsilon=1.0" in left
+            with pytest.raises(psycopg.Error, match="may spend"):
+                connection.execute("SELECT COUNT(*) FROM flights WHERE month = 2")
 
 
 def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):

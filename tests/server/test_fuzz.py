@@ -1,0 +1,18 @@
+"""Hostile bytes and statements, as `benchmarks.server_fuzz` sends them in larger numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.server_fuzz import fuzz
+
+pytest.importorskip("psycopg")
+
+
+@pytest.mark.slow
+def test_no_message_and_no_statement_shows_a_row_or_costs_anything():
+    """Damaged messages and odd statements end in errors: no data, no charge, and no crash."""
+    counts = fuzz(messages=6_000, statements=1_000, seed=0)
+    assert counts["messages"] == 6_000
+    assert counts["errors"] > 60
+    assert counts["answered"] > 20
