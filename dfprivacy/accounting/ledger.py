@@ -97,23 +97,16 @@ class Statement:
 class Ledger:
     """A privacy budget for each dataset, kept in a file for ever.
 
-    Each dataset named in a release has an account of its own with the whole budget: `epsilon` and
-    `delta`, or `rho` and `delta` (zero-concentrated privacy, in which many small releases add up
-    to less). The losses of an account add up, for questions chosen one after the other too. A
-    release is charged in full before anything is drawn, and nothing is ever paid back.
+    Each dataset has an account with the whole budget: `epsilon` and `delta`, or `rho` and `delta`.
+    A release is charged in full before noise is drawn, and nothing is paid back.
 
-    Without a budget an existing file is opened. With one it is made if it is not there, and must
-    have been made with the same budget if it is. With `remember=True` the file keeps
-    releases about a dataset whose version is named, and the same request gets the same answer again
-    without a charge. With `strict=True` a dataset has an account once it was announced, and not
-    before: a misspelt name is refused. `timeout` is how many seconds to wait for other processes.
+    Without a budget an existing file is opened. With one it is made, or must have the same budget.
+    With `remember=True` the file keeps releases about a dataset whose version is named, and repeats
+    them without a charge. With `strict=True` only announced datasets have accounts. `timeout` is
+    the number of seconds to wait for other processes.
 
-    `announce` opens accounts, one a period for data that come in disjoint periods. `allow` shares
-    out the parts that analysts may spend.
-
-    A ledger can be used by threads, by processes and after a fork. docs/how-to/ledger.md lists
-    its guarantees and limits. Every method raises a `LedgerError` when the file can't be
-    used.
+    Threads, processes and forks may share a ledger. docs/how-to/ledger.md lists its guarantees.
+    Every method raises a `LedgerError` when the file can't be used.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -243,15 +236,10 @@ class Ledger:
     def announce(self, dataset: str, *, periods: str | None = None) -> None:
         """Open the account of a dataset, or one for each period of its data.
 
-        With `periods`, "year", "month", "week" or "day", the rows of the dataset come in disjoint
-        periods, and each period has an account with the whole budget: every charge names one
-        (`period="2024-01"`), and the release is about rows of that period alone. You promise both.
-        Nothing can check it. The budget then protects a unit's rows of one period: a unit-period.
-        Of a unit that has rows in k periods all that is promised is k times as much. Periods begin
-        a budget anew on this ground and on no other. Without them everything that is ever released
-        about a dataset adds up.
-
-        To announce a dataset again as it was is to do nothing.
+        With `periods`, "year", "month", "week" or "day", each period has an account with the whole
+        budget, and every charge names one (`period="2024-01"`). You promise that the release is
+        about rows of that period alone. The budget then protects a unit's rows of one period. A
+        unit with rows in k periods loses k times as much.
 
         >>> import dfprivacy as dfp, pandas as pd, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -296,11 +284,9 @@ class Ledger:
     ) -> None:
         """Allow an analyst to spend so much of a dataset's account, or of each of its periods.
 
-        Allowances limit who spends a budget. They add nothing to it, and keep nothing aside: the
-        sum that all analysts spend never exceeds the budget, so that they may compare notes. From
-        the first allowance on every charge to the dataset names an analyst who has one. The last
-        allowance of an analyst counts. Without a delta it has all of the budget's. Who somebody is
-        the ledger can't tell.
+        Allowances add nothing to the budget: all analysts together never exceed it. From the first
+        allowance on, every charge names an analyst who has one. The last allowance of an analyst
+        counts. The ledger believes the name.
 
         >>> import dfprivacy as dfp, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -634,12 +620,9 @@ class Ledger:
     ) -> Budget:
         """Return the epsilon and delta of all releases of a dataset, or of one period, so far.
 
-        Of data in periods, the total is the loss of a unit that has rows in each of them.
-        Epsilons add up. With a `delta` above the spent one, zero-concentrated
-        composition is tried too (Bun and Steinke 2016, conversion of Canonne, Kamath and Steinke
-        2020), and the smaller epsilon counts. It may always be quoted if the cost of each release
-        was fixed before the first answer. If costs were chosen after seeing answers, quote
-        `promise`. The floats are not below the exact result.
+        Epsilons add up. With a `delta` above the spent one, zero-concentrated composition is tried
+        too, and the smaller epsilon counts. Quote it if the cost of each release was fixed before
+        the first answer, else `promise`. The floats are not below the exact result.
 
         >>> import dfprivacy as dfp, polars as pl, tempfile
         >>> folder = tempfile.TemporaryDirectory()
@@ -722,12 +705,9 @@ class Ledger:
     def report(self, path: str | os.PathLike[str], *, delta: float | None = None) -> Path:
         """Write the ledger as one HTML page, and return its path.
 
-        The page lists every charge with its question and note, the spent and remaining budget of
-        each dataset, a drawing over time, and the promise in plain words. Tables can be sorted and
-        filtered. It loads nothing and holds no rows and no answers. `delta` is the one at which
-        epsilons are quoted: the budget's delta, unless named (1e-6 more for a ledger in rho).
-
-        Privacy: a function of questions and terms alone. It costs nothing.
+        The page lists charges, budgets, a drawing over time and the promise. It loads nothing and
+        costs nothing. Epsilons are quoted at `delta`: the budget's, unless named (1e-6 more for a
+        ledger in rho).
 
         >>> import dfprivacy as dfp, tempfile
         >>> folder = tempfile.TemporaryDirectory()

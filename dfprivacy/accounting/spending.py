@@ -139,9 +139,8 @@ class PrepaidAccount(NoAccount):
 def require_ledger() -> None:
     """Refuse, from now on and in the whole process, every release that is charged to no ledger.
 
-    Call it once, where a program starts. There is no way back. A release that names no ledger, in
-    its terms or by a `dfp.spending` block, raises a `MissingLedgerError` before any row is read. A
-    child made by a fork requires one too. A process that is started afresh calls it itself.
+    There is no way back. A release without a ledger raises a `MissingLedgerError` before any row
+    is read. A fork requires one too, a new process calls this itself.
     """
     NoAccount.required = True
 
@@ -150,21 +149,16 @@ def require_ledger() -> None:
 class spending:  # noqa: N801 it is used like a function
     """Charge every release in this block to a dataset's account.
 
-    Terms that name a dataset, a version or a note go before those of the block. Terms that name
-    another dataset leave the block's version out, which is not of their data. Terms that name a
-    ledger use that ledger alone. Of nested blocks that are open the innermost counts. The block is
-    a context variable: it reaches coroutines, but not a thread that is started inside. What was
-    begun inside and releases after the end of the block is refused.
+    Terms of a call go before those of the block. Terms that name a ledger use that ledger alone.
+    The innermost open block counts. It reaches coroutines, but not a thread that is started inside.
+    Work that was begun inside may not release after the end.
 
-    `period` is the one that all rows are of, where the dataset comes in periods
-    (`Ledger.announce`), and `analyst` who asks, where the budget is shared out (`Ledger.allow`).
+    `period` is that of all rows (`Ledger.announce`), `analyst` who asks (`Ledger.allow`).
 
-    `version` says which state of the data is meant, e.g. "2026-11-20". On a ledger made with
-    `remember=True`, the same request about the same version gets the same answer, without a charge.
+    `version` names the state of the data, e.g. "2026-11-20", for a ledger that remembers releases.
 
-    As a decorator it charges the releases of a function at each call. Coroutines, generators and
-    other iterators do their work after the call, and so do the methods of a class, so that what
-    makes them is refused: open a block inside.
+    As a decorator it charges the releases of a function at each call. Functions that return
+    coroutines, generators or classes are refused: open a block inside.
 
     >>> import dfprivacy as dfp, pandas as pd, tempfile
     >>> folder = tempfile.TemporaryDirectory()

@@ -33,7 +33,6 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
     questions = [legible(question) for question in history["question"]]
     units = Counter(question.partition("; unit=")[2] or "one row" for question in questions)
     days = [f"{time:%Y-%m-%d}" for time in history["time"]]
-    noun = "release" if len(days) == 1 else "releases"
     facts = {
         "dataset": legible(dataset),
         "file": ledger.path.name,
@@ -44,7 +43,7 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
         "budget": amount_text(budget),
         "promise": amount_text(ledger.promise(delta=quoted)),
         "spent": amount_text(ledger.spent(dataset)),
-        "charges": f"{len(days)} {noun}",
+        "charges": f"{len(days)} release{'s' * (len(days) > 1)}",
         "times": f"{min(days)} to {max(days)}",
         "total": amount_text(ledger.total(dataset, delta=quoted)),
         "unit": f"all rows of one unit in one {period}" if period else "the unit of each charge",

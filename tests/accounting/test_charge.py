@@ -208,6 +208,8 @@ def test_no_placement_shows_groups_more_often_than_delta(rows, groups, parts, no
 def test_one_file_is_no_file():
     """With parts=1 nothing changes; groups counted together are rows of one group."""
     assert Contribution(3, 2, 1) == Contribution(3, 2)
+    rule = Contribution(3, 5, 4).key_rule(Fraction(1, 1000))
+    assert (rule.delta, rule.rows) == (Fraction(1, 20_000), 12)  # each group of each file
     loss = Epsilon(Fraction(1))
     pooled = Contribution(3, 2, 5).pooled()
     assert pooled.row_loss(loss) == Contribution(3, 2, 5).row_loss(loss)
