@@ -86,8 +86,8 @@ def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int
 def octave_means(values: np.ndarray, epsilon: Fraction, copies: int, *, zoom: bool) -> np.ndarray:
     """Return means without bounds, each as that of a whole frame, or off octaves alone."""
     part = OctavePart("x", {"x": Mean("x")}, grouped=False)
-    measured = MeasuredOctaves(part, table_of(values, FINE if zoom else Octaves(), copies))
-    with nullcontext() if zoom else mock.patch.object(octaves, "zoomed_bounds", octaves_alone):
+    measured = MeasuredOctaves(part, table_of(values, FINE, copies))
+    with nullcontext() if zoom else mock.patch.object(octaves, "find_bounds", octaves_alone):
         return measured.answer_apart(Epsilon(epsilon)).answers["x"][0].columns(0.95)[0]
 
 

@@ -21,9 +21,9 @@ import math
 import sys
 import time
 import warnings
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,7 +33,6 @@ import numpy as np
 
 import dfprivacy as dfp
 from benchmarks.releases import plain
-from dfprivacy.measurement.bin_table import codes_of
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
@@ -80,7 +79,6 @@ class Tape:
         self._left, self._lost_groups = list(recorded or ()), lost_groups
         self.loss, self.mismatch = Loss(), ""
         self._coins = 0
-        self._counted: dict[int, Counter[Any]] = defaultdict(Counter)
 
     def draw(self, mechanism: str, inputs: Mapping[str, Any], sample: Callable[[], Any]) -> Any:
         """Return the result of a draw, and keep its inputs."""
@@ -88,8 +86,6 @@ class Tape:
             return self._toss(mechanism, **{k: v for k, v in inputs.items() if k != "entropy"})
         inputs = {name: copied(value) for name, value in inputs.items() if name != "entropy"}
         try:
-            if mechanism == "counts_at":
-                self._count_once(**inputs)
             result = sample() if self.recorded is None else self._replay(mechanism, inputs)
         except MismatchError as mismatch:  # the boundary of the package would hide it
             self.mismatch = str(mismatch)
@@ -120,38 +116,11 @@ class Tape:
         values = np.random.default_rng(self._coins).integers(0, below, max(size, 10**5))[:size]
         return values if mechanism == "random_labels" else 1.0 - 2.0 * values
 
-    def _count_once(self, table: Any, noisy: Any, group: Any, bins: Any) -> None:
-        """Require that a count of a sparse noisy histogram is drawn once at most.
-
-        Stacked columns repeat the keys of their groups, and a count is drawn once for each.
-        """
-        codes = codes_of(group, bins, noisy.last).tolist()
-        known = set(noisy.codes.tolist())
-        names = names_of(table)
-        asked = zip(codes, group.tolist(), bins.tolist(), strict=True)
-        cells = [(names[place], number) for code, place, number in asked if code not in known]
-        if not cells:
-            return
-        parents = [
-            draw for draw in self.draws if getattr(draw.result, "noise", None) is noisy.noise
-        ]
-        require(len(parents) == 1, "counts of a histogram that was not drawn")
-        drawn = self._counted[id(noisy.noise)]
-        drawn.update(cells)
-        columns = Counter(names_of(parents[0].inputs["table"]))
-        require(all(drawn[cell] <= columns[cell[0]] for cell in cells), "a count is drawn twice")
-
 
 def require(condition: object, message: str) -> None:
     """Stop a release that does not repeat its draws."""
     if not condition:
         raise MismatchError(message)
-
-
-def names_of(table: Any) -> list[Any]:
-    """Return the keys of each group of a table of bins."""
-    rows = [tuple(row.values()) for row in table.keys.to_pylist()]
-    return rows or [()] * table.groups
 
 
 def copied(value: Any) -> Any:
@@ -183,47 +152,6 @@ def addition_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     gaps, places = least_gaps(gaps_of, *sizes)
     result = np.take(draw.result, places, axis=axis) if axes else draw.result
     return noise_loss(gaps, inputs["noise"]), result
-
-
-def histogram_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
-    """Return the loss of a sparse noisy histogram, and the recorded bins of the fewer groups."""
-    for name in ("noise", "height"):
-        require(draw.inputs[name] == inputs[name], f"another {name}")
-    among, others = (own.get("among") for own in (draw.inputs, inputs))
-    require((among is None) == (others is None), "other public bins")
-    if among is not None:
-        require(np.array_equal(among[0], others[0]) and among[1] == others[1], "other public bins")
-    first, second = draw.inputs["table"], inputs["table"]
-    require(first.binning == second.binning, "other bins")
-
-    def gaps_of(places: Any) -> list[int]:
-        counts = cells_of(first, np.arange(first.groups))
-        for cell, rows in cells_of(second, places).items():
-            counts[cell] = counts.get(cell, 0) - rows
-        return list(counts.values())
-
-    gaps, places = least_gaps(gaps_of, first.groups, second.groups)
-    result = draw.result
-    if second.groups < first.groups:
-        kept = np.isin(result.group, places)
-        group = np.searchsorted(places, result.group[kept])
-        each = max(second.groups // len(np.atleast_2d(result.least)), 1)
-        bins, counts = result.bins[kept], result.counts[kept]
-        result = replace(result, group=group, bins=bins, counts=counts, each=each)
-    return noise_loss(gaps, inputs["noise"]), result
-
-
-def cells_of(table: Any, places: Any) -> dict[tuple[int, int], int]:
-    """Return the rows of each bin, whose groups lie at these places."""
-    cells = zip(places[table.group].tolist(), table.bins.tolist(), strict=True)
-    return dict(zip(cells, table.rows.tolist(), strict=True))
-
-
-def later_count_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
-    """Return no loss: the noise of these counts belongs to a histogram that was drawn before."""
-    for name in ("group", "bins"):
-        require(np.array_equal(draw.inputs[name], inputs[name]), f"counts of other {name}")
-    return Loss(), draw.result
 
 
 def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
@@ -296,8 +224,6 @@ def noise_loss(gaps: Sequence[int], noise: Any) -> Loss:
 
 MECHANISMS = {
     "add_to": addition_loss,
-    "exceedances": histogram_loss,
-    "counts_at": later_count_loss,
     "select": selection_loss,
 }
 

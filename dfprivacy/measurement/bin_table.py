@@ -23,7 +23,6 @@ import pyarrow as pa
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.binning import (
     Binning,
-    Distances,
     Floats,
     Integers,
     Octaves,
@@ -55,7 +54,7 @@ class BinTable:
 
     keys: pa.Table = field(repr=False)
     groups: int
-    binning: Binning | Distances
+    binning: Binning
     group: Integers
     bins: Integers
     rows: Integers
@@ -150,9 +149,7 @@ def added_up(table: BinTable) -> BinTable:
     return held.checked()
 
 
-def _ordered(
-    group: Integers, bins: Integers, binning: Binning | Distances
-) -> tuple[Integers, Integers, Any]:
+def _ordered(group: Integers, bins: Integers, binning: Binning) -> tuple[Integers, Integers, Any]:
     """Return groups and bins in order, by one integer for both and the place, and the order."""
     bits = (2 * binning.last + 2).bit_length()
     places = max(len(bins) - 1, 1).bit_length()
@@ -209,54 +206,16 @@ rounded several times in floating point, the squares of octaves to 21 bits
 (docs/explanation/octaves.md, 6)."""
 
 
-def in_octaves(table: BinTable, distances: Distances | None = None) -> BinTable:
-    """Return how many rows each octave of a table of finer bins has, or each of some distances."""
-    assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
-    octaves = distances or Octaves()
-    bins = distances.numbers(table.bins) if distances else table.binning.octaves(table.bins)
-    code = codes_of(table.group, bins, octaves.last)
-    starts = run_starts(code)
-    rows = np.add.reduceat(table.rows, starts)
-    return BinTable(table.keys, table.groups, octaves, table.group[starts], bins[starts], rows)
-
-
-def in_one(table: BinTable, columns: int = 1) -> BinTable:
-    """Return how many rows each bin of a table has in all groups of each of so many columns."""
-    last, each = table.binning.last, max(table.groups // columns, 1)
-    group = table.group // each if columns > 1 else np.zeros_like(table.group)
-    one = replace(table, keys=pa.table({}), groups=columns, group=group, moments=())
-    width = 2 * last + 1
-    if columns * width > max(_FEW_BINS, len(table.rows)):
+def in_one(table: BinTable) -> BinTable:
+    """Return how many rows each bin of a table has in all groups together."""
+    last = table.binning.last
+    one = replace(table, keys=pa.table({}), groups=1, group=np.zeros_like(table.group), moments=())
+    if 2 * last + 1 > max(_FEW_BINS, len(table.rows)):
         return added_up(one)
-    rows = np.bincount(one.codes, table.rows, columns * width).astype(np.int64)  # below 2**53
-    places = np.flatnonzero(rows)
-    group, bins = np.divmod(places, width)
-    return replace(one, group=group, bins=bins - last, rows=rows[places]).checked()
-
-
-def stacked(tables: Sequence[BinTable]) -> BinTable:
-    """Return tables of the same groups as one, without keys: its groups are those of each in turn.
-
-    Every group is as it was: whose column it is of is told by its number alone.
-    """
-    first = tables[0]
-    if len(tables) == 1:
-        return first
-    group = np.concatenate([own.group + first.groups * at for at, own in enumerate(tables)])
-    bins, rows, *moments = (
-        np.concatenate(arrays)
-        for arrays in zip(*((own.bins, own.rows, *own.moments) for own in tables), strict=True)
-    )
-    groups = first.groups * len(tables)
-    return BinTable(pa.table({}), groups, first.binning, group, bins, rows, tuple(moments))
-
-
-def of_groups(table: BinTable, groups: Integers) -> BinTable:
-    """Return the counts of some groups, ascending, without their keys."""
-    entries, starts = _entries(table, groups)
-    group = np.repeat(np.arange(len(groups)), np.diff(starts))
-    bins, rows = table.bins[entries], table.rows[entries]
-    return BinTable(pa.table({}), len(groups), table.binning, group, bins, rows)
+    rows = np.bincount(one.codes, table.rows, 2 * last + 1).astype(np.int64)  # below 2**53
+    bins = np.flatnonzero(rows)
+    group = np.zeros(len(bins), np.int64)
+    return replace(one, group=group, bins=bins - last, rows=rows[bins]).checked()
 
 
 def fits_octaves(linear: Linear) -> bool:

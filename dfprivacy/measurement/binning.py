@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +60,6 @@ class Octaves:
     """
 
     bits: int = 1
-    centre: ClassVar[float] = 0.0
 
     @property
     def last(self) -> int:
@@ -113,19 +111,6 @@ class Octaves:
         inner = np.where(numbers > 1, self._ends(numbers), 0.0)  # nothing is nearer to zero
         return np.where(numbers < 0, -self._ends(1 - numbers), inner)
 
-    def octaves(self, numbers: Integers) -> Integers:
-        """Return the numbers of the octaves that hold these bins."""
-        whole = (np.abs(numbers) - 1 >> (self.bits - 1)) + 1
-        return np.asarray(np.sign(numbers) * whole, dtype=np.int64)
-
-    def smaller(self, widths: Floats) -> Integers:
-        """Return the numbers of the octaves that are as large as some widths."""
-        return np.asarray(np.frexp(widths)[1] - LEAST_EXPONENT, dtype=np.int64)
-
-    def outwards(self, lower: Any, upper: Any) -> tuple[Any, Any]:
-        """Return ends of octaves around bounds, which are some."""
-        return lower, upper
-
     def _ends(self, ranks: Integers) -> Floats:
         ends = (np.clip(ranks, 0, self.last + 1) + self._offset) << (53 - self.bits)
         return np.asarray(ends, dtype=np.int64).view(np.float64)
@@ -141,82 +126,6 @@ def _octave_ends() -> Floats:
     """Return the lower ends of all octaves, and of one more on either side."""
     whole = Octaves()
     return whole._lower(np.arange(-whole.last - 1, whole.last + 2))  # noqa: SLF001 its own table
-
-
-@dataclass(frozen=True)
-class Distances:
-    """How many `bins` lie between a value and the lower end of the `middle` one, by doublings.
-
-    Bin 1 is the middle one, bin k begins 2**(k - 2) bins beyond it, until it is as wide as an
-    octave; further out all are. Negative ones lie below.
-
-    >>> about = Distances(Octaves(3), 520)
-    >>> about.numbers(np.arange(514, 531)).tolist()
-    [-4, -4, -3, -3, -2, -1, 1, 2, 3, 3, 4, 4, 4, 4, 5, 5, 5]
-    """
-
-    bins: Octaves
-    middle: int
-
-    @property
-    def last(self) -> int:
-        """The number of the uppermost bin; the lowest is its negative."""
-        return self.bins.bits + (2 * self.bins.last >> (self.bins.bits - 1))
-
-    @property
-    def centre(self) -> float:
-        """What distances are counted from."""
-        return float(self.bins.lower(np.array([self.middle]))[0])
-
-    def numbers(self, bins: Integers) -> Integers:
-        """Return how far some bins are."""
-        far = bins - self.middle
-        steps, bits = far ^ (far >> 63), self.bins.bits  # below it -1 is none
-        near = np.frexp(steps.astype(np.float64))[1] + 1
-        ranks = np.where(near <= bits, near, bits + (steps >> (bits - 1)))
-        return np.where(far < 0, -ranks, ranks).astype(np.int64)
-
-    def upper(self, numbers: Integers) -> Floats:
-        """Return the largest value of each bin."""
-        return _distance_ends(self)[1].take(numbers + (self.last + 1), mode="clip")
-
-    def lower(self, numbers: Integers) -> Floats:
-        """Return the end that no value of a bin is below."""
-        return _distance_ends(self)[0].take(numbers + (self.last + 1), mode="clip")
-
-    def smaller(self, widths: Floats) -> Integers:
-        """Return the numbers of the bins that are as large as some widths."""
-        unit = self.upper(np.array([1])) - self.centre
-        return np.asarray(np.frexp(widths / unit)[1], dtype=np.int64)
-
-    def outwards(self, lower: Any, upper: Any) -> tuple[Any, Any]:
-        """Return the nearest ends of bins around bounds."""
-        low, high = (ends[1:-1] for ends in _distance_ends(self))
-        below = np.maximum(np.searchsorted(low, lower, "right") - 1, 0)
-        return low[below], high[np.minimum(np.searchsorted(high, upper), len(high) - 1)]
-
-    def _steps(self, ranks: Integers) -> tuple[Integers, Integers]:
-        """Return the least distance of bins, and one more than the largest."""
-        bits = self.bins.bits
-        near = np.left_shift(1, np.clip(ranks - 1, 0, bits - 1))
-        far = (ranks - bits) << (bits - 1)
-        inner = np.where(ranks > 1, near >> 1, 0)
-        beyond = ranks > bits
-        return np.where(beyond, far, inner), np.where(beyond, far + near, near)
-
-    def _at(self, far: Integers) -> Integers:
-        return np.clip(self.middle + far, -self.bins.last, self.bins.last)
-
-
-@lru_cache(maxsize=64)
-def _distance_ends(own: Distances) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of all distances, and of one more on either side."""
-    numbers = np.arange(-own.last - 1, own.last + 2)
-    inner, outer = own._steps(np.abs(numbers))  # noqa: SLF001 its own table
-    lower = own.bins.lower(own._at(np.where(numbers > 0, inner, -outer)))  # noqa: SLF001
-    upper = own.bins.upper(own._at(np.where(numbers > 0, outer - 1, -1 - inner)))  # noqa: SLF001
-    middle = numbers == 0
-    return np.where(middle, own.centre, lower), np.where(middle, own.centre, upper)
 
 
 @dataclass(frozen=True)
@@ -281,8 +190,5 @@ class Edges:
         """Return the numbers of bins from their labels."""
         return np.asarray(labels, dtype=np.int64)
 
-
-Doublings = Octaves | Distances
-"""What bounds are read off."""
 
 Binning = Octaves | SignificantBits | Edges

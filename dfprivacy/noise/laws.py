@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
@@ -232,6 +233,16 @@ def spread_of(noise: Noise) -> float:
         return math.sqrt(noise.variance / (2 if is_laplace(noise) else 1))
     assert isinstance(noise, DiscreteGaussian)  # noqa: S101 there are two laws to draw from
     return math.sqrt(noise.sigma_squared)
+
+
+def compute_heights(counts: npt.NDArray[np.float64], noise: Noise) -> npt.NDArray[np.float64]:
+    """Return noisy counts in units of noise: an empty count reaches h with a chance of e^-h / 2."""
+    spread = spread_of(noise)
+    if is_laplace(noise):
+        return np.asarray(counts / spread)
+    z = (counts - 0.5) / spread
+    tail = np.log((np.maximum(z, 0) + np.sqrt(z * z + 8 / math.pi)) / math.sqrt(8 / math.pi))
+    return np.where(z > 0, z * z / 2 + tail, z)
 
 
 _LEAST_DELTA = Fraction(1, 2**1074)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -289,18 +289,6 @@ class Measured(Protocol):
 
         `rule` says which groups of secret keys are shown: a part may forget the others.
         """
-
-
-@runtime_checkable
-class Joint(Measured, Protocol):
-    """What is answered together with what other parts have measured that is alike."""
-
-    @property
-    def alike(self) -> Hashable:
-        """What is the same of those."""
-
-    def answer_together(self, several: Sequence[Self], loss: Epsilon | Rho) -> Sequence[Answered]:
-        """Draw the noise that pays for the loss of one row of each, and answer."""
 
 
 @dataclass(frozen=True)

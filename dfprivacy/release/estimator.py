@@ -37,6 +37,7 @@ class Moved:
     above_squares: Floats
 
 
+_DOUBT = 0.05  # probability that there are fewer rows than what was clipped is shared among
 Ends = tuple[Floats, Floats]
 """The lower and the upper ends of the intervals of some groups."""
 
@@ -174,8 +175,6 @@ class RatioEstimator:
     unit: float
     grid: Grid
     offset: float = 0.0
-    each: int = 0
-    """What a row adds to the denominator, where that is not K for every unit in it."""
 
     def theta(self, vector: NoisyVector) -> Floats:
         """Return the clipped ratio of each group."""
@@ -197,8 +196,9 @@ class RatioEstimator:
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
         """Return the interval of the mean of values that are not clipped."""
-        whole = self.each or self.denominator[0] * self.grid.last
-        rows = np.maximum(_dot(self.denominator, vector) / whole, 1.0)
+        doubt = reach_of(vector.noise, _DOUBT) * math.hypot(*self.denominator)
+        whole = self.denominator[0] * self.grid.last
+        rows = np.maximum((_dot(self.denominator, vector) - doubt) / whole, 1.0)
         return ends[0] - moved.below / rows, ends[1] + moved.above / rows
 
     def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:

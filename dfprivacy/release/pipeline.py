@@ -6,7 +6,7 @@ is drawn before the charge is durable, so that no failure gives noise away for f
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,7 +23,6 @@ from dfprivacy.release.answers import (
     Answers,
     Counted,
     Estimated,
-    Joint,
     Measured,
     everyone,
 )
@@ -163,22 +162,14 @@ def _answer_parts(
     rule: KeyRule | None,
     counting: int,
 ) -> list[Answered]:
-    """Return the answers of each part; parts of one batch answer at once.
+    """Return the answers of each part.
 
     Where a rule selects groups the part that counts them answers first, the others about these.
     """
     answered: dict[int, Answered] = {}
-    batches: dict[Hashable, list[int]] = {}
-    for index, (exact, loss) in enumerate(zip(measured, losses, strict=True)):
-        key = (exact.alike, loss) if isinstance(exact, Joint) else index
-        batches.setdefault(key, []).append(index)
-    for batch in sorted(batches.values(), key=lambda batch: bool(rule) and counting not in batch):
-        parts: list[Any] = [measured[index] for index in batch]
+    for index in sorted(range(len(measured)), key=lambda index: bool(rule) and index != counting):
+        part = measured[index]
         if rule and counting in answered:
-            parts = [part.of_groups(answered[counting].keys) for part in parts]
-        first, loss = parts[0], losses[batch[0]]
-        if isinstance(first, Joint):
-            answered |= zip(batch, first.answer_together(parts, loss), strict=True)
-        else:
-            answered[batch[0]] = first.answer(loss, rule)
+            part = part.of_groups(answered[counting].keys)
+        answered[index] = part.answer(losses[index], rule)
     return [answered[index] for index in range(len(measured))]

@@ -15,11 +15,10 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.noise.exceedances import count_at_height
 from dfprivacy.noise.laws import name_of, spread_of
 from dfprivacy.release.answers import Answered, Chosen, Column, Counted
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.statistics.estimators.octave_bounds import GROWTH, LEAST, find_bounds
+from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
 from dfprivacy.statistics.estimators.quantile import outer_rows
 from dfprivacy.statistics.estimators.threshold import SIDES, select_thresholds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
@@ -130,7 +129,7 @@ class BoundsPart(ColumnPart):
 
     def _by_octaves(self, table: BinTable, loss: Epsilon | Rho, _: Counted) -> Column:
         """Return both ends at octave edges, a row each."""
-        bounds = find_bounds(table, loss.noise(1, 1))
+        bounds = find_dyadic_bounds(table, loss)
         return np.stack([bounds.lower, bounds.upper])
 
     def _by_rank(self, table: BinTable, loss: Epsilon | Rho, counted: Counted) -> Column:
@@ -149,7 +148,8 @@ def _octave_bounds(
     part: BoundsPart, rest: Epsilon | Rho, text: str, halve: tuple[str, ...]
 ) -> Forecast:
     noise = rest.noise(1, 1)
-    plain, doubling = count_at_height(LEAST, noise), count_at_height(LEAST + GROWTH, noise)
+    heights = POLICY.join, POLICY.join + POLICY.doubling
+    plain, doubling = (math.ceil(height * spread_of(noise)) for height in heights)
     joins = f"from about {plain:,} rows on, {doubling:,} where it doubles the bounds"
     return Forecast(
         part.name,
@@ -157,7 +157,7 @@ def _octave_bounds(
         f"a noisy histogram of octaves ({name_of(noise)})",
         scale=spread_of(noise),
         scale_unit="rows, on each octave",
-        answered=bounds_reach(noise),
+        answered=bounds_reach(rest),
         halve=halve,
         remarks=(
             "sizes count the rows of one octave, from a power of two to the next",

@@ -26,7 +26,7 @@ from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Answered, Answers, Column, Counted, Threshold
 from dfprivacy.release.plan import Plan
 from dfprivacy.statistics.base import Question, argument
-from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
+from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import Grouping, MeasuredTable
@@ -157,7 +157,7 @@ class HistogramPart:
         """Return the part of a question that spends a loss; bounds to be found take their share."""
         if question.edges is not None:
             return cls(question)
-        return cls(question, contribution.pooled().row_loss(loss.share(SHARE)))
+        return cls(question, contribution.pooled().row_loss(loss.share(LOOK_SHARE)))
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
@@ -171,7 +171,7 @@ class HistogramPart:
 
     def left(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the privacy loss that is left for the counts."""
-        return loss if self.finding is None else loss.share(1 - SHARE)
+        return loss if self.finding is None else loss.share(1 - LOOK_SHARE)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of each count, any of which can show a group."""
@@ -181,7 +181,7 @@ class HistogramPart:
         """Return the draw of all counts, after that of bounds that are found."""
         if self.finding is None:
             return [((self.name,), Fraction(1))]
-        return [(("the bounds of the bins",), SHARE), ((self.name,), 1 - SHARE)]
+        return [(("the bounds of the bins",), LOOK_SHARE), ((self.name,), 1 - LOOK_SHARE)]
 
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Any], circumstances: Circumstances
@@ -203,7 +203,7 @@ class HistogramPart:
             halve=(halving_loss(circumstances.loss),),
         )
         if self.finding is not None:
-            reach = bounds_reach(self.finding.noise(1, 1))
+            reach = bounds_reach(self.finding)
             forecast = forecast.noted(
                 f"edges are found by rows in one octave, in all groups: {reach}"
             )
@@ -246,8 +246,8 @@ class MeasuredHistogram(MeasuredTable):
             return question.edges, self.table
         assert finding is not None  # noqa: S101 what has no edges finds them
         pooled = rebinned(self.table, Octaves(), pooled=True)
-        octave_bounds = find_bounds(pooled, finding.noise(1, 1))
-        is_known = bool(octave_bounds.found[0])
+        octave_bounds = find_dyadic_bounds(pooled, finding)
+        is_known = bool(octave_bounds.is_found[0])
         bounds = (
             Bounds(float(octave_bounds.lower[0]), float(octave_bounds.upper[0]))
             if is_known

@@ -21,6 +21,7 @@ from dfprivacy.measurement.binning import Octaves
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.answers import Answered, Chosen, Column
 from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,
     QuantileLength,
@@ -28,7 +29,6 @@ from dfprivacy.statistics.estimators.monotone import (
     select_monotone,
     select_order_statistic,
 )
-from dfprivacy.statistics.estimators.octave_bounds import SHARE, find_bounds
 from dfprivacy.statistics.estimators.quantile import far_rows, outer_rows
 from dfprivacy.statistics.estimators.threshold import values_grid
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
@@ -68,7 +68,7 @@ class MonotonePart(ColumnPart):
             return [replace(forecast, answered=rows_reach(loss, self._rows_for(self.law, rest)))]
         if self.bounds or self.by_rank:
             return [forecast]
-        smallest = bounds_reach(rest.share(SHARE).noise(1, 1))
+        smallest = bounds_reach(rest.share(LOOK_SHARE))
         return [replace(forecast, answered=smallest).noted("sizes count the rows of one octave")]
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
@@ -113,9 +113,9 @@ class MonotonePart(ColumnPart):
         if self.bounds is not None:
             ends = itertools.repeat((self.bounds.lower, self.bounds.upper), table.groups)
         else:
-            octave_bounds = find_bounds(rebinned(table, Octaves()), loss.share(SHARE).noise(1, 1))
+            octave_bounds = find_dyadic_bounds(rebinned(table, Octaves()), loss.share(LOOK_SHARE))
             ends = zip(octave_bounds.lower.tolist(), octave_bounds.upper.tolist(), strict=True)
-            loss = loss.share(1 - SHARE)
+            loss = loss.share(1 - LOOK_SHARE)
         return [
             math.nan
             if math.isnan(domain[0])

@@ -180,15 +180,6 @@ class LinearStatistic(Statistic):
         """Return the estimator of another statistic on the sums of this one, or None."""
         return None
 
-    def about_middle(
-        self,
-        linear: Linear,  # noqa: ARG002 most have no need of a middle
-        middle: float,  # noqa: ARG002
-        doubt: float,  # noqa: ARG002
-    ) -> tuple[Linear, Foreseen] | None:
-        """Return a query with less noise and its estimator if the mean is roughly known."""
-        return None
-
     units: ClassVar[str] = ""
     """Unit of the answer as a format of the column names; the unit of its column if empty.
     """

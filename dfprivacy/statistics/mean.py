@@ -8,7 +8,6 @@ docs/explanation/subset-optimal.md).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -130,30 +129,6 @@ class Mean(LinearStatistic):
             return RatioEstimator((1, 0), (0, 1), -1.0, 1.0, width / 2, grid, offset=width / 2)
         ends = grid.first / grid.largest, grid.last / grid.largest
         return RatioEstimator((1, 0), (0, 1), *ends, grid.largest * grid.step, grid)
-
-    def about_middle(
-        self, linear: Linear, middle: float, doubt: float
-    ) -> tuple[Linear, RatioEstimator] | None:
-        """Return two other sums whose ratio is the mean, about a `middle` not far from it.
-
-        They are of q - m, which a row moves by max(m, K - m) at most, and of c
-        (docs/explanation/octaves.md): the less `doubt` there is about how far the mean is from the
-        middle, both in units of the column, the smaller. None where the sums of q and K - q have
-        less noise: in skewed data.
-        """
-        (q,) = linear.source.terms
-        assert isinstance(q, OnGrid)  # noqa: S101 `linear` has made it
-        k, grid = q.grid.last, q.grid
-        m = min(max(round((middle - grid.anchor) * grid.inverse_step), 0), k)
-        reach = max(m, k - m)
-        doubt_in_steps = doubt * grid.inverse_step
-        c = min(max(math.ceil((reach * doubt_in_steps**2) ** (1 / 3)), 1), reach)
-        if (reach + c) * math.hypot(1, doubt_in_steps / c) >= math.hypot(m, k - m):
-            return None
-        matrix, squared = ((-m, 1), (c, 0)), reach * reach + c * c
-        about_middle = Linear(linear.source, matrix, reach + c, squared, CountWeights((1,), c))
-        ends, unit, offset = (-m / c, (k - m) / c), c * grid.step, m * grid.step
-        return about_middle, RatioEstimator((1, 0), (0, 1), *ends, unit, grid, offset, each=c)
 
     def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
         """Return the count or the sum of the column, which come with the transformed noise."""

@@ -34,7 +34,6 @@ from dfprivacy.measurement.bin_table import FINE as CUT
 from dfprivacy.measurement.binning import (
     SQUARE_BITS,
     VALUE_BITS,
-    Distances,
     Edges,
     Octaves,
     SignificantBits,
@@ -386,7 +385,6 @@ def test_an_octave_holds_its_own_values(value, bits):
         outer, inner = max(abs(lower), abs(upper)), min(abs(lower), abs(upper))
         octave = Fraction(2) ** (math.frexp(float(inner))[1] - 1)
         assert outer - inner == octave / 2 ** (bits - 1)
-        assert octaves.octaves(number) == numbers(Octaves(), [value])
         assert bits == 1 or abs(octaves.bases(number)[0]) == inner
     assert -octaves.last <= bin_ <= octaves.last
 
@@ -552,26 +550,6 @@ def test_groups_beyond_the_limit_are_refused(rows, first):
         statistics([1, rows], [0, first], [0, 0], ["a", "b"]).checked()
 
 
-@given(st.integers(-CUT.last, CUT.last), st.lists(st.integers(-CUT.last, CUT.last), min_size=1))
-def test_distances_are_doublings_of_whole_bins(middle, bins):
-    """Each bin lies between the ends of its distance, and ends of bounds are ends of bins.
-
-    A distance is the middle bin, the next, or twice as many as the one before, up to an octave.
-    """
-    about, own = Distances(CUT, middle), np.array(sorted(bins))
-    numbers = about.numbers(own)
-    assert (np.diff(numbers) >= 0).all()
-    assert (about.lower(numbers) <= CUT.lower(own)).all()
-    assert (CUT.upper(own) <= about.upper(numbers)).all()
-    every = np.arange(-about.last, about.last + 1)
-    widest = 2 ** np.clip(np.abs(every) - 2, 0, CUT.bits - 1)
-    counted = np.bincount(about.numbers(np.arange(-CUT.last, CUT.last + 1)) + about.last)
-    assert (counted <= np.where(every == 0, 0, widest)[: len(counted)]).all()
-    low, high = about.outwards(CUT.lower(own), CUT.upper(own))
-    assert ((low <= CUT.lower(own)) & (high >= CUT.upper(own))).all()
-    assert (np.isin(low, about.lower(every)) & np.isin(high, about.upper(every))).all()
-
-
 # Sums from a table of octaves
 
 
@@ -698,38 +676,6 @@ def test_a_row_moves_the_mean_by_exactly_k(case, data):
     moved = [b - a for a, b in zip(before, after, strict=True)]
     assert min(moved) >= 0
     assert sum(moved) == k == with_slack(query).l1
-
-
-@given(octave_cases(), st.floats(0.3, 0.7), st.floats(0, 0.1), st.data())
-def test_a_row_moves_sums_about_a_middle_by_at_most_what_is_declared(case, middle, doubt, data):
-    """Whatever the middle and the doubt, a row moves both sums by the declared norms at most."""
-    bounds, values, binning = case
-    assume(values)
-    out = data.draw(st.integers(0, len(values) - 1))
-    mean = dfp.mean("x", bounds)
-    own = mean.about_middle(
-        query_of(mean), bounds.lower + middle * bounds.width, doubt * bounds.width
-    )
-    assume(own)
-    query = with_slack(own[0])
-    before = sums(octave_table(values[:out] + values[out + 1 :], 1, binning), query)[0]
-    moved = [
-        b - a for a, b in zip(before, sums(octave_table(values, 1, binning), query)[0], strict=True)
-    ]
-    assert sum(map(abs, moved)) <= query.l1 <= 2 * query.source.terms[0].grid.last
-    assert sum(m * m for m in moved) <= query.l2_squared
-    assert moved[1] == query.count.divisor
-
-
-def test_a_middle_that_is_known_takes_a_quarter_of_the_noise():
-    """Of symmetric data; of data at an end of their bounds there is nothing to gain."""
-    mean = dfp.mean("x", (0, 1))
-    query = query_of(mean)
-    about, _ = mean.about_middle(query, 0.5, 1e-3)
-    largest, c = query.l1, about.count.divisor
-    deviation = about.l1 * math.hypot(1, 1e-3 * largest / c)  # of the mean, times rows and epsilon
-    assert deviation <= 0.75 * largest * math.hypot(0.5, 0.5)
-    assert mean.about_middle(query, 0.0, 1e-3) is None
 
 
 @given(octave_cases(), st.data())

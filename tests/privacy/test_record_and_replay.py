@@ -22,7 +22,6 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from unittest import mock
 
 import hypothesis.strategies as st
@@ -33,27 +32,30 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
+from benchmarks import replay
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.frames import vector_release
 from dfprivacy.frames.limits import limit_losses, limits_charge
 from dfprivacy.frames.planning import plan_histogram, plan_statistics
+from dfprivacy.measurement.bin_table import bin_table
+from dfprivacy.measurement.binning import Octaves
 from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.exceedances import Exceedances
 from dfprivacy.noise.laws import DiscreteLaplace, KeyRule
+from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.plan import SEARCH
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
-from dfprivacy.statistics import Quantile, linear, octaves
+from dfprivacy.statistics import Quantile, linear
 from dfprivacy.statistics.estimators import (
-    octave_bounds,
+    group_bounds,
     private_quantiles,
     vector_means,
-    zoom,
 )
+from dfprivacy.statistics.estimators.bounds_search import Found, Look, ruler_about_zero
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
@@ -210,138 +212,44 @@ def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by,
         assert {type(own) for own in settled.row_losses} <= {Epsilon, Rho}
 
 
-class OctaveTape:
-    """All doors of an octave part: what they were given, and answers to repeat."""
-
-    DOORS = (
-        (octave_bounds, "exceedances"),
-        (zoom, "exceedances"),
-        (zoom, "every_count"),
-        (zoom, "select_rank"),
-        (zoom, "add_to"),
-        (octave_bounds, "counts_at"),
-        (octaves, "add_noise"),
-    )
-
-    def __init__(self, patch, replayed=None):
-        self.replayed, self.given, self.answers, self.drawn = replayed, [], [], set()
-        for module, name in self.DOORS:
-            patch.setattr(module, name, partial(self.answer, name, getattr(module, name)))
-
-    def answer(self, name, true, *given):
-        self.given.append((name, given))
-        if name == "counts_at":
-            self.check_drawn_once(*given)
-        place = len(self.answers)
-        self.answers.append(self.replayed.answers[place] if self.replayed else true(*given))
-        return self.answers[-1]
-
-    def check_drawn_once(self, table, noisy, group, bins):
-        """More is drawn of a histogram that was paid for: of the same table, and each bin once."""
-        place = next(i for i, own in enumerate(self.answers) if own is noisy)
-        assert table is self.given[place][1][0]
-        if self.given[place][0] == "every_count":  # nothing is forgotten
-            return
-        asked = {(place, *own) for own in zip(group.tolist(), bins.tolist(), strict=True)}
-        assert len(asked) == len(group)
-        assert not asked & self.drawn
-        self.drawn |= asked
-
-
-def counts_by_place(table):
-    places = zip(table.group.tolist(), table.bins.tolist(), strict=True)
-    return dict(zip(places, table.rows.tolist(), strict=True))
-
-
-def moved(name, given, twin):
-    """Return what two inputs of one door cost together, in units of the noise that was drawn."""
-    if name == "counts_at":  # paid for before
-        return 0
-    if name in {"exceedances", "every_count"}:
-        left, right, noise = counts_by_place(given[0]), counts_by_place(twin[0]), given[1]
-        places = left.keys() | right.keys()
-        return cost([left.get(p, 0) - right.get(p, 0) for p in places], noise)
-    if name == "select_rank":  # the aim is the middle: losses move by one as rows do
-        (held, targets, law, _), (others, again, same, _) = given, twin
-        assert law == same
-        assert np.array_equal(targets, held.totals())
-        assert np.array_equal(again, others.totals())
-        gap = int(np.abs(targets - again).sum())
-        bounded = isinstance(law, ExponentialMechanism)
-        return law.rho(1) * gap**2 if bounded else law.epsilon(1) * gap
-    if name == "add_to":
-        (counts, noise, _), (others, same, _) = given, twin
-        assert noise == same
-        return cost((counts - others).reshape(-1).tolist(), noise)
-    (statistics, queries, noises), (others, again, same) = given, twin
-    assert (queries, noises) == (again, same)
-    total = Fraction(0)
-    for query, noise in zip(queries, noises, strict=True):
-        gaps = statistics.coordinates(query) - others.coordinates(query)
-        assert max(np.abs(gaps).sum(axis=0), default=0) <= query.l1
-        total += cost(gaps.reshape(-1).tolist(), noise)
-    return total
-
-
-def cost(gaps, noise):
-    """Return the epsilon, or for Gaussian noise the rho, of counts that are so far apart."""
-    if isinstance(noise, DiscreteLaplace):
-        return sum(map(abs, gaps)) / noise.scale
-    return sum(gap**2 for gap in gaps) / (2 * noise.sigma_squared)
-
-
-def spent_by_octaves(one, other):
-    """Return what two recorded inputs cost together, in units of the noise that was drawn."""
-    assert [name for name, _ in one.given] == [name for name, _ in other.given]
-    both = zip(one.given, other.given, strict=True)
-    return sum(moved(name, given, twin) for (name, given), (_, twin) in both)
-
-
 @pytest.mark.parametrize("by", [[], ["g"]], ids=["whole", "by group"])
 @pytest.mark.parametrize("loss", ["epsilon", "rho"])
 @pytest.mark.parametrize("rows", [2, 100, 400, 1000, 3000, 9000])
 def test_the_shares_add_up_to_the_loss(rows, loss, by):
-    """A row costs exactly epsilon for a sum, without bounds, and with bounds about a center.
+    """A row costs at most the loss, and nearly all of epsilon, with bounds that are found.
 
-    Of rho it costs what a row at one end of the bounds does, at most all of it. Where noise widens
-    bounds about a center, in one release of 5,000, a row within them costs less: four releases are
-    made at most, and all four are such with a probability below 1e-14.
+    By group the middle row of a group is counted for a part that most rows do not need.
     """
 
     def asked(size):
         private = dfp.frame(frame([4.0] * size))
-        (private.group_by(*by, keys=["a"]) if by else private).mean("x", **{loss: 1})
+        return (private.group_by(*by, keys=["a"]) if by else private).mean("x", **{loss: 1})
 
-    for _ in range(4):
-        with pytest.MonkeyPatch.context() as patch:
-            one = OctaveTape(patch)
-            asked(rows)
-        with pytest.MonkeyPatch.context() as patch:
-            other = OctaveTape(patch, one)
-            asked(rows + 1)
-        spent = spent_by_octaves(one, other)
-        assert spent <= 1
-        if spent == 1 or (loss == "rho" and spent > 0.5):
-            return
-    pytest.fail("no row costs the whole loss")
+    first = replay.Tape()
+    with record_draws(first):
+        asked(rows + 1)
+    second = replay.Tape(first.draws)
+    with record_draws(second):
+        asked(rows)
+    assert not second.mismatch
+    spent = second.loss.epsilon if loss == "epsilon" else second.loss.rho
+    assert spent <= 1
+    assert loss == "rho" or spent >= 0.9
 
 
-def stage_one(heights):
-    """Return a replacement of the noisy histogram: chosen heights of groups, by their key."""
-
-    def found(table, noise, *_):
-        names = table.keys.column(0).to_pylist()
-        chosen = sorted((names.index(g), b, h) for g, b, h in heights if g in names)
-        columns = [np.array(c) for c in zip(*chosen, strict=True)]
-        return Exceedances(columns[0], columns[1], columns[2] * float(noise.scale), noise=noise)
-
-    return found
+def found_together(*_, **__):
+    """Return bounds of all groups together from 0 to 4096, whatever these hold."""
+    ruler = ruler_about_zero(Octaves(), 0, Octaves().last)
+    heights = np.zeros(len(ruler.starts) - 1)
+    heights[ruler.middle + 128 : ruler.middle + 139] = 99.0
+    look, table = Look(ruler, heights, 0.001), octave_table_of([])
+    return Found(look, ruler.middle + 1, ruler.middle + 138, Fraction(1, 2), (0.0, 4096.0), table)
 
 
-def of_all(table, noise, *_):
-    """Return chosen heights of all groups together."""
-    bins, tall = np.array([120, 130, 140]), np.full(3, 99.0)
-    return Exceedances(np.zeros(3, int), bins, tall * float(noise.scale), noise=noise)
+def octave_table_of(rows):
+    """Return the octave table of one group."""
+    labels, ones = Octaves().labels(np.array(rows, float)), np.ones(len(rows), np.int64)
+    return bin_table(pa.table({}), 1, Octaves(), 0 * ones, labels, rows=ones)
 
 
 @pytest.mark.parametrize("others", [1, 2, 5])
@@ -352,9 +260,9 @@ def test_a_group_takes_from_others_what_noisy_counts_together_say(ask, others, m
     Where these are the same, so is what is said of a group, whichever bounds of their own others
     have, shown or not.
     """
-    heights = [("a", 130, 99.0), *((f"one {k}", 160 + k, 99.0) for k in range(5))]
-    monkeypatch.setattr(zoom, "exceedances", stage_one(heights))
-    monkeypatch.setattr(zoom, "every_count", of_all)
+    monkeypatch.setattr(group_bounds, "search", found_together)
+    levels = lambda _, distances, *__: (9.0, *np.zeros((2, distances.pooled + 1)))  # noqa: E731
+    monkeypatch.setattr(group_bounds, "_read_levels", levels)
     shown = []
     for extra, copies in ((0, 0), (others, 1), (others, 30)):
         named = {"a": [5.0] * 40, "no bounds": [3.0, 6.0] * 30}

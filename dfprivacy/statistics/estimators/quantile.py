@@ -25,8 +25,7 @@ from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.noise.exceedances import compute_heights
-from dfprivacy.noise.laws import Noise, reach_of
+from dfprivacy.noise.laws import Noise, compute_heights, reach_of
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.estimator import to_floats

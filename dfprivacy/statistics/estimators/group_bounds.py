@@ -1,0 +1,346 @@
+"""Find the bounds of many groups: pooled bounds, and how much of them each group needs.
+
+All groups together are searched first. Each group then has noisy counts of its rows by their
+distance from the center of the pooled bounds, which choose one of these distances as the group's
+reach. A row is in one group, so that these counts compose in parallel. What a group gets depends on
+pooled noisy counts and on its own counts alone. docs/explanation/octaves.md has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from dfprivacy.measurement.bin_table import BinTable, in_one
+from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.entropy import EntropySource, system_entropy
+from dfprivacy.noise.laws import is_laplace, spread_of
+from dfprivacy.statistics.estimators.bounds_search import (
+    MIDDLE,
+    POLICY,
+    SLOWEST_FALL,
+    UNITS,
+    BoundsPolicy,
+    Found,
+    FoundBounds,
+    Loss,
+    Mask,
+    clipping_bias,
+    move_ends,
+    rare_height,
+    round_share,
+    ruler_about,
+    ruler_about_zero,
+    search,
+    window_height,
+    write_note,
+)
+
+LEAST_LEFT_BY_GROUP = 1 - POLICY.pool - POLICY.groups - POLICY.levels
+"""Share that is left for the answers, at least."""
+
+_OUTSIDE = 6  # doublings beyond the pooled bounds that a group's own counts can join
+_INNER = 0.03  # fraction of the pooled rows that count as nearest to the center
+_CHUNK = 2**16  # groups that are answered at a time: their counts fit into the cache
+_ALL_SEEN = 50  # groups, in units of noise, from which on their levels are known
+_RARE_LEVEL = 0.05  # fraction of groups that may lie outside as a whole without being seen
+_JOINS_ALONE = 7  # height of rows outside from which on a group's own counts join them
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """Public distances from the center of pooled bounds, and the pooled rows at each.
+
+    Distance d holds the values from `lower[d]` to `upper[d]` that no smaller distance holds. The
+    last one holds all that is further.
+    """
+
+    starts: Integers
+    """First bin of the table in each bin of a ruler."""
+    numbers: Integers
+    """The distance of each bin of this ruler."""
+    lower: Floats
+    upper: Floats
+    pooled: int
+    """The last distance within the pooled bounds."""
+    fractions: Floats
+    """Fractions of the pooled rows, below and above the center, at each distance."""
+    bounds: tuple[float, float]
+
+    def count(self, table: BinTable) -> Integers:
+        """Return the rows of each group at each distance. Secret."""
+        size = len(self.lower)
+        numbers = self.numbers[np.searchsorted(self.starts, table.bins, "right") - 1]
+        counts = np.bincount(table.group * size + numbers, table.rows, table.groups * size)
+        return np.asarray(counts.reshape(table.groups, size), np.int64)  # exact below 2**53
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """How far rows at a distance lie beyond bounds of a reach: by side, reach and distance."""
+        size, gaps = self.pooled + 1, []
+        for ends, limit in ((-self.lower, -self.bounds[0]), (self.upper, self.bounds[1])):
+            outer = np.minimum(ends[:size], limit)
+            inner = np.append(outer[0], outer[:-1])
+            values = inner + MIDDLE * (outer - inner)
+            gaps.append(np.triu(np.maximum(values - outer[:, None], 0.0), 1))
+        return np.stack(gaps)
+
+    def ends(self, reach: Integers) -> tuple[Floats, Floats]:
+        """Return the bounds of groups with these reaches, at most the pooled bounds within."""
+        inside, (low, high) = reach <= self.pooled, self.bounds
+        lower, upper = self.lower[reach], self.upper[reach]
+        lower = np.where(inside, np.maximum(lower, low), np.minimum(lower, low))
+        upper = np.where(inside, np.minimum(upper, high), np.maximum(upper, high))
+        return move_ends(lower, upper)
+
+
+def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
+    """Return the distances by which groups are counted, from what the pooled search has found."""
+    ruler, binning = pooled.look.ruler, pooled.table.binning
+    assert isinstance(binning, Octaves)  # noqa: S101 what a search reads
+    doubling = ruler_about_zero(binning, 0, Octaves().last)
+    if ruler.about is not None:
+        doubling = ruler_about(binning, ruler.about)
+    middle, edges = doubling.middle, doubling.edges
+    lower, upper = edges[middle::-1], edges[middle + 1 :]
+    signed = np.searchsorted(doubling.starts, ruler.starts[:-1], "right") - 1 - middle
+    rows = np.where(pooled.look.heights > policy.join, pooled.look.heights, 0.0)
+    rows[: pooled.first] = rows[pooled.last + 1 :] = 0.0
+    sides = [np.where(signed < 0, rows, 0.0), np.where(signed >= 0, rows, 0.0)]
+    heights = np.stack([np.bincount(np.abs(signed), side, len(lower)) for side in sides])
+    fractions = heights / max(float(heights.sum()), 1e-9)
+    low, high = pooled.ends
+    last = int(np.argmax((lower <= low) & (upper >= high)))
+    first = min(int(np.searchsorted(np.cumsum(fractions.sum(axis=0)), _INNER)), last)
+    size = min(last + _OUTSIDE, len(lower) - 2) - first + 2
+    numbers = np.clip(np.abs(np.arange(len(edges) - 1) - middle) - first, 0, size - 1)
+    inner, outer = fractions[:, : first + 1].sum(axis=1), fractions[:, first + 1 : first + size]
+    shown = slice(first, first + size)
+    return Distances(
+        starts=doubling.starts,
+        numbers=numbers,
+        lower=lower[shown],
+        upper=upper[shown],
+        pooled=last - first,
+        fractions=np.column_stack([inner, outer]),
+        bounds=(low, high),
+    )
+
+
+def find_group_bounds(
+    table: BinTable,
+    loss: Loss,
+    pooled_loss: Loss,
+    finer: Callable[[], BinTable] | None = None,
+    *,
+    policy: BoundsPolicy = POLICY,
+    entropy: EntropySource = system_entropy,
+) -> FoundBounds:
+    """Find the bounds of each group of a table from pooled bounds and its own noisy counts.
+
+    Shares of the pooled steps are shares of `pooled_loss`, the loss of a row where all groups are
+    counted together. `finer` counts again in finer bins; a frame may have other groups then.
+    """
+    tables = [table]
+
+    def count_finer() -> BinTable:
+        assert finer is not None  # noqa: S101 passed on where there is a function
+        tables.append(finer())
+        return in_one(tables[-1])
+
+    share = pooled_loss.share(policy.pool)
+    pooled = search(in_one(table), share, policy, finer and count_finer, entropy)
+    if isinstance(pooled, bool):
+        looks = policy.pool * sum(policy.looks, Fraction(0))
+        unknown = FoundBounds.unknown(table, 1 - Fraction(math.ceil(looks * UNITS), UNITS))
+        unknown.zeros[:] = pooled
+        return unknown
+    table, distances = tables[-1], measure_distances(pooled, policy)
+    counts = distances.count(table)
+    groups, clumps, unseen = _read_levels(
+        counts, distances, pooled_loss.share(policy.levels), entropy
+    )
+    rows = pooled.look.scale * float(pooled.look.heights[pooled.first : pooled.last + 1].sum())
+    mean_size = max(rows, 1.0) / groups
+    relative = policy.group_size * spread_of(loss.noise(1, 1)) / mean_size
+    own_share = round_share(float(policy.groups) * min(max(relative**0.5, 0.25), 1.0))
+    used = policy.pool * (1 - pooled.left) + policy.levels + own_share
+    bounds = FoundBounds.unknown(table, 1 - Fraction(math.ceil(used * UNITS), UNITS))
+    noise = loss.share(own_share).noise(1, 1)
+    biases = [clipping_bias(pooled, side, policy) for side in (-1, 1)]
+    reader = ReachReader(
+        distances=distances,
+        policy=policy,
+        scale=spread_of(noise),
+        laplace=is_laplace(noise),
+        answer_scale=spread_of(loss.share(1 - used).noise(1, 1)),
+        clumps=clumps,
+        is_clumped=unseen > _RARE_LEVEL,
+        mean_size=mean_size,
+        pooled_bias=np.array([*biases[0][:2], *biases[1][:2]]) / max(rows, 1.0),
+    )
+    note = write_note(biases[0][2], biases[1][2], pooled.ends)
+    for first in range(0, table.groups, _CHUNK):
+        part = slice(first, first + _CHUNK)
+        noisy = add_to(counts[part], noise, entropy).astype(np.float64)
+        reach, bounds.bias[:, part], has_outliers = reader.read(noisy / reader.scale)
+        bounds.lower[part], bounds.upper[part] = distances.ends(reach)
+        bounds.notes[part] = note
+        bounds.notes[part][has_outliers] = "rows lie beyond the bounds of all groups"
+    return bounds
+
+
+def _read_levels(
+    counts: Integers, distances: Distances, loss: Loss, entropy: EntropySource
+) -> tuple[float, Floats, Floats]:
+    """Count groups by the distance of their middle row, with noise.
+
+    One row more or less moves one group from one distance to another, or adds one. Return the
+    largest number of groups that is likely, the fraction of groups at each distance, and the
+    fraction that may lie beyond each distance. With too few groups to tell, groups are as scattered
+    as their rows.
+    """
+    noise, size = loss.noise(2, 2), distances.pooled + 1
+    total = counts.sum(axis=1)
+    level = (2 * counts.cumsum(axis=1) < total[:, None]).sum(axis=1)[total > 0]
+    exact = np.bincount(level, minlength=counts.shape[1]).astype(np.int64)
+    noisy, scale = add_to(exact, noise, entropy).astype(np.float64), spread_of(noise)
+    doubt = 3 * math.sqrt(noise.variance * len(noisy))
+    groups = max(float(noisy.sum()), 0.0)
+    unseen = np.append(np.cumsum(noisy[size - 1 : 0 : -1])[::-1], 0.0) + 2 * scale
+    if groups < _ALL_SEEN * scale:
+        return groups + doubt, distances.fractions.sum(axis=0)[:size], np.ones(size)
+    clumps = np.where(noisy > 3 * scale, noisy, 0.0)[:size]
+    return groups + doubt, clumps / groups, unseen / groups
+
+
+@dataclass(frozen=True, eq=False)
+class ReachReader:
+    """Public facts by which the noisy counts of a group choose its reach."""
+
+    distances: Distances
+    policy: BoundsPolicy
+    scale: float
+    laplace: bool
+    answer_scale: float
+    clumps: Floats
+    is_clumped: Mask
+    mean_size: float
+    pooled_bias: Floats
+
+    @property
+    def variance(self) -> float:
+        """The variance of the noise of a height."""
+        return 2.0 if self.laplace else 1.0
+
+    def read(self, heights: Floats) -> tuple[Integers, Floats, Mask]:
+        """Return reach and bias of each group, and a mask of groups with rows beyond all."""
+        size = self.distances.pooled + 1
+        before = np.cumsum(heights[:, :size], axis=1)
+        total = before[:, -1:]
+        likely = self.scale * (total - math.sqrt(self.variance * size))
+        rows = np.maximum(self.mean_size, likely)
+        like_all = np.argmin(self._costs(rows), axis=1)
+        is_narrow = self._is_unlike(before, like_all)
+        unlike = is_narrow.any(axis=1)
+        reach = self._extend(heights, np.where(unlike, is_narrow.argmax(axis=1), like_all))
+        alone = unlike | (reach >= size)
+        bias = self._bias(heights, total - before, rows[:, 0], (reach, alone))
+        sure = rare_height(1, self.policy.absurd, laplace=self.laplace)
+        return reach, bias, heights[:, -1] > sure
+
+    @cached_property
+    def _moments(self) -> Floats:
+        """Moments of the gaps of pooled rows, by power, side and reach: 1, 2 and 4."""
+        gaps = self.distances.gaps
+        fractions = self.distances.fractions[:, None, : gaps.shape[2]]
+        return np.stack([(gaps**power * fractions).sum(axis=2) for power in (1, 2, 4)])
+
+    @cached_property
+    def _widths(self) -> Floats:
+        low, high = self.distances.ends(np.arange(self.distances.pooled + 1))
+        return high - low
+
+    def _costs(self, rows: Floats) -> Floats:
+        """Return the squared error of a sum, for so many rows and each reach: noise and bias."""
+        first, second, _ = self._moments
+        noise = self.variance * (self._widths * self.answer_scale) ** 2
+        scattered = (self.distances.gaps**2).sum(axis=0) @ self.clumps
+        unjoined = np.minimum(rows, _JOINS_ALONE * self.scale) ** 2 * scattered
+        bias = rows**2 * first.sum(axis=0) ** 2 + rows * second.sum(axis=0)
+        return np.asarray(noise + bias + unjoined)
+
+    def _is_unlike(self, before: Floats, like_all: Integers) -> Mask:
+        """Return which narrower reaches a group can have: far fewer rows are outside than pooled.
+
+        If the group were like all, 5 deviations more rows would be outside than are seen.
+        """
+        size = before.shape[1]
+        inside = np.cumsum(self.distances.fractions[:, :size].sum(axis=0))
+        sizes = np.arange(1, size + 1)
+        doubt = np.sqrt(self.variance * (size - sizes))
+        surely = before - 2 * np.sqrt(self.variance * sizes)
+        ratio = (inside[-1] - inside) / np.maximum(inside, 1e-9)
+        expected, seen = np.maximum(surely, 0.0) * ratio, before[:, -1:] - before
+        unlike = expected - seen > 5 * np.sqrt(doubt**2 + expected / self.scale)
+        narrow = 2 * self._widths < self._widths[like_all][:, None]
+        return np.asarray(unlike & narrow & (surely > 6) & (seen < 2 * doubt))
+
+    def _extend(self, heights: Floats, reach: Integers) -> Integers:
+        """Join distances outwards that are taller than the width they add is worth."""
+        policy, size = self.policy, heights.shape[1] - 1
+        wider = np.arange(size)
+        need = policy.join + 2 + policy.doubling * (wider + np.maximum(wider - 2, 0))
+        before = np.cumsum(np.pad(heights, ((0, 0), (1, 0))), axis=1)
+        for distance in range(1, size):
+            gap = distance - reach
+            for window in (1, 2, 4):
+                if window > distance:
+                    break
+                sure = rare_height(window, policy.absurd * 1e-4, laplace=self.laplace)
+                tall = np.minimum(window_height(need, window, laplace=self.laplace), sure)
+                total = before[:, distance + 1] - before[:, distance + 1 - window]
+                joins = (gap >= window) & (total >= tall[np.maximum(gap, 0)])
+                reach = np.where(joins, distance, reach)
+        return reach
+
+    def _bias(
+        self,
+        heights: Floats,
+        seen: Floats,
+        rows: Floats,
+        reached: tuple[Integers, Mask],
+    ) -> Floats:
+        """Return the distances and squares that rows outside may add up to, below and above.
+
+        Groups like all have the pooled fraction of their rows there, and if some groups may lie
+        outside as a whole, all rows that their own counts leave possible. Others have a tail that
+        falls from the next distance on.
+        """
+        (reach, alone), policy, gaps = reached, self.policy, self.distances.gaps
+        size = gaps.shape[1]
+        at, sizes = np.minimum(reach, size - 1), np.arange(size)
+        doubt = policy.careful * np.sqrt(self.variance * (size - 1 - at))
+        outside = np.maximum(np.take_along_axis(seen, at[:, None], 1)[:, 0], 0.0) + doubt
+        outside *= self.scale * self.is_clumped[at]
+        following = heights[np.arange(len(heights)), np.minimum(reach + 1, heights.shape[1] - 1)]
+        unseen = np.maximum(following, 0.0) + policy.careful * math.sqrt(self.variance)
+        falls = np.triu(SLOWEST_FALL ** np.maximum(sizes - sizes[:, None] - 1, 0), 1)
+        biases = []
+        for side in (0, 1):
+            fraction = self.distances.fractions[side, :size]
+            outer = np.maximum(fraction.sum() - np.cumsum(fraction), 1e-12)
+            first, second, fourth = self._moments[:, side]
+            for power, mean, square in ((1, first, second), (2, second, fourth)):
+                like_all = rows * mean[at] + 2 * np.sqrt(rows * square[at])
+                like_all += outside * ((second / outer) ** (power / 2))[at]
+                tail = self.scale * unseen * (falls * gaps[side] ** power).sum(axis=1)[at]
+                pooled = rows * self.pooled_bias[2 * side + power - 1]
+                biases.append(np.where(alone, tail, like_all) + pooled)
+        return np.stack(biases)

@@ -1,0 +1,256 @@
+"""Laws of the search for bounds: what one row moves, what noise alone does, what is found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from benchmarks.replay import Tape
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.measurement.bin_table import FINE, bin_table
+from dfprivacy.measurement.binning import Octaves
+from dfprivacy.noise.recording import record_draws
+from dfprivacy.release.pipeline import permit
+from dfprivacy.statistics.estimators.bounds_search import (
+    POLICY,
+    UNITS,
+    Found,
+    Look,
+    find_bounds,
+    find_core,
+    find_dyadic_bounds,
+    read_ends,
+    ruler_about,
+    ruler_about_zero,
+)
+from dfprivacy.statistics.estimators.group_bounds import find_group_bounds, measure_distances
+
+DYADIC = ruler_about_zero(Octaves(), 0, Octaves().last)
+BINS = len(DYADIC.starts) - 1
+
+
+@pytest.fixture(autouse=True)
+def _permitted():
+    """Let samplers draw outside of a release."""
+    with permit("a test"):
+        yield
+
+
+def table_of(*groups, binning=FINE):
+    """Return the table of groups with these values."""
+    values = np.concatenate([np.asarray(group, float) for group in groups] or [np.zeros(0)])
+    group = np.repeat(np.arange(len(groups)), [len(rows) for rows in groups])
+    labels, ones = binning.labels(values), np.ones(len(values), np.int64)
+    keys = pa.table({"key_0": np.arange(len(groups))})
+    return bin_table(keys, len(groups), binning, group, labels, rows=ones)
+
+
+steps = st.sampled_from([1, 2, 4])
+about_zero = st.builds(
+    lambda first, size, steps: ruler_about_zero(FINE, first, min(first + size, 253), steps),
+    st.integers(0, 252),
+    st.integers(1, 24),
+    steps,
+)
+rulers = about_zero | st.builds(
+    ruler_about, st.just(FINE), st.integers(-FINE.last, FINE.last), steps
+)
+
+
+@given(rulers, st.integers(-FINE.last, FINE.last))
+def test_every_row_is_in_one_bin_of_a_ruler(ruler, number):
+    """A row adds 1 to one count of a ruler, wherever it lies; edges ascend with the bins."""
+    value = FINE.upper(np.array([number]))
+    counts = ruler.count(table_of(value))
+    assert counts.sum() == 1
+    index = int(counts.argmax())
+    assert ruler.edges[index] <= value[0] <= ruler.edges[index + 1]
+    assert (np.diff(ruler.starts) >= 0).all()
+    assert (np.diff(ruler.edges) >= 0).all()
+
+
+SOME = [0.0, -3.0, 5.0, 5.5, 700.0, 703.0, 1e9, -1e-9, math.inf]
+values = st.lists(st.sampled_from(SOME), max_size=12)
+
+
+@given(st.lists(values, min_size=1, max_size=3), st.sampled_from([-1e30, 0.0, 5.0, 703.0]))
+def test_a_row_moves_one_count_of_its_group(groups, value):
+    """A row moves one distance of its group by 1, about zero and about a center."""
+    for about in (None, int(FINE.numbers(FINE.labels(np.array([700.0])))[0])):
+        ruler = ruler_about_zero(FINE, 110, 140) if about is None else ruler_about(FINE, about)
+        heights = np.where(np.arange(len(ruler.starts) - 1) % 7 == 3, 30.0, 0.0)
+        look = Look(ruler, heights, 1.0)
+        middle = ruler.middle
+        pooled = Found(look, middle - 4, middle + 4, Fraction(1, 2), (0.0, 1.0), table_of([]))
+        distances = measure_distances(pooled, POLICY)
+        before = distances.count(table_of(*groups))
+        after = distances.count(table_of([*groups[0], value], *groups[1:]))
+        assert np.abs(after - before).sum() == 1
+        assert (after - before)[0].sum() == 1
+
+
+def spend(search, larger, smaller):
+    """Return what one row costs a search: draws on one table, replayed on its neighbor."""
+    first = Tape()
+    with record_draws(first):
+        found = search(larger)
+    second = Tape(first.draws)
+    with record_draws(second):
+        again = search(smaller)
+    assert not second.mismatch
+    assert len(first.draws) == len(second.draws)
+    for name in ("lower", "upper", "left", "bias"):
+        assert np.array_equal(getattr(found, name), getattr(again, name), equal_nan=True)
+    assert found.notes.tolist() == again.notes.tolist()
+    return second.loss, found.left
+
+
+DATA = {
+    "nobody": [],
+    "few": [5.0] * 20,
+    "near": [-3.0] * 300 + [9.0] * 300,
+    "far": [700.0] * 300 + [703.0] * 300,
+    "many": [float(k % 90 - 20) for k in range(20_000)],
+    "heavy": [2.0 ** (k % 20) for k in range(3_000)],
+    "zeros": [0.0] * 500,
+}
+
+
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+@pytest.mark.parametrize("data", DATA)
+def test_a_search_costs_what_is_not_left(data, kind):
+    """One row more costs at most the share that is not left, in each of ten searches.
+
+    Draws are replayed on the neighbor, and what is found is the same.
+    """
+    loss = kind(Fraction(1))
+    for added in (5.0, -1e30, 700.0, 0.0):
+        larger, smaller = table_of([*DATA[data], added]), table_of(DATA[data])
+        paid, left = spend(lambda table: find_bounds(table, loss), larger, smaller)
+        spent = paid.epsilon if kind is Epsilon else paid.rho
+        assert spent <= 1 - Fraction(int(left[0]), UNITS)
+
+
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+@pytest.mark.parametrize("data", DATA)
+def test_a_search_by_group_costs_what_is_not_left(data, kind):
+    """One row more of one of three groups costs at most the share that is not left."""
+    loss = kind(Fraction(1))
+    others = [DATA[data], [5.0] * 30]
+    for added in (5.0, -1e30, 700.0, 0.0):
+        larger, smaller = table_of([*DATA[data], added], *others), table_of(DATA[data], *others)
+
+        def search(table):
+            return find_group_bounds(table, loss, loss, lambda table=table: table)
+
+        paid, left = spend(search, larger, smaller)
+        spent = paid.epsilon if kind is Epsilon else paid.rho
+        assert spent <= 1 - Fraction(int(left.min()), UNITS)
+
+
+def test_the_middle_row_of_a_group_moves_two_counts_at_most():
+    """The histogram of groups by their middle row moves by 2 in all, and 1 for a new group."""
+    groups = [[5.0] * 3, [700.0] * 4, []]
+    pooled = Found(
+        Look(DYADIC, np.where(np.arange(BINS) > 380, 30.0, 0.0), 1.0),
+        DYADIC.middle,
+        DYADIC.middle + 140,
+        Fraction(1),
+        (0.0, 1.0),
+        table_of([], binning=Octaves()),
+    )
+    distances = measure_distances(pooled, POLICY)
+    for group in range(3):
+        for value in (0.0, 5.0, 700.0, 1e30):
+            more = [[*rows, value] if index == group else rows for index, rows in enumerate(groups)]
+            levels = []
+            for data in (groups, more):
+                counts = distances.count(table_of(*data, binning=Octaves()))
+                total = counts.sum(axis=1)
+                level = (2 * counts.cumsum(axis=1) < total[:, None]).sum(axis=1)[total > 0]
+                levels.append(np.bincount(level, minlength=counts.shape[1]))
+            assert np.abs(levels[1] - levels[0]).sum() <= (1 if group == 2 else 2)
+
+
+@pytest.mark.parametrize("laplace", [True, False])
+def test_noise_alone_makes_no_core(laplace):
+    """Noise makes a core with probability `absurd` at most: 20 of 20,000 expected, 60 allowed.
+
+    False-alarm rate below 1e-9.
+    """
+    random, policy, cores = np.random.default_rng(5), replace(POLICY, absurd=1e-3), 0
+    for _ in range(20_000):
+        noise = random.laplace(size=BINS) if laplace else random.normal(size=BINS)
+        cores += find_core(Look(DYADIC, noise, 1.0, laplace), policy) is not None
+    assert cores <= 60
+
+
+heights = st.dictionaries(st.integers(-40, 40), st.floats(1, 60), max_size=8)
+
+
+@given(heights, st.integers(-60, 60))
+def test_multiplied_data_have_multiplied_bounds(tall, octaves):
+    """Bounds of noisy bins of one sign move with them by whole octaves."""
+    found = []
+    for shift in (0, octaves):
+        counts = np.zeros(BINS)
+        for number, height in tall.items():
+            counts[DYADIC.middle + number + 120 + shift] = height
+        ends = read_ends(Look(DYADIC, counts, 1.0), POLICY)
+        found.append(None if ends is None else tuple(end - shift for end in ends))
+    assert found[0] == found[1]
+
+
+@given(heights)
+def test_a_core_is_within_the_bounds(tall):
+    """Bounds hold the tallest bin beside zero, if it is taller than noise makes any."""
+    counts = np.zeros(BINS)
+    for number, height in tall.items():
+        counts[DYADIC.middle + number] = height
+    ends, tallest = read_ends(Look(DYADIC, counts, 1.0), POLICY), int(counts.argmax())
+    if tallest != DYADIC.middle and counts[tallest] > 25:
+        assert ends is not None
+        assert ends[0] <= tallest <= ends[1]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+@pytest.mark.parametrize("groups", [0, 1, 5])
+def test_no_rows_have_no_bounds(groups, rows):
+    """Groups of no row or one have no bounds, by any search; false-alarm rate below 1e-5."""
+    table, loss = table_of(*[[5.0] * rows] * groups), Epsilon(Fraction(1))
+    for found in (
+        find_bounds(table, loss),
+        find_dyadic_bounds(table, loss),
+        find_group_bounds(table, loss, loss),
+    ):
+        assert len(found.lower) == groups
+        assert not found.is_found.any()
+
+
+@pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(Fraction(1, 2))], ids=str)
+@pytest.mark.parametrize(
+    "rows", [[1990.0 + k % 36 for k in range(1000)], [1.7e12 + 1e6 * k for k in range(1000)]]
+)
+def test_data_far_from_zero_have_bounds_of_their_spread(rows, loss):
+    """Years and timestamps have bounds at most six times as wide as they are, in nine of ten."""
+    found = find_bounds(table_of(*[rows] * 40), loss)
+    width = found.upper - found.lower
+    assert (width <= 6 * (max(rows) - min(rows))).sum() >= 30
+
+
+def test_groups_of_one_level_each_are_within_their_bounds():
+    """Of 200 groups at ten levels nine in ten lie within their bounds, those at zero too."""
+    random = np.random.default_rng(3)
+    groups = [1000.0 * (k % 10) + random.normal(0, 10, 300) for k in range(200)]
+    loss = Epsilon(Fraction(1))
+    found = find_group_bounds(table_of(*groups), loss, loss)
+    middle = np.array([np.median(rows) for rows in groups])
+    inside = (found.lower <= middle) & (middle <= found.upper)
+    assert inside.sum() >= 190
