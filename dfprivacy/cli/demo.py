@@ -31,14 +31,10 @@ QUERY = (
 
 
 PRIVATE = (
-    "Private: which carriers there are, the counts, the means and the median. Any one row could be "
-    "added or removed, and nobody could tell; 95% of the errors lie within +-, half the interval's "
-    "width."
+    "Private: the names of carriers, the counts, the means and the median. Nobody can tell whether "
+    "any one row was there. 95% of the errors lie within +-, half the width of the interval."
 )
-PUBLIC = (
-    "Public: the flights themselves. Only therefore may the truth stand here, to show what the "
-    "noise has cost: never print it for secret data."
-)
+PUBLIC = "Public: the flights, so the truth may be shown. Never print it for secret data."
 
 
 def flights_file() -> Path:
@@ -80,7 +76,7 @@ def run_demo(console: Console) -> None:
         "polars": _private_means(pl.from_pandas(flights)),
         "DuckDB": _sql_means(flights),
     }
-    show_line(console, "Mean departure delay in minutes by carrier, asked three times in private")
+    show_line(console, "Private mean departure delay in minutes by carrier, in three libraries")
     console.print(_compare(answers, true))
     show_line(console, "All carriers together, without bounds: bounds are estimated privately")
     console.print(_answer_without_bounds(flights["dep_delay"]))
@@ -134,14 +130,14 @@ def _list_missing(answers: Mapping[str, pl.DataFrame], true: pl.DataFrame) -> st
     parts = [f"{', '.join(carriers)} ({name})" for name, carriers in missing.items() if carriers]
     fewest = threshold(DiscreteLaplace(Fraction(1) / Fraction(EPSILON)), 1, 2, Fraction(DELTA))
     return (
-        f"Left out because of too few rows: {'; '.join(parts) or 'none this time'} "
-        f"(a carrier comes out once its noisy count reaches about {fewest})."
+        f"Hidden, because of too few rows: {'; '.join(parts) or 'none this time'} "
+        f"(a carrier is shown if its noisy count reaches about {fewest})."
     )
 
 
 SPENT = (
-    f"Epsilon spent: {', '.join(f'{name} {n * EPSILON:g}' for name, n in CALLS.items())} (pandas "
-    "has answered three questions; in SQL dp_mean and dp_keep spend one epsilon each), and each a "
-    "delta of 1e-6. They asked about the same rows, so this adds up: epsilon "
-    f"{sum(CALLS.values()) * EPSILON:g} and delta {len(CALLS)}e-6."
+    f"Spent: epsilon {', '.join(f'{name} {n * EPSILON:g}' for name, n in CALLS.items())} (three "
+    "answers from pandas; dp_mean and dp_keep in SQL cost one epsilon each), and delta 1e-6 each. "
+    f"All are about the same rows, so the total is epsilon {sum(CALLS.values()) * EPSILON:g} and "
+    f"delta {len(CALLS)}e-6."
 )

@@ -33,7 +33,7 @@ from dfprivacy.release.plan import NOTE
 
 ENDS = ("low", "high")
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
-UNKNOWN = "unknown: too few values to tell at this privacy loss (text counts as no value)"
+UNKNOWN = "unknown: too few values for this privacy loss (text is no value)"
 
 _LARGEST = 1e15  # numbers from here on are shown by their power of ten,
 _MOST_PLACES = 12  # and so are those that would need more decimals
