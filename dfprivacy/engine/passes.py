@@ -9,6 +9,7 @@ integers.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals.dtypes import DType
 
-from dfprivacy.engine.adopt import Adopted, UnitColumn
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import (
     engine_options,
 )
@@ -29,14 +30,18 @@ from dfprivacy.engine.run import collect, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
     PLACE,
+    UnitRows,
+    collect_unit_rows,
     fetch_unit_rows,
     few_values,
     known_units,
     mark_first_groups,
     scaled,
+    sum_by_unit,
     unscaled,
     within_groups,
 )
+from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Distinct, Source, Told
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name, sum_names
 
@@ -134,6 +139,9 @@ def _joined(several: Sequence[Statistics], sources: Sequence[Source]) -> Statist
 def _distinct_of_units(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> Statistics:
     """Count the values of a column, of which each unit has at most so many in each group."""
     names = [key_name(index) for index in range(len(labels))]
+    unit = adopted.unit
+    if unit is not None and source.rows:
+        adopted = replace(adopted, unit=replace(unit, rows=source.rows))
     build = partial(_build_distinct, labels=labels, told=source.told[0])
     return Statistics(exact_table(adopted, build, names), len(names), (source,)).checked()
 
@@ -194,12 +202,9 @@ def build_pass(
     """
     names = [key_name(index) for index in range(len(labels))]
     if adopted.unit is not None:
-        once = unscaled(sources)
-        rows = known_units(with_terms(adopted, labels, once, numbers), adopted)
-        sums = sums_of(once, adopted.lazy.implementation, units=True)
-        entries = rows.group_by(*adopted.unit.entries(names)).agg(*sums)
+        entries = sum_by_unit(adopted, labels, unscaled(sources))
         limited = within_groups(entries, names, adopted.unit)
-        return _ascending(_add_entries(limited, names, sources, adopted.unit), names)
+        return _ascending(_add_entries(limited, names, sources, adopted.unit.rows), names)
     integers = with_terms(adopted, labels, sources, numbers)
     sums = sums_of(sources, adopted.lazy.implementation)
     added = integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
@@ -207,10 +212,10 @@ def build_pass(
 
 
 def _add_entries(
-    entries: nw.LazyFrame[Any], names: Sequence[str], sources: Sequence[Source], unit: UnitColumn
+    entries: nw.LazyFrame[Any], names: Sequence[str], sources: Sequence[Source], rows: int
 ) -> nw.LazyFrame[Any]:
     """Add up the contributions of units to each group, within their limits of rows."""
-    integers = scaled(entries, sources, unit.rows)
+    integers = scaled(entries, sources, rows)
     sums = [nw.col(name).sum().cast(nw.Int64) for name in sum_names(sources)]
     return integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
 
@@ -245,11 +250,75 @@ def _sum_first_groups(
         entries = entries.append_column(_GROUP, pa.array(groups)).filter(pa.array(marks))
         kept: Any = pl.from_arrow(entries)
         lazy = nw.from_native(kept.lazy())
-        return collect(_ascending(_add_entries(lazy, [_GROUP], sources, unit), [_GROUP]))
+        return collect(_ascending(_add_entries(lazy, [_GROUP], sources, unit.rows), [_GROUP]))
 
     sums = guarded(add_entries)
     keys = rows.keys.take(sums.column(_GROUP))
     return pa.table([*keys.columns, *sums.columns[1:]], [*names, *sum_names(sources)])
+
+
+@dataclass(frozen=True, repr=False)
+class UnitTable:
+    """Sums of each unit in each group before limits, in memory. Secret."""
+
+    adopted: Adopted
+    rows: UnitRows
+    names: tuple[str, ...]
+    sources: tuple[Source, ...]
+
+    def __repr__(self) -> str:
+        """Show nothing of it."""
+        return "UnitTable()"
+
+    def sum_within_limits(
+        self, sources: Sequence[Source], limit: int, groups: int | None
+    ) -> Statistics:
+        """Return the sums of each group, of at most `limit` rows of a unit in so many `groups`."""
+        rows = self.rows
+        if groups is not None and self.names:
+            marks = mark_first_groups(rows.units, rows.places, rows.groups, groups)
+            rows = rows.filter(marks)
+        columns = {
+            sum_name(index, position): rows.columns.column(name)
+            for index, source in enumerate(unscaled(sources))
+            for position, name in enumerate(self.names_of(source))
+        }
+        names = [_GROUP] if self.names else []
+        frame: Any = pl.from_arrow(pa.table({**columns, _GROUP: rows.groups}))
+
+        def add_entries() -> pa.Table:
+            lazy = nw.from_native(frame.lazy())
+            return collect(_ascending(_add_entries(lazy, names, sources, limit), names))
+
+        sums = guarded(add_entries)
+        if names:
+            keys = rows.keys.take(sums.column(_GROUP))
+            sums = pa.table([*keys.columns, *sums.columns[1:]], [*self.names, *sum_names(sources)])
+        return Statistics(sums, len(self.names), tuple(sources)).checked()
+
+    def names_of(self, source: Source) -> list[str]:
+        """Return the columns of the rows and the terms of a source."""
+        index = self.sources.index(source)
+        return [sum_name(index, position) for position in range(1 + len(source.terms))]
+
+    def largest_sizes(self) -> tuple[Integers, Integers, Integers]:
+        """Return for each unit its most rows in a group, its groups, and 1."""
+        units = self.rows.units
+        number = int(units.max(initial=-1)) + 1
+        largest = np.zeros(number, dtype=np.int64)
+        np.maximum.at(largest, units, self.rows.columns.column(sum_name(0)).to_numpy())
+        return largest, np.bincount(units, minlength=number), np.ones(number, dtype=np.int64)
+
+
+def read_unit_table(
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+) -> UnitTable:
+    """Read the sums of each unit in each group into memory, by one pass."""
+    raw = tuple(unscaled([Source(), *sources]))
+    names = tuple(key_name(index) for index in range(len(labels)))
+    entries = guarded(lambda: sum_by_unit(adopted, labels, raw))
+    rows = collect_unit_rows(entries, names, adopted)
+    return UnitTable(adopted, rows, names, raw)
 
 
 def _ascending(added: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals as nw
 import numpy as np
@@ -21,21 +20,17 @@ import pyarrow as pa
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
-from dfprivacy.engine.keys import key_expressions, number_groups, only_listed
-from dfprivacy.engine.run import exact_table, fetch_rows, guarded
+from dfprivacy.engine.keys import number_groups, only_listed
+from dfprivacy.engine.run import collect, fetch_rows, guarded
 from dfprivacy.engine.terms import sums_of, with_terms
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.measurement.sums import key_name, sum_name
-from dfprivacy.release.terms import LARGEST_LIMIT
 
 PLACE = "place"
 """The column of hashes of unit and group."""
 _ONE, _NUMBER, _EVERY = "one", "number", "every"
-_ROWS, _MOST, _GROUPS, _UNITS = "rows", "most", "groups", "units"
-_HELD, _FIRSTS, _SECONDS = "held", "firsts", "seconds"
-_ALL_ROWS = Source(())
 _HALF = 2**32
 _PLACE_BITS = 31  # the bits of a hash that order a unit's groups: the others are those of `_HALF`
 _PLACES = 2**52
@@ -116,13 +111,35 @@ def fetch_unit_rows(
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
     table = fetch_rows(guarded(lambda: _placed(frame, unit.placed(names))), adopted)
-    if table is None:
-        return None
+    return None if table is None else _number_rows(table, names, unit)
+
+
+def _number_rows(table: pa.Table, names: Sequence[str], unit: UnitColumn) -> UnitRows:
+    """Return rows with the numbers of their units and groups."""
     keys, _, _, groups = number_groups(table, names, None)
     units = number_groups(table.select([UNIT]), [UNIT], None).group
     places = table.column(PLACE).to_numpy()
     columns = table.drop_columns([UNIT, PLACE, *names, *unit.marks])
     return UnitRows(keys, units, groups, places, columns)
+
+
+def collect_unit_rows(frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted) -> UnitRows:
+    """Return the rows of a frame of known units, however many there are."""
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    unit = adopted.unit
+    placed = guarded(lambda: _placed(frame, unit.placed(names)))
+    return _number_rows(guarded(lambda: collect(placed, adopted.connection)), names, unit)
+
+
+def sum_by_unit(
+    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
+) -> nw.LazyFrame[Any]:
+    """Return the sums of every unit in every group, without limits."""
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    rows = known_units(with_terms(adopted, labels, sources, nw.Int64()), adopted)
+    names = [key_name(index) for index in range(len(labels))]
+    sums = sums_of(sources, adopted.lazy.implementation, units=True)
+    return rows.group_by(*adopted.unit.entries(names)).agg(*sums)
 
 
 def mark_first_groups(
@@ -165,7 +182,8 @@ def _last_words(ordered: Integers, limit: int) -> tuple[Integers, Integers]:
 def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw.LazyFrame[Any]:
     """Return the sums of each unit and group as what `rows` rows could have added.
 
-    Those of more rows are scaled down, and totals clipped. All are whole numbers, rounded down and
+    A source may have a limit of its own. More rows are scaled down, and totals clipped. All are
+    whole numbers, rounded down and
     kept where the partition of unity wants them. The frame has the sums of the `unscaled` sources.
     """
     numbered, added = list(enumerate(sources)), unscaled(sources)
@@ -173,7 +191,7 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
         *(
             one
             for index, own in numbered
-            for one in _scaled(index, added.index(replace(own, totals=False)), own, rows)
+            for one in _scaled(index, added.index(_raw(own)), own, own.rows or rows)
         )
     )
     for each in numbered:
@@ -184,7 +202,11 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
 
 def unscaled(sources: Sequence[Source]) -> list[Source]:
     """Return what is added up of each unit and group, once, however it is bounded then."""
-    return list(dict.fromkeys(replace(own, totals=False) for own in sources))
+    return list(dict.fromkeys(map(_raw, sources)))
+
+
+def _raw(source: Source) -> Source:
+    return replace(source, totals=False, rows=0)
 
 
 def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Expr]:
@@ -345,95 +367,3 @@ def _ibis_hash(native: Any, names: Sequence[str]) -> Any:
     texts = [column.cast("string").fill_null("") for column in numbers]
     joined = texts[0].concat(*(part for text in texts[1:] for part in ("|", text)))
     return ((joined.hash() % _PLACES) + _PLACES) % _PLACES
-
-
-class UnitSizes(NamedTuple):
-    """Units of the same sizes, and how many they are: exact and secret.
-
-    `rows` is the size of the group that a row of the unit is in, on average over its rows, `most`
-    that of its largest, `groups` their number. `units` have such sizes; `held` of them have values,
-    whose means by group, from 0 at the lower bound to `UNIT_MEAN` at the upper, come to `firsts`
-    on average, and their squares by that constant to `seconds`.
-    """
-
-    rows: Integers
-    most: Integers
-    groups: Integers
-    units: Integers
-    held: Integers
-    firsts: Integers
-    seconds: Integers
-
-
-UNIT_MEAN = 2**12
-"""The mean of a unit whose values are all at the upper bound."""
-
-
-def unit_sizes(
-    adopted: Adopted, labels: Sequence[Hashable], source: Source = _ALL_ROWS
-) -> UnitSizes:
-    """Count rows and groups of every unit, and average the values of a source of one term."""
-    table = exact_table(adopted, partial(_build_sizes, labels=labels, source=source), [])
-    names = [name for name in UnitSizes._fields if name in table.column_names]
-    own = {n: np.asarray(table.column(n).to_numpy(), dtype=np.int64) for n in names}
-    return UnitSizes(**{n: own.get(n, np.zeros_like(own[_ROWS])) for n in UnitSizes._fields})
-
-
-def _build_sizes(
-    adopted: Adopted, *, labels: Sequence[Hashable], source: Source
-) -> nw.LazyFrame[Any]:
-    frame = with_terms(adopted, labels, [source], nw.Int64())
-    sums = sums_of([source], frame.implementation, units=True)
-    names = [key_name(index) for index in range(len(labels))]
-    pairs = known_units(frame, adopted).group_by(UNIT, *names).agg(*sums)
-    rows, one = nw.col(sum_name(0)), nw.lit(1, nw.Int64)
-    few = rows.clip(None, LARGEST_LIMIT)
-    made = [(few * few).alias(_NUMBER), few.alias(_EVERY), one.alias(_ONE)]
-    added = [_ONE, _NUMBER, _EVERY]
-    if source.terms:
-        mean = _share(nw.col(sum_name(0, 1)), rows, UNIT_MEAN, source.terms[0].most)
-        there = nw.when(rows > 0).then(one).otherwise(nw.lit(0, nw.Int64))
-        pairs = pairs.with_columns(mean.alias(_FIRSTS), there.alias(_HELD))
-        made.append(_share(nw.col(_FIRSTS) * nw.col(_FIRSTS), one * UNIT_MEAN).alias(_SECONDS))
-        added += [_FIRSTS, _HELD, _SECONDS]
-    units = pairs.with_columns(*made).group_by(UNIT).agg(
-        rows.max().alias(_MOST), *(nw.col(name).sum().cast(nw.Int64) for name in added)
-    )  # fmt: skip
-    units = units.with_columns(
-        (_share(nw.col(_NUMBER) - one, nw.col(_EVERY)) + one).alias(_ROWS),
-        nw.col(_ONE).alias(_GROUPS),
-    )
-    number, totals = nw.len().cast(nw.Int64).alias(_UNITS), []
-    if source.terms:
-        first, second = nw.col(_FIRSTS), nw.col(_SECONDS)
-        units = units.with_columns(_share(first, nw.col(_HELD)), _share(second, nw.col(_HELD)))
-        units = units.with_columns(nw.col(_HELD).clip(0, 1), first.clip(0, UNIT_MEAN))
-        least = first * 2 - UNIT_MEAN
-        units = units.with_columns(nw.when(second < least).then(least).otherwise(second))
-        units = units.with_columns(nw.when(second > first).then(first).otherwise(second))
-        totals = [nw.col(name).sum().cast(nw.Int64) for name in (_HELD, _FIRSTS, _SECONDS)]
-    return units.group_by(_ROWS, _MOST, _GROUPS).agg(number, *totals)
-
-
-def _share(total: nw.Expr, of: nw.Expr, times: int = 1, by: int = 1) -> nw.Expr:
-    """Return total * times / (of * by) rounded down to a whole number, 0 where `of` is 0."""
-    whole = total.cast(nw.Float64) * float(times) / float(by)
-    return (whole / of.clip(1, None).cast(nw.Float64)).floor().cast(nw.Int64)
-
-
-def groups_of_units(adopted: Adopted, labels: Sequence[Hashable]) -> int:
-    """Return how many groups there are where every unit keeps one of its own. Secret.
-
-    Adding or removing a unit moves that by one at most.
-    """
-    table = exact_table(adopted, partial(_build_groups, labels=labels), [])
-    return int(table.column(_GROUPS).to_pylist()[0] or 0)
-
-
-def _build_groups(adopted: Adopted, *, labels: Sequence[Hashable]) -> nw.LazyFrame[Any]:
-    assert adopted.unit is not None  # noqa: S101 there are limits to be found
-    names, number = [key_name(index) for index in range(len(labels))], nw.len().cast(nw.Int64)
-    frame = known_units(adopted.lazy.select(*key_expressions(adopted, labels)), adopted)
-    entries = frame.group_by(*adopted.unit.entries(names)).agg(number.alias(_ROWS))
-    kept = within_groups(entries, names, replace(adopted.unit, groups=1))
-    return kept.group_by(*names).agg(number.alias(_ROWS)).select(number.alias(_GROUPS))

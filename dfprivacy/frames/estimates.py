@@ -105,8 +105,9 @@ class Paid(Readable):
 
     @property
     def limits(self) -> Unit | None:
-        """The unit with limits that the call found; None where limits were given."""
-        return self._info.unit if self._info.found_limits else None
+        """The unit with limits that were found for the answer; None where limits were given."""
+        limits = self._info.limits
+        return limits.get(getattr(self, "_name", ""), next(iter(limits.values()), None))
 
 
 @boundary
@@ -220,7 +221,9 @@ class Estimate(Paid, Told):
     def reading(self) -> Reading:
         """Return the texts of its repr and its page."""
         info, law = self._info, self._law
-        cost = "no further cost" if self._is_computed else info.cost
+        limits = info.limits_text(self._name)
+        cost = f"{info.cost}, {limits}" if limits else info.cost
+        cost = "no further cost" if self._is_computed else cost
         reading = Reading(self._name, float(self), cost, note=self._note or "")
         if law is None:
             return replace(reading, law=SELECTED)
@@ -381,10 +384,10 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
     columns, laws = iter(released.table.columns), _laws(released)
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:
-        noted = plan.questions[question].has_note
+        noted = plan.questions[question].has_note or (plan.notes_limits and has_interval)
         value = next(columns)
         low, high = (next(columns) for _ in range(2)) if has_interval else (None, None)
-        note = next(columns)[0].as_py() if noted else None
+        note = next(columns)[0].as_py() if noted else info.notes.get(question)
         error = next(columns)[0].as_py() if has_interval else None
         facts: dict[str, Any] = {"_name": name, "_info": info}
         if kind_of(value.type):

@@ -81,7 +81,7 @@ class Header:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The parts of the release."""
-        return split(self.questions, grouped=bool(self.by), units=self.unit is not None)
+        return split(self.questions, grouped=bool(self.by), unit=self.unit)
 
     @property
     def sources(self) -> tuple[Source, ...]:

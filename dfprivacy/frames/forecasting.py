@@ -28,7 +28,7 @@ from dfprivacy.frames.vector_release import (
 )
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.release.plan import JointPlan, Plan
+from dfprivacy.release.plan import JointPlan, Plan, add_losses, index_of_counting_part
 from dfprivacy.release.terms import INTERVAL, Unit, UnlimitedUnit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
@@ -45,7 +45,7 @@ from dfprivacy.statistics.forecast import (
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
-from dfprivacy.statistics.split import counting_part
+from dfprivacy.statistics.split import split
 
 _SMALLEST = (
     "with the smallest limits, if one row counts: limits are found where this and what they leave "
@@ -195,21 +195,23 @@ def _shown(request: Plan) -> Reach | None:
     """Return the sizes from which on groups of secret keys are shown."""
     if request.rule is None:
         return None
-    deciding = counting_part(request.parts)
-    loss = request.row_losses[request.parts.index(deciding)]
-    return shown_from(deciding.count_noise(loss), request.rule)
+    index = index_of_counting_part(request.parts)
+    noise = request.parts[index].count_noise(request.row_losses[index])
+    return shown_from(noise, request.rule)
 
 
 def draws_of(request: Plan) -> tuple[Draw, ...]:
     """Return each noisy vector or selection with its loss; together they cost the charge."""
     texts = {name: question.text for name, question in request.questions.items()}
-    whole = sum((loss.value for loss in request.row_losses), start=Fraction(0))
+    losses = request.losses or request.row_losses
+    whole = sum((loss.value for loss in losses), start=Fraction(0))
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
-        rest, listed = search.rest, None if request.keys is None else len(request.keys.rows)
-        found = finding_draws(search.loss, grouped=bool(request.by), listed=listed)
+        rest = add_losses(request.losses)
+        grouped, secret = bool(request.by), bool(request.by) and request.keys is None
+        found = finding_draws(search.loss, request.parts, grouped=grouped, secret=secret)
         draws = [drawn(loss, (what,)) for loss, what in found]
-    for part, loss in zip(request.parts, request.row_losses, strict=True):
+    for part, loss in zip(request.parts, losses, strict=True):
         share = rest.value * loss.value / whole
         for names, of_part in part.draws():
             cost = type(rest)(share * of_part)
@@ -256,7 +258,8 @@ def explain_limits(
     known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
     made, draws = [], []
     if question is not None:
-        found = finding_draws(charge.loss, grouped=bool(labels))
+        parts = split({"": question}, grouped=False, unit=Unit(unit, 1), searching=True)
+        found = finding_draws(charge.loss, parts, grouped=bool(labels), secret=bool(labels))
         draws = [drawn(loss, (what,)) for loss, what in found]
     for name, loss in limit_losses(charge, labels).items() if question is None else ():
         part = QuantilePart(name, quantile, grouped=False)

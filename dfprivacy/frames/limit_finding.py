@@ -1,9 +1,7 @@
-"""Find the limits of a privacy unit with which a question has the least error that is forecast.
+"""Find the limits of a privacy unit: one for each mechanism, by the least error to be expected.
 
-A noisy histogram of the rows that units have, one of the groups that they are in, and a noisy
-number of groups say what each pair of limits would leave out and how much noise it would cost.
-Where the question has bounds, the first one adds up the units' own means too, so that what is left
-out is known to be high or low. Proof and rule: docs/how-to/users.md.
+A noisy histogram of units by size gives the noise and the loss of rows for each limit. The upper
+confidence limit of this loss goes into the interval or a note. Proof: docs/explanation/limits.md.
 """
 
 from __future__ import annotations
@@ -12,358 +10,543 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.accounting.spending import PrepaidAccount
-from dfprivacy.engine.adopt import Adopted, rereadable
+from dfprivacy.engine.adopt import rereadable
+from dfprivacy.engine.passes import UnitTable, read_unit_table
 from dfprivacy.engine.run import guarded
-from dfprivacy.engine.units import UNIT_MEAN, UnitSizes, groups_of_units, unit_sizes
-from dfprivacy.frames.measuring import measure_plan, named_columns, read
+from dfprivacy.frames.measuring import measure_plan, named_columns, read, sums_from_table
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
 from dfprivacy.release.pipeline import charged, check_charge
-from dfprivacy.release.plan import Plan
-from dfprivacy.release.terms import LARGEST_LIMIT, Unit
-from dfprivacy.statistics import Count, Mean, NUnique, Sum
+from dfprivacy.release.plan import Lost, Plan, counts_units
+from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
+from dfprivacy.statistics import Count, Mean, Sum
+from dfprivacy.statistics.linear import LinearPart
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
 CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
 """Candidate limits, 1, 2, 3, 4, 6, 8, 12 ...: each is also the end of a bin of sizes."""
 
-SHARES = {"rows": Fraction(1, 2), "groups": Fraction(2, 5), "number": Fraction(1, 10)}
-"""Fractions of the loss of the three noisy numbers by group; otherwise the rows get all of it."""
-
-FALSE = 1e-4
-"""Largest probability that a size counts as held by units although no unit has it."""
-
-SPREAD = 1 / 20
-"""Assumed deviation between units, in widths of the bounds, if their values are unknown."""
-
-LEAST_SPREAD = 1 / 200
-"""Smallest assumed deviation between units if their values are known, except for noise."""
-
-TINY = 1e-300
-"""Smallest square of an error, and smallest number of rows."""
-
-SURE = 2
-"""Standard deviations of its noise that a measured bias must exceed to count."""
-
-MIDDLE = 1 / 4
-"""Fraction of the larger bound that a value is assumed to be if bounds are to be found."""
-
-
 SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
-"""The size that stands for each bin: the geometric mean of its ends."""
+"""Size that stands for each bin: the geometric mean of its ends."""
+
+UNIT_MEAN = 2**12
+"""Mean of a unit whose values are all at the upper bound."""
+
+_FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
+"""Noise scales above which units are in a bin, and the increase for each doubling of the size."""
+
+_CLIFF = 1 / 16
+"""Decline from one doubling of the size to the next that ends the extrapolation of a tail."""
+
+_HIDDEN = 4.0
+"""Factor by which hidden rows may exceed their expectation before an interval misses them."""
+
+_WIDE = 1.5
+"""Half-widths of noise above which possible bias adds a note to the answer."""
+
+_NORMAL = 1.645
+"""Standard deviations below which 95 % of a normal variable lie."""
+
+_SHIFT = 1 / 4
+"""Assumed shift of a rank or a mean for each unit of weight that limits move, where unknown."""
+
+_UNKNOWN_MEAN = 1 / 2
+"""Largest distance of hidden units from the mean, in widths of the bounds."""
+
+_MIDDLE = 1 / 4
+"""Fraction of the larger bound that a value is assumed to have if bounds are found later."""
+
+_TREND = 3.5
+"""Standard deviations of noise from which large units are taken to have other values."""
+
+_UNIT_SPREAD, _ROW_SPREAD = 1 / 50, 1 / 7
+"""Assumed deviations between units without a trend, and between rows, in widths of the bounds."""
+
+_VISIBLE = 1 / 50
+"""Share of the rows that limits may leave out of a median or a variance without a note."""
+
+_TINY = 1e-300
 
 
-@dataclass(frozen=True)
-class Exact:
-    """Exact histograms of units by rows in a group and by number of groups. Secret.
+class Sizes(NamedTuple):
+    """Exact histograms of units: rows of the array are one or two coordinates. Secret."""
 
-    `means` has, for each bin of rows, the three Bernstein coordinates of the units' means, which
-    add up to `UNIT_MEAN` for each unit; None where values are not asked for. `number` counts the
-    groups that are left where each unit keeps one of its own.
-    """
-
-    rows: Integers
-    groups: Integers
-    means: Integers | None
+    by_size: dict[str, Integers]
+    by_groups: Integers | None
     number: int
 
 
 @dataclass(frozen=True)
-class Found:
-    """Noisy histograms, from the smallest size to the largest that units are seen to have.
+class NoisySizes:
+    """A noisy histogram of units by size, with expected units beyond those that stand out.
 
-    `firsts` are sums of the units' means, from 0 at the lower bound to 1 at the upper, and
-    `variance` that of their noise; `spread` is how far the means are apart.
+    `units` are expected numbers in each bin, `hidden` the part that noise may hide, `scale` the
+    standard deviation of the noise, and `means` the noisy sums of the means of units.
     """
 
-    rows: Floats
-    groups: Floats
-    number: float
-    firsts: Floats | None = None
-    variance: float = 0.0
-    spread: float = SPREAD
+    units: Floats
+    hidden: Floats
+    scale: float
+    means: Floats | None = None
 
 
-def valued(questions: Sequence[object]) -> Source:
-    """Return the source of the means of units; of rows alone without bounds of one column."""
-    terms = []
-    for question in questions:
-        bounds = bounds_of(getattr(question, "bounds", None))
-        if isinstance(question, Mean | Sum) and bounds is not None:
-            terms.append(OnGrid(question.column, grid_from_lower(bounds)))
-    if len(set(terms)) != 1:
-        return Source(())
-    return Source(terms[0].columns, (terms[0],))
+def size_kind(part: object) -> str:
+    """Return the name of the sizes that matter to a mechanism: of its rows, or of its total."""
+    if not isinstance(part, LinearPart) or part.read is not None:
+        return "rows"
+    (question, *_) = part.questions.values()
+    if isinstance(question, Sum) and question.bounds is not None:
+        return f"sum {question.column!r}"
+    bounded = [q for q in part.questions.values() if isinstance(q, Mean) and q.bounds is not None]
+    return f"mean {bounded[0].column!r}" if bounded else "rows"
 
 
-def measured_sizes(
-    adopted: Adopted, labels: Sequence[Hashable], questions: Sequence[object]
-) -> Exact:
-    """Run the exact passes: one over units, and where keys are secret one over a group of each."""
-    source = valued(questions)
-    sizes = unit_sizes(adopted, labels, source)
-    secret = bool(labels) and not any(adopted.listed)
-    number = groups_of_units(adopted, labels) if secret else 1
-    return exact_histograms(sizes, number, with_values=bool(source.terms))
+def size_kinds(parts: Sequence[Any]) -> dict[str, str]:
+    """Return the histogram that each kind of sizes is read off: that of a mean has all rows."""
+    kinds = [size_kind(part) for part in parts if not counts_units(part)]
+    means = [kind for kind in kinds if kind.startswith("mean")]
+    return {kind: means[0] if kind == "rows" and means else kind for kind in kinds}
 
 
-def exact_histograms(sizes: UnitSizes, number: int, *, with_values: bool) -> Exact:
-    """Sort units into bins by the rows and by the number of their groups.
+def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Sizes:
+    """Sort units into bins by size: adding or removing one moves one bin of each histogram.
 
-    Adding or removing a unit moves one bin of each histogram by 1, or its three coordinates, which
-    are not negative, by `UNIT_MEAN` in all.
+    Where means are asked for it moves two coordinates of the bin, by `UNIT_MEAN` in all.
     """
-    bins, weights = len(CANDIDATES), sizes.held if with_values else sizes.units
-    rows, groups = (np.zeros(bins, dtype=np.int64) for _ in range(2))
-    bin_of_size = _bin(sizes.rows)
-    np.add.at(rows, bin_of_size, weights)
-    np.add.at(groups, _bin(sizes.groups), sizes.units)
-    if not with_values:
-        return Exact(rows, groups, None, number)
-    means = np.zeros((3, bins), dtype=np.int64)
-    first, second = sizes.firsts, sizes.seconds
-    coordinates = (UNIT_MEAN * weights - 2 * first + second, 2 * first - 2 * second, second)
-    for row, coordinate in zip(means, coordinates, strict=True):
-        np.add.at(row, bin_of_size, coordinate)
-    return Exact(rows, groups, means, number)
+    rows = table.rows
+    units = int(rows.units.max(initial=-1)) + 1
+    groups = np.bincount(rows.units, minlength=units)
+    counts = _sums(table, Source())
+    by_size: dict[str, Integers] = {}
+    kinds = size_kinds(parts)
+    for part in parts:
+        kind = size_kind(part)
+        if kind in by_size or kinds.get(kind) != kind:
+            continue
+        sizes = counts
+        source = value_source(part, kind)
+        if kind.startswith("sum"):
+            total = _sums(table, source, 1)
+            sizes = np.ceil(np.abs(total) / source.terms[0].largest).astype(np.int64)
+        bins = _bins(_average_size(rows.units, sizes, units))
+        if not kind.startswith("mean"):
+            by_size[kind] = np.bincount(bins, minlength=len(CANDIDATES))[None, :]
+            continue
+        counts_of_values = _sums(table, source).astype(np.float64)
+        share = _sums(table, source, 1) / np.maximum(counts_of_values * source.terms[0].most, 1)
+        weights = np.bincount(rows.units, weights=counts_of_values > 0, minlength=units)
+        mean = np.bincount(rows.units, weights=share, minlength=units) / np.maximum(weights, 1)
+        first = np.clip(np.floor(mean * UNIT_MEAN), 0, UNIT_MEAN).astype(np.int64)
+        histogram = np.zeros((2, len(CANDIDATES)), dtype=np.int64)
+        np.add.at(histogram[0], bins, UNIT_MEAN - first)
+        np.add.at(histogram[1], bins, first)
+        by_size[kind] = histogram
+    if not table.names:
+        return Sizes(by_size, None, 1)
+    by_groups = np.bincount(_bins(groups), minlength=len(CANDIDATES))
+    return Sizes(by_size, by_groups, _count_groups(table) if secret else 1)
 
 
-def _bin(sizes: Integers) -> Integers:
+def value_source(part: Any, kind: str) -> Source:
+    """Return the sums of a unit that its size, or the mean of its values, is read off."""
+    if kind == "rows":
+        return Source()
+    if kind.startswith("sum"):
+        source: Source = part.sources[0]
+        return replace(source, totals=False, rows=0)
+    mean = next(q for q in part.questions.values() if isinstance(q, Mean) and q.bounds is not None)
+    term = OnGrid(mean.column, grid_from_lower(mean.required_bounds()))
+    return Source(term.columns, (term,))
+
+
+def _sums(table: UnitTable, source: Source, position: int = 0) -> Integers:
+    column = table.rows.columns.column(table.names_of(source)[position])
+    filled = column.fill_null(0) if column.null_count else column
+    return np.asarray(filled.to_numpy(), dtype=np.int64)
+
+
+def _average_size(units: Integers, sizes: Integers, number: int) -> Integers:
+    """Return the size of the group that an average row of each unit is in, rounded up."""
+    capped = np.minimum(sizes, LARGEST_LIMIT).astype(np.float64)
+    total = np.bincount(units, weights=capped, minlength=number)
+    squares = np.bincount(units, weights=capped**2, minlength=number)
+    return np.ceil(squares / np.maximum(total, 1) - 1e-9).astype(np.int64)
+
+
+def _count_groups(table: UnitTable) -> int:
+    """Return how many groups are left where each unit keeps one: a unit moves it by 1."""
+    order = np.lexsort((table.rows.groups, table.rows.places, table.rows.units))
+    first = np.r_[True, np.diff(table.rows.units[order]) != 0][: len(order)]
+    return len(np.unique(table.rows.groups[order][first]))
+
+
+def _bins(sizes: Integers) -> Integers:
     return np.minimum(np.searchsorted(CANDIDATES, sizes), len(CANDIDATES) - 1)
 
 
-def found_sizes(
-    exact: Exact, loss: Epsilon | Rho, *, grouped: bool, listed: int | None = None
-) -> Found:
-    """Draw the histograms' noise: a unit moves each by a constant in L1."""
-    losses = _losses(loss, grouped=grouped, listed=listed)
-    groups, number = np.ones(1), float(listed or 1)
-    if grouped:
-        groups, _ = _histogram(exact.groups, losses["groups"])
-    if "number" in losses:
-        counted = add_to(np.asarray([exact.number]), losses["number"].noise(1, 1))
-        number = max(float(counted[0]), 1.0)
-    if exact.means is None:
-        rows, _ = _histogram(exact.rows, losses["rows"])
-        return Found(rows, groups, number)
-    noise = losses["rows"].noise(UNIT_MEAN, UNIT_MEAN**2)
-    parts = add_to(exact.means, noise).astype(np.float64) / UNIT_MEAN
-    rows, variance = parts.sum(axis=0), noise.variance / UNIT_MEAN**2
-    size_kept = _seen(rows, noise.quantile(FALSE / len(rows), 3) / UNIT_MEAN)
-    rows, parts = rows[:size_kept], parts[:, :size_kept]
-    units = max(float(rows.sum()), 1.0)
-    first, second = parts[1].sum() / 2 + parts[2].sum(), parts[2].sum()
-    spread = math.sqrt(min(max(second / units - (first / units) ** 2, LEAST_SPREAD**2), 1 / 4))
-    return Found(rows, groups, number, parts[1] / 2 + parts[2], 1.25 * variance, spread)
-
-
-def _losses(
-    loss: Epsilon | Rho, *, grouped: bool, listed: int | None = None
+def finding_losses(
+    loss: Epsilon | Rho, parts: Sequence[Any], *, grouped: bool, secret: bool
 ) -> dict[str, Epsilon | Rho]:
-    """Return the loss of each noisy number: those that are of no use leave theirs to the others."""
-    names = ["rows"] if not grouped else list(SHARES) if listed is None else ["rows", "groups"]
-    total = sum((SHARES[name] for name in names), start=Fraction(0))
-    return {name: loss.share(SHARES[name] / total) for name in names}
+    """Return the loss of each noisy histogram and number that limits are found from."""
+    weights = dict.fromkeys(size_kinds(parts).values(), Fraction(5))
+    weights |= {"groups": Fraction(4)} if grouped else {}
+    weights |= {"number": Fraction(1)} if secret else {}
+    total = sum(weights.values(), start=Fraction(0))
+    return {name: loss.share(weight / total) for name, weight in weights.items()}
 
 
 def finding_draws(
-    loss: Epsilon | Rho, *, grouped: bool, listed: int | None = None
+    loss: Epsilon | Rho, parts: Sequence[Any], *, grouped: bool, secret: bool
 ) -> list[tuple[Epsilon | Rho, str]]:
-    """Return the noisy numbers that limits are found from, each with its loss."""
+    """Return each noisy histogram in words, with its loss."""
     words = {
         "rows": "how many rows units have in a group",
         "groups": "how many groups units are in",
         "number": "the number of groups",
     }
-    losses = _losses(loss, grouped=grouped, listed=listed)
-    return [(loss_of_number, words[name]) for name, loss_of_number in losses.items()]
+    losses = finding_losses(loss, parts, grouped=grouped, secret=secret)
+    return [
+        (share, words.get(name) or f"how many rows units have in a group, and their {name}")
+        for name, share in losses.items()
+    ]
 
 
-def _histogram(exact: Integers, loss: Epsilon | Rho) -> tuple[Floats, float]:
-    """Return a noisy histogram of units up to the last bin that is seen, and its variance."""
-    noise = loss.noise(1, 1)
-    noisy = add_to(exact, noise).astype(np.float64)
-    return noisy[: _seen(noisy, noise.quantile(FALSE / len(noisy)))], noise.variance
+def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
+    """Return a noisy histogram; bins beyond the last that stands out are extrapolated."""
+    step = 1 if len(exact) == 1 else UNIT_MEAN
+    noise = loss.noise(step, step * step)
+    coordinates = add_to(exact, noise).astype(np.float64) / step
+    counts = coordinates.sum(axis=0)
+    deviation = math.sqrt(len(exact) * noise.variance) / step
+    units, hidden = estimate_tail(counts, deviation)
+    return NoisySizes(units, hidden, deviation, coordinates[1] if len(exact) > 1 else None)
 
 
-def _seen(counts: Floats, threshold: float) -> int:
-    """Return how many bins there are up to the last one that units are certain to be in."""
-    above = np.flatnonzero(counts > threshold)
-    return int(above[-1]) + 1 if len(above) else 1
+def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
+    """Return the units in each bin that stands out, and the ones expected beyond the last.
+
+    Sizes are assumed to decline from one doubling to the next as between the last two that stand
+    out, or as fast as the next doubling allows.
+    """
+    scale = deviation / math.sqrt(2)
+    hidden = np.zeros(len(counts))
+    last = int(np.argmax(counts))
+    if counts[last] <= _FIRST_THRESHOLD * scale:
+        return np.zeros(len(counts)), hidden
+    for index in range(last + 1, len(counts)):
+        gap = math.log2(CANDIDATES[index] / CANDIDATES[last])
+        if counts[index] > (_FIRST_THRESHOLD + _GROWTH * gap) * scale:
+            last = index
+    units = np.where(np.arange(len(counts)) <= last, np.maximum(counts, 0), 0.0)
+    top = max(counts[max(last - 1, 0) : last + 1].sum(), scale)
+    below = counts[max(last - 3, 0) : max(last - 1, 0)].sum()
+    following = counts[last + 1 : last + 3]
+    possible = max(following.sum(), 0.0) + deviation * math.sqrt(2)
+    decline = min(top / below if below > 0 else 1 / 2, 1 / 2, possible / top)
+    if decline > _CLIFF:
+        doublings = np.arange(1, len(counts) - last) / 2
+        rest = top * decline / (1 - decline)
+        reached = rest * decline ** np.append(0.0, doublings)
+        hidden[last + 1 :] = reached[:-1] - reached[1:]
+    return units, hidden
 
 
-def best_limits(
-    histograms: Found,
-    questions: Sequence[object],
-    loss: Epsilon | Rho,
+def _expected(sizes: NoisySizes) -> Floats:
+    """Return expected units in each bin, without the last half of a unit."""
+    cumulated = sizes.hidden.cumsum()
+    return sizes.units + np.where(cumulated <= cumulated[-1] - 0.5, sizes.hidden, 0.0)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Noisy facts about groups: entries of units, their share within a limit, and their number.
+
+    Without `grouped` the whole frame is one group.
+    """
+
+    limit: int
+    share: float
+    number: float
+    grouped: bool
+
+
+def errors_of(
+    part: Any, sizes: NoisySizes, loss: Epsilon | Rho, limits: Integers, groups: Groups
+) -> tuple[Floats, list[Lost]]:
+    """Return the squared errors of a mechanism for each limit of rows, and what each loses."""
+    count = Contribution(1, groups.limit).row_loss(loss).noise(1, 1)
+    noise = math.sqrt(count.variance) * limits
+    half = float(count.quantile(0.05)) * limits
+    expected = _expected(sizes)
+    capped = np.minimum(SIZES, limits[:, None])
+    total = max(float(SIZES @ expected), 1.0)
+    counting = np.maximum(capped @ expected, 1.0)
+    shares = np.minimum(counting / total, 1.0) * groups.share
+    if size_kind(part).startswith("sum") or _adds_up(part):
+        over = np.maximum(CANDIDATES - limits[:, None], 0)
+        unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
+        upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
+        upper = (upper + (1 - groups.share) * total) / groups.number
+        errors = noise**2 + (total / groups.number * (1 - shares)) ** 2
+        is_known = bool(expected.any())
+        ends = zip(shares, upper, half, strict=True)
+        return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
+    rows = np.maximum(counting * groups.share / groups.number, _TINY)
+    change = capped / counting[:, None] - SIZES / total
+    bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
+    errors = (noise / math.sqrt(2) / rows) ** 2 + bias + (_SHIFT * (1 - groups.share)) ** 2
+    lost = []
+    for limit, share, move, wide in zip(limits, shares, shift, _WIDE * half / rows, strict=True):
+        measured = sizes.means is not None and size_kind(part).startswith("mean")
+        silent = share > 1 - _VISIBLE or (measured and move <= wide)
+        room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
+        lost.append(Lost(float(share), room, room, None if silent else weighted(limit, share)))
+    return errors, lost
+
+
+def _bias_of_mean(
+    part: Any, sizes: NoisySizes, change: Floats, hidden: Floats
+) -> tuple[Floats, Floats]:
+    """Return the square of the expected bias of a mean, and its upper limit, for each limit.
+
+    Both are in widths of the bounds, or ranks. `change` is the change of the weight of a unit of
+    each size, and `hidden` the share of the rows that noise may hide.
+    """
+    expected = _expected(sizes)
+    moved = np.abs(change) @ expected / 2
+    if sizes.means is None or not size_kind(part).startswith("mean"):
+        return (_SHIFT * moved) ** 2, moved
+    has_trend, distance = _find_trend(sizes)
+    if not has_trend:
+        spread = _UNIT_SPREAD**2 + _ROW_SPREAD**2 / SIZES
+        return (change**2) @ (spread * expected), np.minimum(distance * moved, 1.0)
+    units = sizes.units
+    middle = float(sizes.means[units > 0].sum() / max(units.sum(), 1.0))
+    difference_by_bin = np.clip(sizes.means, 0, units) - units * np.clip(middle, 0, 1)
+    bias = change @ difference_by_bin
+    doubt = np.sqrt((change**2) @ np.minimum(sizes.scale, units * _UNKNOWN_MEAN) ** 2)
+    unknown = _UNKNOWN_MEAN * hidden
+    shift = np.abs(bias) + _NORMAL * doubt + _HIDDEN * unknown
+    return np.maximum(bias**2 - doubt**2, 0) + unknown**2, np.minimum(shift, 1.0)
+
+
+def _find_trend(sizes: NoisySizes) -> tuple[bool, float]:
+    """Return whether large units have other values than small ones, and how far at most.
+
+    Units are cut in two between each pair of bins; the distance is that at the cut with the least
+    noise, with its upper limit of confidence.
+    """
+    assert sizes.means is not None  # noqa: S101 the caller has looked
+    seen = int(np.max(np.flatnonzero(sizes.units > 0), initial=0)) + 1
+    has_trend, least_doubt, distance = False, 1.0, 1.0
+    for cut in range(1, seen):
+        means, doubts = [], []
+        for side in (slice(0, cut), slice(cut, seen)):
+            units = max(float(sizes.units[side].sum()), 1.0)
+            means.append(min(max(float(sizes.means[side].sum()) / units, 0.0), 1.0))
+            doubts.append(sizes.scale * math.sqrt(len(sizes.units[side]) / 2) / units)
+        difference, doubt = abs(means[1] - means[0]), math.hypot(*doubts)
+        has_trend = has_trend or difference > _TREND * doubt
+        if doubt < least_doubt:
+            least_doubt, distance = doubt, difference + _NORMAL * doubt
+    return has_trend, distance
+
+
+def weighted(limit: int, share: float) -> str:
+    """Return a note about rows that are weighted down."""
+    down = f"each unit weighted down to max_rows={limit} rows"
+    return f"over rows, {down}: {100 * share:.3g} % of rows count"
+
+
+def _adds_up(part: object) -> bool:
+    """Check whether an answer grows with the rows, as counts do."""
+    return isinstance(part, LinearPart) and all(
+        isinstance(question, Count | Sum) or question.is_whole
+        for question in part.questions.values()
+    )
+
+
+def _bounds(part: LinearPart) -> Bounds:
+    bounds = [bounds_of(getattr(q, "bounds", None)) for q in part.questions.values()]
+    return next((one for one in bounds if one is not None), Bounds(0, 1))
+
+
+def _lost_of_sum(
+    part: LinearPart,
+    share: float,
+    upper: float,
+    half: float,
+    *,
+    is_known: bool,
+    groups: Groups,
+) -> Lost:
+    """Return the effect of a limit on a count or a sum: the rows or totals beyond it."""
+    low, high = (0.0, 1.0)
+    is_total = size_kind(part).startswith("sum")
+    if is_total:
+        bounds = _bounds(part)
+        largest = max(abs(bounds.lower), abs(bounds.upper))
+        low, high = largest * (bounds.lower < 0), largest * (bounds.upper > 0)
+    note = None
+    if not is_known:
+        note = "too few units to find limits: rows beyond the first of each unit may be left out"
+    elif upper > (half / 4 if groups.grouped else _WIDE * half):
+        about = "the total" if is_total else "rows"
+        note = f"limits leave out rows of large units: about {100 * share:.3g} % of {about} counts"
+    room = 0.0 if groups.grouped else upper
+    return Lost(share, low * room, high * room, note)
+
+
+def choose_limits(
+    noisy: dict[str, NoisySizes],
+    by_groups: NoisySizes | None,
+    number: float,
+    parts: Sequence[Any],
+    losses: Sequence[Epsilon | Rho],
     *,
     rows: int | None = None,
     groups: int | None = None,
-) -> tuple[int, int]:
-    """Return limits with which the questions' errors are least; given ones stay."""
-    limits = CANDIDATES[: len(histograms.rows)] if rows is None else np.asarray([rows])
-    group_limits = CANDIDATES[: len(histograms.groups)] if groups is None else np.asarray([groups])
-    part = loss.share(Fraction(1, len(questions)))
-    errors = [
-        forecast_errors(histograms, question, part, limits, group_limits) for question in questions
-    ]
-    logarithms = np.sum([np.log(np.maximum(error, TINY)) for error in errors], axis=0)
-    best, best_group = np.unravel_index(int(np.argmin(logarithms)), logarithms.shape)
-    return int(limits[best]), int(group_limits[best_group])
+    public_groups: int | None = None,
+) -> tuple[list[int], int | None, list[Lost | None]]:
+    """Return the limit of rows of each part, that of groups, and what each loses.
 
-
-def forecast_errors(
-    histograms: Found,
-    question: object,
-    loss: Epsilon | Rho,
-    limits: Integers,
-    group_limits: Integers,
-) -> Floats:
-    """Return the mean squared error of an answer, for each limit of rows and of groups."""
-    sizes, of_groups = SIZES[: len(histograms.groups)], np.maximum(histograms.groups, 0)
-    every = np.concatenate([group_limits, [LARGEST_LIMIT]])
-    in_groups = np.minimum(sizes, every[:, None]) @ of_groups / max(of_groups.sum(), 1.0)
-    in_groups = np.maximum(in_groups, TINY)
-    noise = _deviations(loss, limits, group_limits)
-    ends = np.concatenate([limits, [LARGEST_LIMIT]])
-    capped = np.minimum(SIZES[: len(histograms.rows)], ends[:, None])
-    if isinstance(question, NUnique):  # a value is lost where all units that have it leave it out
-        capped = np.ones_like(capped)
-    if isinstance(question, Count | NUnique | Sum):
-        return _of_sums(histograms, question, (ends, capped), in_groups, noise)
-    return _of_means(histograms, capped, in_groups, noise)
-
-
-def _deviations(loss: Epsilon | Rho, rows: Integers, groups: Integers) -> Floats:
-    """Return the standard deviation of a count's noise, for each limit of rows and of groups."""
-    of_row = [
-        [float(Contribution(int(r), int(g)).row_loss(loss).value) for g in groups] for r in rows
-    ]
-    if isinstance(loss, Epsilon):
-        return np.asarray(math.sqrt(2) / np.asarray(of_row))
-    return np.asarray(1 / np.sqrt(2 * np.asarray(of_row)))
-
-
-def _of_means(histograms: Found, capped: Floats, in_groups: Floats, noise: Floats) -> Floats:
-    """Return errors of what is divided by the number of rows, in widths of the bounds.
-
-    Noise of a mean in the middle of its bounds; bias by units that count for less than their rows,
-    as measured; and as much at random as the weights of units in a group change. `capped` is what a
-    unit of each size counts as, and `in_groups` in how many groups one is, for each limit; at last
-    without limit.
+    Given limits stay. The groups have the limit with the least product of the parts' errors.
     """
-    total = np.maximum(capped @ histograms.rows, 1.0)
-    in_group = total[:-1, None] * in_groups[:-1] / histograms.number
-    error = noise**2 / 2 / np.maximum(in_group, TINY) ** 2
-    weights = capped / total[:, None]
-    weight_change = weights[:-1] - weights[-1]
-    units = np.maximum(histograms.rows, 0)
-    if histograms.firsts is not None:
-        bias, unsure = (
-            weight_change @ histograms.firsts,
-            (weight_change**2).sum(axis=1) * histograms.variance,
-        )
-        error = error + np.maximum(bias**2 - SURE**2 * unsure, 0)[:, None]
-    units_in_group = (
-        max(float(units.sum()), 1.0) * in_groups / histograms.number
-    )  # units in a group
-    left_out = 1 / np.maximum(units_in_group[:-1], 1.0) - 1 / np.maximum(units_in_group[-1], 1.0)
-    at_random = (weight_change**2 @ units)[:, None] * histograms.number / in_groups[:-1]
-    if histograms.firsts is not None and histograms.number <= 1 and len(histograms.groups) == 1:
-        return np.asarray(error)  # the bias of the whole frame has been measured
-    return np.asarray(error + histograms.spread**2 * (at_random + left_out))
+    limits = CANDIDATES if rows is None else np.asarray([rows])
+    candidates: Sequence[int | None] = [groups]
+    every = 1.0
+    if by_groups is not None:
+        expected = _expected(by_groups)
+        every = max(float(SIZES @ expected), 1.0)
+        if groups is None:
+            last = int(np.max(np.flatnonzero(expected > 0), initial=0))
+            candidates = list(map(int, CANDIDATES[: last + 1]))
+    best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
+    for limit in candidates:
+        share = 1.0
+        if by_groups is not None and limit is not None:
+            share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
+        size = min(limit or public_groups or 1, public_groups or limit or 1)
+        chosen: list[int] = []
+        lost: list[Lost | None] = []
+        logarithm = 0.0
+        for part, loss in zip(parts, losses, strict=True):
+            if counts_units(part):
+                noise = Contribution(1, size).row_loss(loss).noise(1, 1).variance
+                units = every / number if by_groups is not None else 0.0
+                logarithm += math.log(noise + ((1 - share) * units) ** 2)
+                chosen.append(1)
+                lost.append(None)
+                continue
+            facts = Groups(size, share, number, grouped=by_groups is not None)
+            errors, effects = errors_of(part, noisy[size_kind(part)], loss, limits, facts)
+            index = int(np.argmin(errors))
+            logarithm += math.log(max(float(errors[index]), _TINY))
+            chosen.append(int(limits[index]))
+            lost.append(effects[index])
+        if best is None or logarithm < best[0]:
+            best = logarithm, chosen, limit, lost
+    assert best is not None  # noqa: S101 there are candidates
+    return best[1], best[2], best[3]
 
 
-def _of_sums(
-    histograms: Found,
-    question: object,
-    bounding: tuple[Integers, Floats],
-    in_groups: Floats,
-    noise: Floats,
-) -> Floats:
-    """Return errors of what adds up, in values of the larger bound: noise, and all left out."""
-    bounds, (limits, capped) = bounds_of(getattr(question, "bounds", None)), bounding
-    if isinstance(question, Sum) and histograms.firsts is not None and bounds is not None:
-        added = _totals(histograms, bounds, limits) @ histograms.rows
-    else:
-        added = capped @ (
-            histograms.rows * MIDDLE if isinstance(question, Sum) else histograms.rows
-        )
-    every = added[:, None] * in_groups / histograms.number
-    return np.asarray(noise**2 + (every[-1, -1] - every[:-1, :-1]) ** 2)
+def find_limits(frame: object, plan: Plan) -> tuple[object, UnitTable | None, Plan]:
+    """Find the limits of a unit where a plan has none: return the frame, its table, and the rest.
 
-
-def _totals(histograms: Found, bounds: Bounds, limits: Integers) -> Floats:
-    """Return the addend of a unit of each size to a sum in larger bounds: clipped to each limit."""
-    assert histograms.firsts is not None  # noqa: S101 looked at
-    means = np.clip(histograms.firsts / np.maximum(histograms.rows, 1.0), 0, 1)
-    means_range = np.clip([means - histograms.spread, means + histograms.spread], 0, 1)
-    size = max(abs(bounds.lower), abs(bounds.upper))
-    values = SIZES[: len(histograms.rows)] * (bounds.lower + bounds.width * means_range) / size
-    ends = np.array([bounds.lower, bounds.upper]) / size
-    lower, upper = ends[:, None, None, None] * limits[:, None, None]
-    clipped: Floats = np.clip(values, lower, upper).mean(axis=1)
-    return clipped
-
-
-def find_limits(frame: object, plan: Plan) -> tuple[object, Plan]:
-    """Find the limits of a unit where a plan has none, and return the plan of the rest.
-
-    The charge of the whole release is paid here, before anything is drawn. The plan is measured
-    within the smallest limits before that, so that types which it refuses cost nothing.
+    The charge of the whole release is paid here, before anything is drawn. Sums of each unit in
+    each group are read before that, so that types that are refused cost nothing.
     """
     if plan.search is None or plan.account.remembered(plan.mark) is not None:
-        return frame, plan
+        return frame, None, plan
     check_charge(plan)
-    frame = guarded(lambda: rereadable(frame))
-    sizes = measure_sizes_and_types(frame, plan)
+    frame, table, sizes = read_units(frame, plan)
     with charged(plan):
         limited = draw_limits(plan, sizes)
     account = PrepaidAccount(plan.account, plan.charge.question)
-    return frame, replace(limited, account=account)
+    return frame, table, replace(limited, account=account)
 
 
-def measure_sizes_and_types(frame: object, plan: Plan) -> Exact:
-    """Return the sizes of units, and refuse what could not be measured within any limits."""
-    assert plan.search is not None  # noqa: S101 the caller has looked
-    questions = list(plan.questions.values())
-    values = dict.fromkeys(valued(questions).columns, True)
-    columns = named_columns(plan.by, plan.keys, values, Unit(plan.search.unit.column, 1))
-    _, sizes = read(frame, columns, lambda adopted: measured_sizes(adopted, plan.by, questions))
-    unit = plan.unit and replace(plan.unit, max_groups=None)
-    measure_plan(frame, replace(plan, unit=unit))
-    return sizes
+def read_units(frame: object, plan: Plan) -> tuple[object, UnitTable, Sizes]:
+    """Return a frame that can be read again where that is needed, its table, and sizes of units."""
+    others = [part for part in plan.parts if not sums_from_table(part)]
+    if others:
+        frame = guarded(lambda: rereadable(frame))
+        unit = plan.unit and replace(plan.unit, max_groups=None)
+        measure_plan(frame, replace(plan, unit=unit, parts=tuple(plan.parts)))
+    table, sizes = read_sizes(frame, plan.by, plan.keys, plan.parts, plan.unit)
+    return frame, table, sizes
 
 
-def draw_limits(plan: Plan, sizes: Exact) -> Plan:
+def read_sizes(
+    frame: object,
+    by: Sequence[Hashable],
+    keys: PublicKeys | None,
+    parts: Sequence[Any],
+    unit: Unit | None,
+) -> tuple[UnitTable, Sizes]:
+    """Read the table of units and groups, once, and the sizes that matter to some parts."""
+    linear = [part for part in parts if sums_from_table(part)]
+    sources = [source for part in linear for source in part.sources]
+    sources += [value_source(part, size_kind(part)) for part in parts]
+    values = dict.fromkeys((c for source in sources for c in source.numbers), True)
+    values |= {c: False for source in sources for c in source.columns if c not in values}
+    categories = tuple(dict.fromkeys(told for source in sources for told in source.told))
+    columns = replace(named_columns(by, keys, values, unit), told=categories)
+    _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, by, sources))
+    return table, measure_sizes(table, parts, secret=bool(by) and keys is None)
+
+
+def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
     """Return a plan within limits that noisy sizes of units suggest."""
     search = plan.search
     assert search is not None  # noqa: S101 the caller has looked
-    public_groups = None if plan.keys is None else len(plan.keys.rows)
-    noisy = found_sizes(sizes, search.loss, grouped=bool(plan.by), listed=public_groups)
-    unit, questions = search.unit, list(plan.questions.values())
-    rows, groups = best_limits(
-        noisy,
-        questions,
-        search.rest,
-        rows=None if unit.rows else unit.max_rows,
-        groups=unit.max_groups,
+    rows, groups, lost = draw_choice(
+        sizes,
+        search.loss,
+        plan.parts,
+        plan.losses,
+        rows=None if search.unit.rows else search.unit.max_rows,
+        groups=search.unit.max_groups,
+        public_groups=None if plan.keys is None else len(plan.keys.rows),
     )
-    limited = search.settle(Unit(unit.column, rows, groups if plan.by else None))
-    return replace(
-        plan,
-        unit=limited.unit,
-        rule=limited.rule,
-        parts=limited.parts,
-        row_losses=limited.row_losses,
-        search=None,
-        finds_limits=True,
-    )
+    if plan.keys is not None and groups is not None and groups >= len(plan.keys.rows):
+        groups = None
+    limited = plan.within(rows, groups if plan.by else None)
+    return replace(limited, search=None, lost=tuple(lost))
+
+
+def draw_choice(
+    sizes: Sizes,
+    loss: Epsilon | Rho,
+    parts: Sequence[Any],
+    losses: Sequence[Epsilon | Rho],
+    *,
+    rows: int | None = None,
+    groups: int | None = None,
+    public_groups: int | None = None,
+) -> tuple[list[int], int | None, list[Lost | None]]:
+    """Draw the noise of all histograms, and choose limits."""
+    grouped = sizes.by_groups is not None
+    secret = grouped and public_groups is None
+    shares = finding_losses(loss, parts, grouped=grouped, secret=secret)
+    noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
+    noisy |= {kind: noisy[source] for kind, source in size_kinds(parts).items()}
+    by_groups, number = None, float(public_groups or 1)
+    if sizes.by_groups is not None:
+        by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
+    if secret:
+        counted = add_to(np.asarray([sizes.number]), shares["number"].noise(1, 1))
+        number = max(float(counted[0]), 1.0)
+    return choose_limits(
+        noisy, by_groups, number, parts, losses,
+        rows=rows, groups=groups, public_groups=public_groups,
+    )  # fmt: skip

@@ -13,13 +13,9 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.adopt import rereadable
 from dfprivacy.engine.files import open_source
-from dfprivacy.engine.run import guarded
-from dfprivacy.engine.units import unit_sizes
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
-from dfprivacy.frames.limit_finding import best_limits, found_sizes, measured_sizes, valued
-from dfprivacy.frames.measuring import named_columns, read
+from dfprivacy.frames.limit_finding import draw_choice, read_sizes
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -28,6 +24,8 @@ from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, LARGEST_LIMIT, Terms, Unit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
+from dfprivacy.statistics.split import shares as split_shares
+from dfprivacy.statistics.split import split
 
 
 def suggest_limits(
@@ -101,27 +99,25 @@ def suggest_limits(
     quantile = Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, *named, question)
     plan = Plan(charge, account_of(ledger, dataset, note))
-    questions = [] if goal is None else [goal[0]]
-    values = dict.fromkeys(valued(questions).columns, True)
-    columns = named_columns(labels, None, values, Unit(unit, 1))
     frame = open_source(frame)
     check_charge(plan)
+    parts = () if goal is None else split(
+        {"": goal[0]}, grouped=False, unit=Unit(unit, 1), searching=True
+    )  # fmt: skip
+    table, sizes = read_sizes(frame, labels, None, parts, Unit(unit, 1))
     if goal is None:
-        _, sizes = read(frame, columns, lambda adopted: unit_sizes(adopted, labels))
         losses = limit_losses(charge, labels)
-        by_limit = {"max_rows": sizes.most, "max_groups": sizes.groups}
+        most, groups, units = table.largest_sizes()
         with charged(plan):
             limits = {
-                limit: _limit(quantile, by_limit[limit], sizes.units, losses[limit])
-                for limit in losses
+                limit: _limit(quantile, exact, units, losses[limit])
+                for limit, exact in zip(losses, (most, groups), strict=False)
             }
         return Unit(unit, **limits)
-    source = guarded(lambda: rereadable(frame))
-    _, exact = read(source, columns, lambda adopted: measured_sizes(adopted, labels, questions))
     with charged(plan):
-        noisy = found_sizes(exact, charge.loss, grouped=bool(labels))
-    rows, groups = best_limits(noisy, questions, goal[1])
-    return Unit(unit, rows, groups if labels else None)
+        shares = [goal[1].share(share) for share in split_shares(parts)]
+        rows, limit, _ = draw_choice(sizes, charge.loss, parts, shares)
+    return Unit(unit, max(rows), limit if labels else None)
 
 
 def goal_of(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.keys import with_others
+from dfprivacy.engine.passes import UnitTable, exact_sums
 from dfprivacy.engine.run import guarded
 from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.linear import Distinct
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.release.terms import PublicKeys, Unit
@@ -41,8 +43,12 @@ def measure(
     parts: Sequence[Part],
     *,
     unit: Unit | None = None,
+    table: UnitTable | None = None,
+    limits: Sequence[int] = (),
 ) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes, one a part."""
+    """Run the exact passes; sums of units come from their table if it has been read."""
+    if table is not None:
+        return _measure_from_table(table, frame, (by, keys), parts, (unit, limits))
     values: dict[Hashable, bool] = {}
     linear = [part for part in parts if isinstance(part, LinearPart)]
     categorical = dict.fromkeys(column for part in linear for column in part.told)
@@ -77,11 +83,56 @@ def measure(
     ]
 
 
+def _measure_from_table(
+    table: UnitTable,
+    frame: object,
+    grouped: tuple[Sequence[Hashable], PublicKeys | None],
+    parts: Sequence[Part],
+    limited: tuple[Unit | None, Sequence[int]],
+) -> tuple[Adopted, list[Measured]]:
+    """Add up sums within limits; parts that count values by bin read the frame by themselves."""
+    by, keys = grouped
+    unit, limits = limited
+    assert unit is not None  # noqa: S101 there is a table of it
+    grouping, adopted = Grouping(by, public=keys is not None), table.adopted
+    linear = [part for part in parts if sums_from_table(part)]
+    sources = tuple(dict.fromkeys(source for part in linear for source in part.sources))
+    measured: list[Measured] = []
+    statistics = None
+    if sources:
+        statistics = table.sum_within_limits(sources, unit.max_rows, unit.max_groups)
+    for part, rows in zip(parts, limits, strict=True):
+        if statistics is not None and sums_from_table(part):
+            measured.append(part.measured(statistics, adopted, grouping))
+            continue
+        within = replace(unit, max_rows=rows)
+        adopted, statistics_of_part = measure(frame, by, keys, [part], unit=within)
+        measured += statistics_of_part
+    if by and len(parts) > 1:
+        groups = measured[index_of_counting_part(parts)].keys
+        measured = [part.of_groups(groups) for part in measured]
+    return adopted, measured
+
+
+def sums_from_table(part: object) -> TypeGuard[LinearPart]:
+    """Check whether a part adds up sums of units; different values are no sums."""
+    return isinstance(part, LinearPart) and not any(
+        isinstance(term, Distinct) for source in part.sources for term in source.terms
+    )
+
+
 def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:
     octaves = [part for part in parts if isinstance(part, OctavePart)]
     tables = measured_together(octaves, adopted, grouping)
+    linear = [part for part in parts if isinstance(part, LinearPart)]
+    sources = tuple(dict.fromkeys(source for part in linear for source in part.sources))
+    statistics = exact_sums(adopted, grouping.by, sources) if len(linear) > 1 else None
     return [
-        next(tables) if isinstance(part, OctavePart) else part.measure(adopted, grouping)
+        next(tables)
+        if isinstance(part, OctavePart)
+        else part.measured(statistics, adopted, grouping)
+        if statistics is not None and isinstance(part, LinearPart)
+        else part.measure(adopted, grouping)
         for part in parts
     ]
 

@@ -119,7 +119,7 @@ def statistics(
     labels = tuple(by) if isinstance(by, list | tuple) else (by,)
     public = PrivateGroupBy(None, terms, labels, keys)._keys if labels else None  # noqa: SLF001 checked
     asked = questions_by_name(questions, named_questions, terms)
-    parts = split(asked, grouped=bool(labels), units=terms.unit is not None)
+    parts = split(asked, grouped=bool(labels), unit=terms.unit)
     if labels:
         name_columns(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]

@@ -21,8 +21,9 @@ from dfprivacy.release.plan import (
     list_ends,
     name_columns,
     plan_release,
-    plan_within_limits,
     shows_count,
+    smallest_limits,
+    with_search,
 )
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.statistics import NUnique, Statistic, question_text
@@ -56,10 +57,15 @@ def plan_answers(
 ) -> Plan:
     """Return the plan of statistics: estimates of a whole frame, or a frame by group."""
     if not by:
-        return EstimatesPlan.of_plan(plan_statistics(questions, terms, form="estimates"))
+        plan = plan_statistics(questions, terms, form="estimates")
+        return EstimatesPlan.of_plan(plan, notes_limits=plan.search is not None)
     plan = plan_statistics(questions, terms, by, keys, form=form)
-    names = name_columns(plan.parts, questions, list(map(str, by)))
-    return replace(plan, names=names, shows_count=shows_count(plan.parts))
+    has_notes = plan.search is not None
+    names = name_columns(plan.parts, questions, list(map(str, by)), has_notes=has_notes)
+    counts = (
+        shows_count(plan.parts) and not has_notes
+    )  # a count within the limits of another answer
+    return replace(plan, names=names, shows_count=counts, notes_limits=has_notes)
 
 
 def plan_statistics(
@@ -88,25 +94,22 @@ def plan_statistics(
     known_by: dict[str, object] = {"form": form, "names": list(questions)}
     known_by |= {"sets": sets} if sets else {}
 
-    def settle(unit: Unit | None, fraction: Fraction) -> Plan:
-        """Return the plan within limits of the unit, for a fraction of the loss."""
-        limited = replace(terms_of_fraction(terms, fraction), unit=unit)
-        named_losses = {name: loss.share(fraction) for name, loss in own_losses.items()}
-        parts, losses = _split_loss(questions, limited, named_losses, by, keys)
-        plan = plan_release(
-            question_text(questions, by),
-            limited,
-            by,
-            keys,
-            losses,
-            parts=parts,
-            questions=questions,
-            known_by={**known_by, "own": named_losses},
-            sampled=True,
-        )
-        return replace(plan, sets=sets) if sets else plan
-
-    return plan_within_limits(settle, unit, by, keys)
+    smallest, fraction = smallest_limits(unit, by, keys)
+    limited = replace(terms_of_fraction(terms, fraction), unit=smallest)
+    named_losses = {name: loss.share(fraction) for name, loss in own_losses.items()}
+    parts, losses = _split_loss(questions, limited, named_losses, by, keys, searching=fraction != 1)
+    plan = plan_release(
+        question_text(questions, by),
+        limited,
+        by,
+        keys,
+        losses,
+        parts=parts,
+        questions=questions,
+        known_by={**known_by, "own": named_losses},
+        sampled=True,
+    )
+    return with_search(replace(plan, sets=sets) if sets else plan, unit, by, keys)
 
 
 def terms_of_fraction(terms: Terms, fraction: Fraction) -> Terms:
@@ -123,6 +126,8 @@ def _split_loss(
     own_losses: Mapping[str, Epsilon],
     by: By,
     keys: PublicKeys | None,
+    *,
+    searching: bool,
 ) -> tuple[tuple[Part, ...], list[Epsilon | Rho]]:
     """Return the parts of a release and the loss of each."""
     loss = loss_of(terms.epsilon, terms.rho)
@@ -132,7 +137,8 @@ def _split_loss(
         split,
         grouped=bool(by),
         cluster=rows if terms.population else 0,
-        units=terms.unit is not None,
+        unit=terms.unit,
+        searching=searching,
         groups=limits_of(terms.unit, by, keys)[1].groups,
     )
     parts = split_questions(sharing) if sharing or not own_losses else ()
@@ -177,30 +183,28 @@ def plan_histogram(
     """Return the plan of a histogram: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
 
-    def settle(unit: Unit | None, fraction: Fraction) -> Plan:
-        """Return the plan within limits of the unit, for a fraction of the loss."""
-        limited = replace(terms_of_fraction(terms, fraction), unit=unit)
-        loss = loss_of(limited.epsilon, limited.rho)
-        part = HistogramPart.of(question, loss, limits_of(unit, by, keys)[1])
-        plan = plan_release(
-            text,
-            limited,
-            by,
-            keys,
-            [loss],
-            parts=[part],
-            questions={part.name: question},
-            selections=question.count,
-            known_by={},
-        )
-        return HistogramPlan.of_plan(
-            plan,
-            names=tuple(histogram_names(by)),
-            about=str(question.column),
-            remark="a group is shown by its fullest bin",
-        )
-
-    return plan_within_limits(settle, terms.unit, by, keys)
+    unit, fraction = smallest_limits(terms.unit, by, keys)
+    limited = replace(terms_of_fraction(terms, fraction), unit=unit)
+    loss = loss_of(limited.epsilon, limited.rho)
+    part = HistogramPart.of(question, loss, limits_of(unit, by, keys)[1])
+    plan = plan_release(
+        text,
+        limited,
+        by,
+        keys,
+        [loss],
+        parts=[part],
+        questions={part.name: question},
+        selections=question.count,
+        known_by={},
+    )
+    histogram = HistogramPlan.of_plan(
+        plan,
+        names=tuple(histogram_names(by)),
+        about=str(question.column),
+        remark="a group is shown by its fullest bin",
+    )
+    return with_search(histogram, terms.unit, by, keys)
 
 
 @plan_question.register

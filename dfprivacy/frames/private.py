@@ -364,8 +364,8 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
         `unit` names the column of who is protected, e.g. `unit="user_id"`: neighbors then differ
         by all rows of one user. Of a user's rows in one group at most `max_rows` count (more are
         scaled down to that), and the user counts in at most `max_groups` groups; the noise grows
-        with max_rows * max_groups. Limits that are left out are found in each release, for an
-        eighth of its loss. Rows without a unit are left out. Without `unit`, one row is protected.
+        with max_rows * max_groups. Limits that are left out are found in each release, for a
+        quarter of its loss. Rows without a unit are left out. Without `unit`, one row is protected.
         docs/how-to/users.md.
 
         Raises

@@ -9,14 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from dfprivacy.accounting.memory import release_bytes
-from dfprivacy.engine.adopt import Wrap
+from dfprivacy.engine.adopt import Adopted, Wrap
+from dfprivacy.engine.passes import UnitTable
 from dfprivacy.engine.returning import check_schema, frame_of, kept_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.frames.estimates import estimates_of
-from dfprivacy.frames.limit_finding import draw_limits, find_limits, measure_sizes_and_types
-from dfprivacy.frames.measuring import measure_plan
+from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
+from dfprivacy.frames.measuring import measure, measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
 from dfprivacy.frames.tables import Origin, with_origin
+from dfprivacy.release.answers import Measured
 from dfprivacy.release.pipeline import Release, release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 
@@ -27,10 +29,16 @@ class FrameSource:
     def __init__(self, frame: object) -> None:
         self.frame = frame
         self.wrap: Wrap | None = None
+        self.table: UnitTable | None = None
+
+    def release(self, plan: Plan) -> tuple[Plan, Release]:
+        """Find missing limits of a unit, and release the plan within them."""
+        self.frame, self.table, plan = find_limits(self.frame, plan)
+        return plan, release(self, plan)
 
     def measure(self, plan: Plan) -> Any:
         """Return what each part of a plan measures, exact and secret."""
-        opened, measured = measure_plan(self.frame, plan)
+        opened, measured = _measure_within(self.frame, self.table, plan)
         self.wrap = opened.wrap
         if plan.by:
             keys, public = measured[0].keys, plan.keys is not None
@@ -61,11 +69,21 @@ class ArrowSource(FrameSource):
 
     def measure(self, plan: Plan) -> Any:
         """Return what each part of a plan measures, exact and secret."""
-        return measure_plan(self.frame, plan)[1]
+        return _measure_within(self.frame, self.table, plan)[1]
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table:  # noqa: ARG002 of any plan
         """Return the released table."""
         return released.table
+
+
+def _measure_within(
+    frame: object, table: UnitTable | None, plan: Plan
+) -> tuple[Adopted, list[Measured]]:
+    if table is None:
+        return measure_plan(frame, plan)
+    return measure(
+        frame, plan.by, plan.keys, plan.parts, unit=plan.unit, table=table, limits=plan.limits
+    )
 
 
 @singledispatch
@@ -76,16 +94,15 @@ def release_plan(plan: Plan, frame: object) -> Any:
 
 def release_frame(plan: Plan, source: FrameSource) -> Any:
     """Release a plan as a frame of the caller's type."""
-    source.frame, plan = find_limits(source.frame, plan)
-    released = release(source, plan)
+    plan, released = source.release(plan)
     return with_origin(source.to_caller(plan, released.table), Origin.of(plan))
 
 
 @release_plan.register
 def release_estimates(plan: EstimatesPlan, frame: object) -> dict[str, Any]:
     """Release the answers about a whole frame, by name."""
-    frame, plan_within = find_limits(frame, plan)
-    return estimates_of(release(FrameSource(frame), plan_within), plan_within)
+    within, released = FrameSource(frame).release(plan)
+    return estimates_of(released, within)
 
 
 def release_answers(plan: Plan, frame: object) -> pa.Table:
@@ -95,8 +112,17 @@ def release_answers(plan: Plan, frame: object) -> pa.Table:
     interval, `name_low` and `name_high`; of several quantiles `name_0`, `name_1` and so on; of
     bounds `name_lower` and `name_upper`. Rows are sorted by key, or as public keys were listed.
     """
-    frame, plan = find_limits(frame, plan)
-    return release(ArrowSource(frame), plan).table
+    within, released = ArrowSource(frame).release(plan)
+    return _with_limits(released.table, within)
+
+
+LIMITS = b"dfprivacy_limits"
+"""Key of the metadata of a table with the limits that were found, one line each."""
+
+
+def _with_limits(table: pa.Table, plan: Plan) -> pa.Table:
+    lines = "\n".join(plan.limit_lines)
+    return table.replace_schema_metadata({LIMITS: lines}) if lines else table
 
 
 Later = Callable[[Sequence[pa.Table]], object]
@@ -128,7 +154,7 @@ class JointSource:
         for source, part, measured in zip(self.frames, plan.plans, exact, strict=True):
             frame = source(tables) if callable(source) else source
             statistics = _measure_first(frame, part) if callable(source) else measured
-            tables.append(_answer_within_limits(frame, part, statistics))
+            tables.append(_answer_within_limits(part, statistics))
         columns = {f"release_{i}": [release_bytes(table)] for i, table in enumerate(tables)}
         return Release(pa.table(columns), plan.info)
 
@@ -139,12 +165,13 @@ class JointSource:
 
 def _measure_first(frame: object, plan: Plan) -> Any:
     if plan.search is not None:
-        return measure_sizes_and_types(frame, plan)
+        return read_units(frame, plan)
     return measure_plan(frame, plan)[1]
 
 
-def _answer_within_limits(frame: object, plan: Plan, exact: Any) -> pa.Table:
+def _answer_within_limits(plan: Plan, exact: Any) -> pa.Table:
     if plan.search is not None:
-        plan = draw_limits(plan, exact)
-        exact = measure_plan(frame, plan)[1]
-    return plan.tabulate(run_mechanisms(plan, exact))
+        frame, table, sizes = exact
+        plan = draw_limits(plan, sizes)
+        exact = _measure_within(frame, table, plan)[1]
+    return _with_limits(plan.tabulate(run_mechanisms(plan, exact)), plan)

@@ -39,6 +39,7 @@ class Origin:
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
     shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
     unit with its limits, and `shown_from` the noisy count from which groups of secret keys appear.
+    `limits` has the limits that were found for each answer, in words.
     """
 
     question: str
@@ -56,6 +57,7 @@ class Origin:
     compared: str = ""
     unit: str = ""
     shown_from: int | None = None
+    limits: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan) -> Origin:
@@ -72,14 +74,15 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
+            limits=plan.limit_lines,
         )
 
     @property
     def hidden_groups(self) -> list[str]:
-        """The size from which groups of secret keys appear, in words."""
+        """The limits that were found, and the size from which groups of secret keys appear."""
         if self.shown_from is None:
-            return []
-        return [f"Groups with a noisy count below {self.shown_from:,} are not shown."]
+            return list(self.limits)
+        return [*self.limits, f"Groups with a noisy count below {self.shown_from:,} are not shown."]
 
 
 @dataclass(frozen=True)

@@ -256,11 +256,13 @@ class Source:
 
     Without columns all rows count. With `totals`, what a unit's values on a grid add up to is
     clipped to what the rows that count of it can add; else it is scaled down, as its rows are.
+    `rows` is the limit of a unit's rows in a group, 0 for that of the release.
     """
 
     columns: tuple[Hashable, ...] = ()
     terms: tuple[Term, ...] = ()
     totals: bool = field(default=False, repr=False)
+    rows: int = field(default=0, repr=False)
 
     @property
     def numbers(self) -> frozenset[Hashable]:

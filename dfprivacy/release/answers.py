@@ -17,7 +17,7 @@ from dfprivacy.measurement.grid import Clock, typed_moments
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, reach_down, selected_outside
-from dfprivacy.release.estimator import CountEstimator, Ends, Estimator, to_floats
+from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, Estimator, to_floats
 
 Column = npt.NDArray[Any]
 
@@ -155,6 +155,18 @@ class Estimated:
                     notes[piece.groups] = piece.notes
             made.append(notes)
         return made
+
+    def within_limits(self, below: float, above: float, note: str | None) -> Estimated:
+        """Return the answer with room for the bias of limits, and a note about them."""
+        pieces = []
+        for piece in self.pieces:
+            estimator = piece.estimator
+            if below or above:
+                estimator = BiasedEstimator(estimator, below, above)
+            notes = piece.notes or [None] * len(piece.groups)
+            joined = ["; ".join(filter(None, (text, note))) or None for text in notes]
+            pieces.append(replace(piece, estimator=estimator, notes=joined))
+        return replace(self, pieces=tuple(pieces), has_notes=True)
 
     def shown_by(self, counted: Counted, rule: KeyRule, kept: Integers) -> Estimated:
         """Return the answer with intervals that hold for groups which their noisy count shows.

@@ -98,6 +98,37 @@ class Counting(Foreseen, Protocol):
         """Return an estimator that reads rows off noisy counts of values within bounds or not."""
 
 
+@dataclass(frozen=True)
+class BiasedEstimator:
+    """An estimator whose interval has room for the rows that limits of a unit leave out."""
+
+    estimator: Estimator
+    below: float
+    above: float
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid of the values, with their bounds; None for a count."""
+        return getattr(self.estimator, "grid", None)
+
+    def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
+        """Return the estimate of each group."""
+        return self.estimator.value(vector)
+
+    def interval(self, vector: NoisyVector, level: float) -> Ends:
+        """Return the interval of the noise, wider by the bias; means stay within their bounds."""
+        low, high = self.estimator.interval(vector, level)
+        low, high = low - self.below, high + self.above
+        if isinstance(self.estimator, RatioEstimator):
+            grid = self.estimator.grid
+            return np.maximum(low, grid.lower), np.minimum(high, grid.upper)
+        return low, high
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise in each estimate."""
+        return self.estimator.standard_error(vector)
+
+
 def to_floats(values: npt.NDArray[Any]) -> Floats:
     """Return integers, of any size, as floats."""
     return values.astype(np.float64)

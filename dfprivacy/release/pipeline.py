@@ -6,7 +6,7 @@ is drawn before the charge is durable, so that no failure gives noise away for f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -19,6 +19,7 @@ from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
+    Answer,
     Answered,
     Answers,
     Counted,
@@ -142,7 +143,7 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     by_name = {name: answers for part in answered for name, answers in part.answers.items()}
     counted = answered[counting].counted or Counted(1, ())
     keys = answered[counting].keys
-    answers = {name: by_name[name] for name in plan.questions}
+    answers = _note_limits(plan, {name: by_name[name] for name in plan.questions})
     groups = keys.num_rows if plan.by else 1
     shown = everyone(groups) if rule is None else counted.kept(rule)
     if rule is not None:  # intervals hold for the groups that it shows
@@ -154,6 +155,23 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
             for name, parts in answers.items()
         }
     return Answers(keys, answers, counted, shown)
+
+
+def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
+    """Return the answers with the bias of limits that were found in intervals and notes."""
+    noted: dict[str, Any] = dict(answers)
+    if not plan.notes_limits:
+        return noted
+    for part, lost in zip(plan.parts, plan.lost, strict=True):
+        below, above, note = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
+        for name in part.names:
+            noted[name] = tuple(
+                answer.within_limits(below, above, note)
+                if isinstance(answer, Estimated)
+                else answer
+                for answer in answers[name]
+            )
+    return noted
 
 
 def _answer_parts(

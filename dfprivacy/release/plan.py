@@ -5,9 +5,10 @@ Nothing here looks at data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from dfprivacy.release.terms import (
 )
 from dfprivacy.release.totals import totals
 
-SEARCH = Fraction(1, 8)
+SEARCH = Fraction(1, 4)
 """Fraction of the loss that finds the limits of a unit, where none are given."""
 
 SELECTION = "answer_selection"
@@ -60,7 +61,9 @@ class ReleaseInfo:
     """Facts that all answers of a release share: question, cost, level, unit, selection.
 
     `unit` has the limits within which rows counted. `shown_from` is the noisy count from which a
-    group of secret keys is shown. All `answers` together cost the loss and the delta. `mark` tells
+    group of secret keys is shown. `limits` has the limits that were found for each answer, and
+    `shares` about how much of the rows counts within them; `notes` warn of the rest. All `answers`
+    together cost the loss and the delta. `mark` tells
     the release from all others, in copies of its estimates too.
     """
 
@@ -71,13 +74,23 @@ class ReleaseInfo:
     unit: Unit | None = None
     shown_from: int | None = None
     answers: int = field(default=1, compare=False)
-    found_limits: bool = field(default=False, compare=False)
+    limits: Mapping[str, Unit] = field(default_factory=dict, compare=False)
+    shares: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    notes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     mark: str = field(default="", compare=False, repr=False)
 
     @property
     def cost(self) -> str:
         """The loss and delta in words."""
         return cost_text(self.loss, self.delta, self.answers)
+
+    def limits_text(self, name: str) -> str:
+        """Return the limits that were found for an answer, and the share of rows within them."""
+        unit = self.limits.get(name)
+        if unit is None:
+            return ""
+        groups = "" if unit.max_groups is None else f", max_groups={unit.max_groups}"
+        return f"max_rows={unit.max_rows}{groups}: about {100 * self.shares[name]:.3g} % counts"
 
 
 def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
@@ -93,12 +106,25 @@ def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
 
 @dataclass(frozen=True)
 class LimitSearch:
-    """A search for the limits of a unit, for a part of the loss; `settle` plans the rest."""
+    """A search for the limits of a unit, for a fraction of the loss."""
 
     unit: UnlimitedUnit
     loss: Epsilon | Rho
-    rest: Epsilon | Rho
-    settle: Callable[[Unit], Plan]
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The effect of the limits of a unit on the answers of a mechanism.
+
+    `share` is the fraction of the rows, or of the weight of a sum, that counts. The value without
+    limits is at most `below` less and `above` more than the answer's, but for noise. With a `note`
+    that is not certain.
+    """
+
+    share: float
+    below: float = 0.0
+    above: float = 0.0
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,9 +134,11 @@ class Plan:
     `mark` is the fingerprint under which a ledger remembers the release, None where it does not.
     Each of the `parts` answers some questions from one pass, for the loss of one row in
     `row_losses`. `rule` selects groups by their noisy counts; None for public keys or no groups.
-    `unit` has the limits for these groups: the smallest ones where a `search` finds them. Without a
-    unit each row counts as `copies` rows at most. `sets` are grouping sets, as places in `by`,
-    whose answers are totals of the groups.
+    `unit` has the limits for these groups: the smallest ones where a `search` finds them. A
+    part can have a limit of rows of its own in `limits`, where `losses` are its cost for a unit.
+    `lost` is the effect of these limits, which intervals and notes have if it `notes_limits`.
+    Without a unit each row counts as `copies` rows at most. `sets` are grouping sets, as places in
+    `by`, whose answers are totals of the groups.
 
     `names` are the columns of the table; without them an answer's columns begin with its name.
     `about` names the column that a frame is about, and `remark` says how its groups are selected.
@@ -134,7 +162,12 @@ class Plan:
     shows_count: bool = False
     about: str = ""
     remark: str = ""
-    finds_limits: bool = False
+    losses: tuple[Epsilon | Rho, ...] = ()
+    contribution: Contribution = field(default_factory=Contribution)
+    rule_delta: Fraction | None = None
+    limits: tuple[int, ...] = ()
+    lost: tuple[Lost | None, ...] = ()
+    notes_limits: bool = False
 
     @classmethod
     def of_plan(cls, plan: Plan, **changes: Any) -> Self:
@@ -155,6 +188,7 @@ class Plan:
             law = self.parts[counting].count_noise(self.row_losses[counting])
             shown_from = -(-self.rule.least(*law) // law[1])
         delta = float(self.charge.delta) if self.by else 0.0
+        limits = self._list_limits()
         return ReleaseInfo(
             self.charge.question,
             self.charge.loss,
@@ -162,7 +196,53 @@ class Plan:
             self.level,
             self.unit,
             shown_from,
-            found_limits=self.finds_limits,
+            limits={name: unit for name, unit, _ in limits},
+            shares={name: lost.share for name, _, lost in limits},
+            notes={name: lost.note for name, _, lost in limits if lost.note},
+        )
+
+    @property
+    def limit_lines(self) -> tuple[str, ...]:
+        """The limits that were found for each question, in words."""
+        info = self.info
+        texts = {name: self.questions[name].text for name in info.limits}
+        return tuple(f"{text}: {info.limits_text(name)}" for name, text in texts.items())
+
+    def _list_limits(self) -> list[tuple[str, Unit, Lost]]:
+        """Return the limits that were found for each answer, and their effect."""
+        if self.unit is None:
+            return []
+        return [
+            (name, replace(self.unit, max_rows=rows), lost)
+            for part, rows, lost in zip(self.parts, self.limits, self.lost, strict=False)
+            if lost is not None
+            for name in part.names
+        ]
+
+    def within(self, rows: Sequence[int], groups: int | None) -> Self:
+        """Return the plan with limits of the rows of each part, and of the groups of a unit."""
+        unit = self.unit
+        if unit is None:
+            return self
+        contribution = replace(self.contribution, groups=groups or self.contribution.groups)
+        shared = max(rows)
+        contributions = [replace(contribution, rows=limit) for limit in rows]
+        parts = tuple(
+            _limit_part(part, within, loss, shared=shared)
+            for part, within, loss in zip(self.parts, contributions, self.losses, strict=True)
+        )
+        counting = contributions[index_of_counting_part(self.parts)]
+        return replace(
+            self,
+            unit=replace(unit, max_rows=shared, max_groups=groups),
+            parts=parts,
+            limits=tuple(rows),
+            contribution=contribution,
+            rule=None if self.rule_delta is None else counting.key_rule(self.rule_delta),
+            row_losses=tuple(
+                within.row_loss(loss)
+                for within, loss in zip(contributions, self.losses, strict=True)
+            ),
         )
 
     def tabulate(self, answers: Answers) -> pa.Table:
@@ -194,20 +274,24 @@ class Plan:
 
 
 def name_columns(
-    parts: Sequence[Any], questions: Mapping[str, Any], keys: Sequence[str]
+    parts: Sequence[Any],
+    questions: Mapping[str, Any],
+    keys: Sequence[str],
+    *,
+    has_notes: bool = False,
 ) -> tuple[str, ...]:
     """Return the columns of a release by group; ones called low, high or count stay so."""
     answers = [
-        (name, has_interval, questions[question].has_note)
+        (name, has_interval, questions[question].has_note or (has_notes and has_interval))
         for question, name, has_interval in list_answers(parts, questions)
     ]
     used = {*keys, *(name for name, _, _ in answers)}
     alone = len(answers) == 1 and not used & {"low", "high", NOTE}
     names = list(keys)
-    for name, has_interval, noted in answers:
-        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if noted else [])]
+    for name, has_interval, has_note in answers:
+        ends = [*(["low", "high"] if has_interval else []), *([NOTE] if has_note else [])]
         names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
-    if shows_count(parts):
+    if shows_count(parts) and not has_notes:
         names.append("count" if "count" not in used else "rows")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -216,6 +300,20 @@ def name_columns(
             hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
         )
     return tuple(names)
+
+
+def _limit_part(part: Any, contribution: Contribution, loss: Epsilon | Rho, *, shared: int) -> Any:
+    """Return a part with the limits that it reads: none of rows if that is the `shared` one."""
+    if hasattr(part, "within"):
+        return part.within(contribution, loss)
+    rows = 0 if contribution.rows == shared else contribution.rows
+    limits = {"rows": rows, "groups": contribution.groups}
+    names = {attribute.name for attribute in fields(part)}
+    changes: dict[str, Any] = {name: limits[name] for name in limits if name in names}
+    read: Any = getattr(part, "read", None)
+    if "cluster" in getattr(read, "keywords", ()):
+        changes["read"] = partial(read, cluster=contribution.rows)
+    return replace(part, **changes)
 
 
 def list_answers(parts: Sequence[Any], questions: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
@@ -233,8 +331,10 @@ def shows_count(parts: Sequence[Any]) -> bool:
 
 
 def index_of_counting_part(parts: Sequence[Any]) -> int:
-    """Return the index of the part whose counts select the groups: the first that can, if any."""
-    return next((index for index, part in enumerate(parts) if part.counts), 0)
+    """Return the index of the part whose counts select the groups: of units, else the first."""
+    able = [index for index, part in enumerate(parts) if part.counts]
+    units = [index for index in able if counts_units(parts[index])]
+    return (units or able or [0])[0]
 
 
 def plan_release(
@@ -291,7 +391,7 @@ def plan_release(
         marks |= {"keys": None if keys is None else keys.rows, "interval": level}
         marks |= {"measure": type(charge.loss).__name__, "loss": charge.loss.value}
         mark = account.fingerprint(text, {**marks, "delta": charge.delta})
-    return Plan(
+    plan = Plan(
         charge,
         account,
         mark,
@@ -304,7 +404,19 @@ def plan_release(
         tuple(parts),
         tuple(contribution.row_loss(loss) for loss in losses),
         copies=terms.copies,
+        losses=tuple(losses),
+        contribution=contribution,
+        rule_delta=None if delta is None else delta / selections,
     )
+    if unit is None or not parts:
+        return plan
+    rows = [1 if counts_units(part) else unit.max_rows for part in parts]
+    return plan.within(rows, unit.max_groups)
+
+
+def counts_units(part: Any) -> bool:
+    """Check whether a part counts units, whose limit is one row."""
+    return getattr(part, "counts_units", False)
 
 
 @dataclass(frozen=True)
@@ -346,34 +458,32 @@ def needs_limits(unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | N
     return unit is not None and unit.max_groups is None and bool(by) and keys is None
 
 
-def plan_within_limits(
-    settle: Callable[[Unit | None, Fraction], Plan],
-    unit: Unit | None,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
+def with_search(
+    plan: Plan, unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
 ) -> Plan:
-    """Return the plan that `settle` makes of a unit's limits, for a fraction of the loss.
-
-    Where limits are left out, it has a search for them, and the smallest limits.
-    """
+    """Return a plan that finds missing limits of its unit first; `plan` has the smallest ones."""
     if unit is None or not needs_limits(unit, by, keys):
-        return settle(unit, Fraction(1))
+        return plan
     rows = isinstance(unit, UnlimitedUnit) and unit.rows
     unlimited = UnlimitedUnit(unit.column, unit.max_rows, unit.max_groups, rows)
-    groups = unit.max_groups or (1 if by and keys is None else None)
-    smallest = settle(Unit(unit.column, unit.max_rows, groups), 1 - SEARCH)
-    rest = smallest.charge.loss
+    rest = plan.charge.loss
     kind, total = type(rest), rest.value / (1 - SEARCH)
-    text = smallest.charge.question
+    text = plan.charge.question
     text = f"{text[: text.rindex('; unit=')]}; {unlimited.text}"
-    account, mark = smallest.account, None
-    if smallest.mark is not None:
-        mark = account.fingerprint(text, {"rest": smallest.mark.hex()})
-    search = LimitSearch(
-        unlimited, kind(total - rest.value), rest, lambda unit: settle(unit, 1 - SEARCH)
-    )
-    charge = replace(smallest.charge, loss=kind(total), question=text)
-    return replace(smallest, charge=charge, mark=mark, search=search)
+    mark = plan.mark and plan.account.fingerprint(text, {"rest": plan.mark.hex()})
+    charge = replace(plan.charge, loss=kind(total), question=text)
+    search = LimitSearch(unlimited, kind(total - rest.value))
+    return replace(plan, charge=charge, mark=mark, search=search)
+
+
+def smallest_limits(
+    unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
+) -> tuple[Unit | None, Fraction]:
+    """Return a unit with the smallest limits, and the fraction of the loss that is left then."""
+    if unit is None or not needs_limits(unit, by, keys):
+        return unit, Fraction(1)
+    groups = unit.max_groups or (1 if by and keys is None else None)
+    return Unit(unit.column, unit.max_rows, groups), 1 - SEARCH
 
 
 def limits_of(

@@ -86,7 +86,7 @@ def sql(
     unit, max_rows, max_groups
         Who is protected: the rows that share a value of column `unit` of the relation in FROM,
         which count as `max_rows` rows at most in each of `max_groups` groups at most; limits that
-        are left out are found in the release, for an eighth of its loss. Without `unit`, one row.
+        are left out are found in the release, for a quarter of its loss. Without `unit`, one row.
     epsilon : float
         What the calls that name no epsilon of their own share. A call that does spends it on top.
     delta : float

@@ -29,7 +29,7 @@ from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, silent
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
-from dfprivacy.frames.releasing import release_answers, release_several
+from dfprivacy.frames.releasing import LIMITS, release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.plan import JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
@@ -105,8 +105,12 @@ class Job:
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released."""
         drawn = _Drawn(self)
+        lines: list[str] = []
         if self.plans:
-            drawn.add(self._answers(drawn))
+            answers = self._answers(drawn)
+            drawn.add(answers)
+            texts = [(table.schema.metadata or {}).get(LIMITS, b"") for table in answers]
+            lines = [line for text in texts for line in text.decode().splitlines()]
         table = guarded(
             lambda: resulting(
                 self.script, drawn.tables, _public(self.script, self.engine, rows=True)
@@ -118,6 +122,7 @@ class Job:
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
+        origin = replace(origin, limits=tuple(lines))
         return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:

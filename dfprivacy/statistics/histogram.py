@@ -159,6 +159,10 @@ class HistogramPart:
             return cls(question)
         return cls(question, contribution.pooled().row_loss(loss.share(LOOK_SHARE)))
 
+    def within(self, contribution: Contribution, loss: Epsilon | Rho) -> HistogramPart:
+        """Return the part for the limits of a unit."""
+        return self.of(self.question, loss, contribution)
+
     @property
     def columns(self) -> Mapping[Hashable, bool]:
         """The column that is counted."""

@@ -30,7 +30,7 @@ from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
-from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Told
+from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source, Told
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
@@ -346,23 +346,28 @@ class LinearPart:
     """Function that returns the queries, if it isn't `plan_vectors`."""
     units: bool = False
     """True if units of several rows are protected."""
+    counts_units: bool = False
+    """True if units are counted, whatever their rows."""
+    rows: int = 0
+    """Limit of the rows of a unit in a group, 0 for that of the release."""
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
         if self.read is not None:
-            return with_clipping(self.read(self.questions, grouped=self.grouped), self.questions)
-        vectors = plan_vectors(self.questions, grouped=self.grouped, units=self.units)
+            vectors = self.read(self.questions, grouped=self.grouped)
+        else:
+            vectors = plan_vectors(self.questions, grouped=self.grouped, units=self.units)
         if self.units:
-            vectors = replace(vectors, linears=tuple(self._with_totals(vectors)))
+            vectors = replace(vectors, linears=tuple(self._within_limits(vectors)))
         return with_clipping(vectors, self.questions)
 
-    def _with_totals(self, vectors: Vectors) -> Iterator[Linear]:
+    def _within_limits(self, vectors: Vectors) -> Iterator[Linear]:
         """Yield vectors whose totals of units are clipped where all that is read off them is."""
         for index, linear in enumerate(vectors.linears):
             read = [a.name for a in vectors.answers if a.vector == index]
-            totals = all(self.questions[name].totals for name in read)
-            yield replace(linear, source=replace(linear.source, totals=totals))
+            totals = self.read is None and all(self.questions[name].totals for name in read)
+            yield replace(linear, source=replace(linear.source, totals=totals, rows=self.rows))
 
     @property
     def weight(self) -> Fraction:
@@ -403,10 +408,19 @@ class LinearPart:
             for answer in self.vectors.answers
         )
 
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sums that an engine adds up."""
+        return tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))
+
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredSums:
         """Run the pass."""
-        sources = tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))
-        statistics = exact_sums(adopted, grouping.by, sources)
+        return self.measured(exact_sums(adopted, grouping.by, self.sources), adopted, grouping)
+
+    def measured(
+        self, statistics: Statistics, adopted: Adopted, grouping: Grouping
+    ) -> MeasuredSums:
+        """Return the measurement that sums are, about the public keys if there are any."""
         if grouping.public:
             statistics = align(statistics, adopted.listed)
         return MeasuredSums(self, statistics)

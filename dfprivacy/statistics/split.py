@@ -19,6 +19,7 @@ import numpy as np
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid
+from dfprivacy.measurement.linear import ROWS
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.estimator import (
     CountEstimator,
@@ -27,8 +28,9 @@ from dfprivacy.release.estimator import (
     ShareEstimator,
     to_floats,
 )
+from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.count import Count
+from dfprivacy.statistics.count import Count, NUnique
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
@@ -52,13 +54,15 @@ def split(
     *,
     grouped: bool,
     cluster: int = 0,
-    units: bool = False,
+    unit: Unit | None = None,
+    searching: bool = False,
     groups: int = 1,
 ) -> tuple[Part, ...]:
     """Return the parts of a release; by group, one of them can count.
 
-    With a `cluster`, the most rows of a unit in a group, intervals are of the population. `units`
-    says that units of several rows are protected, each in at most so many `groups`.
+    With a `cluster`, the most rows of a unit in a group, intervals are of the population. A unit is
+    in at most so many `groups`. Units are counted by themselves, at one row each; where limits are
+    found, so are rows, the sum and the mean of each column, which need other limits.
 
     Questions within bounds share one pass; those about one column whose bounds are found share an
     octave table, with the counts of that column; quantiles of one column share a table of its
@@ -68,7 +72,7 @@ def split(
         raise InvalidQuestionError(
             "no question was asked", hint='ask at least one, e.g. agg(dfp.mean("x"), dfp.count())'
         )
-    linear: dict[str, LinearStatistic] = {}
+    linear: dict[Hashable, dict[str, LinearStatistic]] = {}
     octaves: dict[Hashable, dict[str, LinearStatistic]] = {}
     ranks: dict[Hashable, QuantilePart] = {}
     single: list[Part] = []
@@ -82,7 +86,8 @@ def split(
             continue
         part = question.part(name, grouped=grouped)
         if isinstance(part, LinearPart):
-            linear[name] = question  # type: ignore[assignment]
+            mechanism = _mechanism(question, unit, searching=searching)
+            linear.setdefault(mechanism, {})[name] = question  # type: ignore[assignment]
         elif cluster and question.tells_interval:
             raise not_sampled_error(question)
         elif isinstance(part, QuantilePart):
@@ -91,7 +96,12 @@ def split(
         else:
             single.append(part)
     read = partial(population_vectors, cluster=cluster) if cluster else None
-    parts: list[Part] = [LinearPart(linear, grouped, read, units)] if linear else []
+    parts: list[Part] = [
+        LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
+        if mechanism == "units"
+        else LinearPart(of_mechanism, grouped, read, units=unit is not None)
+        for mechanism, of_mechanism in linear.items()
+    ]
     parts += [
         OctavePart(column, column_questions, grouped, read, groups=groups)
         for column, column_questions in octaves.items()
@@ -105,15 +115,26 @@ def split(
     return all_parts
 
 
+def _mechanism(question: Statistic, unit: Unit | None, *, searching: bool) -> Hashable:
+    """Return a key that questions share if one limit of the rows of a unit suits them."""
+    if isinstance(question, NUnique) and question.counts_units(unit):
+        return "units"
+    if not searching or isinstance(question, Count | Share | NUnique):
+        return "rows"
+    return ("sum" if isinstance(question, Sum) else "mean", *question.columns)
+
+
+def count_units(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:  # noqa: ARG001 one interface
+    """Return one vector that counts units, which have one row each in a group."""
+    assert ROWS.count is not None  # noqa: S101 it counts rows
+    answers = tuple(Read(name, 0, CountEstimator(ROWS.count)) for name in questions)
+    return Vectors((ROWS,), answers)
+
+
 def shares(parts: Sequence[Part]) -> list[Fraction]:
     """Return each part's share of the loss; they add up to 1."""
     total = sum((part.weight for part in parts), start=Fraction(0))
     return [part.weight / total for part in parts]
-
-
-def counting_part(parts: Sequence[Part]) -> Part:
-    """Return the part by whose counts groups are selected: the first that can."""
-    return next(part for part in parts if part.counts)
 
 
 KINDS = (Count, Share, Mean, Sum, Variance, StandardDeviation)

@@ -296,7 +296,7 @@ def test_what_one_vector_holds_is_not_paid_for_twice():
         for grouped in (False, True):
             (part,) = split(both, grouped=grouped)
             assert part.weight == 1
-            (apart,) = split(both, grouped=grouped, units=True)
+            (apart,) = split(both, grouped=grouped, unit=dfp.Unit("u", 1))
             assert apart.weight == 1 + (Sum in {first, second})
     values = {"x": np.random.default_rng(0).normal(20, 30, 500)}
     total = np.clip(values["x"], *bounds).sum()
@@ -883,7 +883,7 @@ def test_the_loss_is_shared_out_whole():
         "quiet": Sum("x", (0, 1), clipping=False),
     }
     for grouped in (False, True):
-        (own,) = split(several, grouped=grouped, units=True)
+        (own,) = split(several, grouped=grouped, unit=dfp.Unit("u", 1))
         shares = [float(share) for share in own.vectors.shares()]
         assert shares == pytest.approx([0.19, 0.19, 0.19, 0.2, 0.2, 0.02, 0.01])
         assert sum(own.vectors.shares()) == 1

@@ -47,7 +47,7 @@ from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
-from dfprivacy.release.plan import SEARCH
+from dfprivacy.release.plan import SEARCH, add_losses
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
 from dfprivacy.statistics import Quantile, linear
 from dfprivacy.statistics.estimators import (
@@ -201,15 +201,15 @@ def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by,
         plan_histogram(Histogram("x", (0, 1, 2)), None, terms, *by),
     ):
         search, whole = plan.search, plan.charge.loss
-        assert (search.loss.value, search.rest.value) == (
+        rest = add_losses(plan.losses)
+        assert (search.loss.value, rest.value) == (
             whole.value * SEARCH, whole.value * (1 - SEARCH),
         )  # fmt: skip
-        settled = search.settle(dfp.Unit("u", limits[0], limits[1] if by[0] else None))
-        assert settled.charge.loss == search.rest
-        groups = 1 if not by[0] else limits[1] if by[1] is None else min(limits[1], 3)
-        paid = Contribution(limits[0], groups).row_loss(search.rest)
-        assert sum((own.value for own in settled.row_losses), start=Fraction(0)) == paid.value
-        assert {type(own) for own in settled.row_losses} <= {Epsilon, Rho}
+        rows = [limits[0] + index for index in range(len(plan.parts))]
+        within = plan.within(rows, limits[1] if by[0] else None)
+        groups = 1 if not by[0] else limits[1]
+        for limit, unit_loss, row_loss in zip(rows, plan.losses, within.row_losses, strict=True):
+            assert row_loss == Contribution(limit, groups).row_loss(unit_loss)
 
 
 @pytest.mark.parametrize("by", [[], ["g"]], ids=["whole", "by group"])

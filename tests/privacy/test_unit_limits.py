@@ -12,6 +12,8 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
+from dfprivacy.frames.limit_finding import UNIT_MEAN, read_sizes
+from dfprivacy.statistics.split import split
 from tests.privacy.unit_tables import FRAMES, table
 
 
@@ -74,11 +76,11 @@ def units_of(sizes, values):
 SIZES = np.tile([1, 2, 4, 300], 2500)
 
 
-def test_a_mean_of_units_that_are_alike_counts_each_of_them_once():
-    """Where large units are like the others, limits only cost noise: 1 row, not what most have."""
+def test_a_mean_of_units_that_are_alike_counts_few_of_their_rows():
+    """Where large units are like the others, high limits only cost noise."""
     frame = units_of(SIZES, np.repeat([20.0, 80.0], 5000)[np.arange(10_000) * 7919 % 10_000])
     found = dfp.suggest_limits(frame, unit="u", question=dfp.mean("x", (0, 100)))
-    assert found.max_rows <= 4
+    assert found.max_rows < 100
     assert dfp.suggest_limits(frame, unit="u").max_rows > 200
 
 
@@ -199,8 +201,63 @@ def test_the_number_of_units_needs_no_limits():
     assert frame.dp(unit="u").explain.nunique("u").draws[0].epsilon == 1
 
 
-def test_different_values_are_counted_with_one_of_each_unit():
-    """Many units have each value: no more than one value a unit is worth its noise."""
+def test_different_values_are_counted_within_a_limit_of_their_own():
+    """All six rows of each unit may hold different values: none is left out."""
     frame = pl.from_arrow(table(ROWS))
     counted = frame.dp(unit="u", epsilon=50).nunique("x")
-    assert (int(counted), counted.limits.max_rows) == (9, 1)
+    assert (int(counted), counted.limits.max_rows) == (9, 6)
+
+
+def sizes_of(rows, by):
+    """Return the exact sizes that limits of a count, a sum and a mean are found from."""
+    questions = {"n": dfp.count(), "s": dfp.sum("x", (-4, 8)), "m": dfp.mean("x", (0, 8))}
+    unit = dfp.Unit("u", 1)
+    parts = split(questions, grouped=bool(by), unit=unit, searching=True)
+    return read_sizes(pl.from_arrow(table(rows)), by, None, parts, unit)[1]
+
+
+@pytest.mark.parametrize("by", [[], ["g"]])
+def test_a_unit_more_moves_each_histogram_of_sizes_by_its_constant(by):
+    """One bin of each histogram changes: by 1, or two coordinates by `UNIT_MEAN` in all."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        owners = rng.geometric(0.2, 60)
+        rows = [
+            {"u": int(u), "g": "abcde"[rng.integers(5)], "x": float(rng.normal(3, 9)), "i": 0}
+            for u in owners
+        ]
+        everyone = sizes_of(rows, by)
+        for unit in set(owners.tolist()):
+            others = sizes_of([row for row in rows if row["u"] != unit], by)
+            for kind, exact in everyone.by_size.items():
+                moved = np.abs(exact - others.by_size[kind])
+                assert moved.sum() == (1 if len(exact) == 1 else UNIT_MEAN)
+                assert np.count_nonzero(moved.sum(axis=0)) == 1
+            if by:
+                assert np.abs(everyone.by_groups - others.by_groups).sum() == 1
+            assert 0 <= everyone.number - others.number <= 1
+
+
+def test_the_number_of_units_has_the_noise_of_one_row_each():
+    """Beside a count of rows, units keep the limit of one row; the count has a larger one."""
+    frame = units_of(np.full(4000, 80), np.ones(4000))
+    answers = frame.dp(unit="u", epsilon=1).agg(n=dfp.count(), k=dfp.nunique("u"))
+    rows, units = answers["n"], answers["k"]
+    assert rows.low <= 320_000 <= rows.high
+    assert rows.limits.max_rows >= 80
+    assert abs(units - 4000) < 40
+    assert units.std_error < 5
+    given = frame.dp(unit="u", max_rows=1000, epsilon=1).agg(n=dfp.count(), k=dfp.nunique("u"))
+    assert given["k"].std_error < 5
+
+
+def test_an_answer_that_limits_may_spoil_has_a_note():
+    """Sizes with a heavy tail: the interval holds the count of all rows, or a note says why not."""
+    sizes = np.minimum((np.random.default_rng(1).pareto(1.1, 3000) + 1), 5000).astype(int)
+    frame = units_of(sizes, np.linspace(0, 1, 3000))
+    for _ in range(5):
+        answer = frame.dp(unit="u", epsilon=1).count()
+        assert answer.low <= sizes.sum() <= answer.high or "limits leave out" in answer.note
+    mean = frame.dp(unit="u", epsilon=1).mean("x", (0, 1))
+    truth = frame["x"].mean()
+    assert "weighted down to max_rows" in (mean.note or "") or mean.low <= truth <= mean.high
