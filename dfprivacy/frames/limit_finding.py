@@ -68,6 +68,9 @@ _MIDDLE = 1 / 4
 _TREND = 3.5
 """Standard deviations of noise from which large units are taken to have other values."""
 
+_SELECTION = 8.0
+"""Noise of a rank that is selected, or of values in bounds that are found, over that of a count."""
+
 _UNIT_SPREAD, _ROW_SPREAD = 1 / 50, 1 / 7
 """Assumed deviations between units without a trend, and between rows, in widths of the bounds."""
 
@@ -303,7 +306,9 @@ def errors_of(
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
-    errors = (noise / math.sqrt(2) / rows) ** 2 + bias + (_SHIFT * (1 - groups.share)) ** 2
+    selects = 1.0 if isinstance(part, LinearPart) else _SELECTION
+    errors = (selects * noise / math.sqrt(2) / rows) ** 2 + bias
+    errors = errors + (_SHIFT * (1 - groups.share)) ** 2
     lost = []
     for limit, share, move, wide in zip(limits, shares, shift, _WIDE * half / rows, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
