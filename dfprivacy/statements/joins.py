@@ -9,11 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
     Spelling,
     certain,
@@ -551,6 +553,7 @@ class Joins(ABC):
         self, node: Node, scope: Scope, items: Items, special: Special | None = None
     ) -> Expression:
         """Return an expression over rows and items; `special` writes some nodes."""
+        check_constants(node, partial(self._find_kind, scope))
         uses, outer = set[str](), set[str]()
 
         def name_column(parts: Sequence[str], before: int | None) -> str:
@@ -582,6 +585,13 @@ class Joins(ABC):
         size = size_of(sql, {**around, **scope.bag.sizes})
         sure = special is None and bool(certain(node, scope.kind))
         return Expression(sql, frozenset(uses), frozenset(outer), sure, size)
+
+    def _find_kind(self, scope: Scope, names: Sequence[str]) -> str:
+        """Return the type of a column: declared in a catalog, or planned over no rows."""
+        match = scope.find(names)
+        if match is None or match[0] != quoted(match[1]):
+            return ""
+        return str(self.tables.kinds(scope.bag, [match[1]])[0])
 
     def condition_of(
         self, node: Node, view: Scope, items: Items, special: Special | None = None

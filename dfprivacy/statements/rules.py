@@ -224,6 +224,8 @@ schema|catalog = a name with dots before a call or after one: %unknown
 ESCAPE = LIKE with such an ESCAPE: a pattern or escape that is no constant, or a pattern that ends
     in the escape, could make the query fail on one row
     -> x LIKE '50!%' ESCAPE '!'
+constant = {text}: it can't be read as {kind}, so that no row would fulfil a condition on it
+    -> write a constant of that type: {example}
 CAST = CAST to this type: it is not on the list of types whose values are plain
     -> {near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, TIMESTAMP
 aggregate = {name}(...): it is as exact as the rows it aggregates

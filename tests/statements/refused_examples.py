@@ -83,6 +83,7 @@ EXAMPLES = {
         "path or separator": "SELECT dp_count(note ->> city) FROM visits",
         "schema|catalog": "SELECT main.dp_count(*) FROM visits",
         "ESCAPE": "SELECT dp_count(*) FROM visits WHERE note LIKE city ESCAPE '!'",
+        "constant": "SELECT dp_count(*) FROM visits WHERE age > 'old'",
         "CAST": "SELECT dp_count(age::INTEGER[]) FROM visits",
         "aggregate": "SELECT dp_count(*) FROM visits WHERE age > max(age)",
         "changing": "SELECT dp_count(uuid()) FROM visits",

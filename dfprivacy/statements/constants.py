@@ -1,0 +1,82 @@
+"""Refuse text constants that are no values of the type that they are compared with or cast to.
+
+A row on which an expression fails counts as NULL, so that no row can end a statement. A constant
+that can't be read would fail on every row, and the answer would be about none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+
+from dfprivacy.engine.embedded import embedded
+from dfprivacy.statements.expressions import type_name
+from dfprivacy.statements.rules import Node, refuse
+from dfprivacy.statements.tree import cast_to, is_column, kind, nodes, text_of
+
+_KINDS = {
+    *("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", "UUID"),
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+    *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    *("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    *("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"),
+}
+_EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
+
+FindKind = Callable[[Sequence[str]], str]
+"""Return the type of a column by the parts of its name; "" where none is known."""
+
+
+def check_constants(node: Node, find_kind: FindKind) -> None:
+    """Refuse an expression with a text constant that can't be read.
+
+    Raises
+    ------
+    RefusedStatementError
+        With the constant, and the type that it should be of.
+    """
+    for text, expected in _find_texts(node, find_kind):
+        name = expected.split("(")[0]
+        if name in _KINDS and not _is_readable(text, expected):
+            example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
+            raise refuse(
+                "constant", text=repr(text), kind=expected, example=_EXAMPLES.get(name, example)
+            )
+
+
+def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
+    """Yield text constants, each with the type of what stands beside it."""
+    for part in nodes(node):
+        if cast_to(part):
+            text = None if part["try_cast"] else text_of(part["child"])
+            if text is not None:
+                yield text, type_name(part["type_expr"])
+            continue
+        operands = _list_operands(part)
+        texts = [text for text in map(text_of, operands) if text is not None]
+        if texts:
+            kinds = (_find_operand_kind(operand, find_kind) for operand in operands)
+            expected = next(filter(None, kinds), "")
+            yield from ((text, expected) for text in texts)
+
+
+def _list_operands(node: Node) -> list[Node]:
+    """Return the expressions that a comparison compares; none for other nodes."""
+    if kind(node)[0] == "COMPARISON":
+        return [node["left"], node["right"]]
+    if kind(node)[0] == "BETWEEN":
+        return [node["input"], node["lower"], node["upper"]]
+    return list(node["children"]) if kind(node) == ("OPERATOR", "COMPARE_IN") else []
+
+
+def _find_operand_kind(node: Node, find_kind: FindKind) -> str:
+    if cast_to(node):
+        return type_name(node["type_expr"])
+    return find_kind(node["column_names"]) if is_column(node) else ""
+
+
+@lru_cache(maxsize=1024)
+def _is_readable(text: str, expected: str) -> bool:
+    with embedded(idle=True) as engine:
+        query = f"SELECT TRY_CAST(? AS {expected}) IS NOT NULL"
+        return engine.execute(query, [text]).fetchone() == (True,)
