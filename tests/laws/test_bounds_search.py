@@ -254,3 +254,11 @@ def test_groups_of_one_level_each_are_within_their_bounds():
     middle = np.array([np.median(rows) for rows in groups])
     inside = (found.lower <= middle) & (middle <= found.upper)
     assert inside.sum() >= 190
+
+
+@pytest.mark.parametrize("index", [1.5, 3.0])
+def test_rows_that_may_lie_outside_are_not_taken_to_be_anywhere(index):
+    """The allowance for rows outside stays within 1e6 times the largest value, at any noise."""
+    rows = np.random.default_rng(8).pareto(index, 20_000) + 1
+    found = find_bounds(table_of(*[rows] * 60), Epsilon(Fraction(1, 10)))
+    assert (found.bias[[0, 2]] <= 1e6 * rows.max() * len(rows)).all()

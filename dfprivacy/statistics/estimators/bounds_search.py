@@ -478,7 +478,8 @@ def clipping_bias(
     falls = fall ** (np.arange(len(out)) / steps)
     seen = max(float(h[out[:steps]].sum()), 0.0) + policy.careful * math.sqrt(variance * steps)
     rows_of_bin = b * seen * falls / falls[:steps].sum()
-    rows_of_bin = np.where(rows_of_bin < 0.02, 0.0, rows_of_bin)
+    is_last = (out == 0) | (out == len(h) - 1)  # the outermost bin has no end of its own
+    rows_of_bin = np.where((rows_of_bin < 0.02) | is_last, 0.0, rows_of_bin)
     distance = start_gap + MIDDLE * (end_gap - start_gap)
     return *_plausible(rows_of_bin, distance), note
 
