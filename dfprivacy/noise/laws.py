@@ -1,6 +1,6 @@
 """Draw from a law of noise, or ask for its variance and tails: laws are frozen values.
 
-Two are drawn from; a third, `Summed`, is that of weighted sums of such draws.
+Two are drawn from. A third, `Summed`, is that of weighted sums of such draws.
 
 Everything is on the integers. The scale is an exact fraction, the very number that the privacy
 proof uses, and every draw has exactly the stated law: no float decides a result without a proof.
@@ -34,12 +34,12 @@ from dfprivacy.noise.tails import (
 
 
 class Noise(abc.ABC):
-    """A symmetric law on the integers; of sums only the variance and quantiles are known."""
+    """A symmetric law on the integers. Of sums only the variance and quantiles are known."""
 
     def sample(self, size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[Any]:
-        """Return `size` independent draws; the system's random bytes, unless a test has its own.
+        """Return `size` independent draws from the system's random bytes, or a test's own.
 
-        They are int64; Python integers (dtype object) once the scale exceeds 2**51. Add them to
+        They are int64, or Python integers (dtype object) once the scale exceeds 2**51. Add them to
         totals of any size in Python integers, or where int64 is known not to overflow. When the
         random source fails or returns too little (EntropyError), nothing was drawn.
         """
@@ -107,8 +107,8 @@ class DiscreteGaussian(Noise):
 
     Added to integer sums that one unit (added or removed) moves by at most D in L2 norm, one
     independent draw for each sum, it makes them rho-zero-concentrated differentially private with
-    rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020;
-    the sampler is their Algorithm 3. `sigma_squared` is in squared units of the integer grid, from
+    rho = D**2 / (2 * sigma_squared). Law, proof and sampler: Canonne, Kamath and Steinke 2020.
+    The sampler is their Algorithm 3. `sigma_squared` is in squared units of the integer grid, from
     2**-1000 to 2**1000.
 
     >>> from fractions import Fraction
@@ -133,7 +133,7 @@ class DiscreteGaussian(Noise):
 
     @property
     def variance(self) -> float:
-        """Variance of one draw, rounded up; at most sigma_squared, which it nears from 1 on."""
+        """Variance of one draw, rounded up. At most sigma_squared, which it nears from 1 on."""
         return gaussian_variance(self.sigma_squared)
 
     def tail(self, at_least: int, terms: int = 1) -> Fraction:
@@ -145,7 +145,7 @@ class DiscreteGaussian(Noise):
 class Summed(Noise):
     """The law of a weighted sum of independent draws of one family, which are drawn one by one.
 
-    `noise` is the family, whose scales may differ; `many` says how many draws of this very law are
+    `noise` is the family, whose scales may differ. `many` says how many draws of this very law are
     added up, 0 for any other weights.
 
     >>> one = DiscreteGaussian(Fraction(100))
@@ -206,7 +206,7 @@ def _quantile(noise: Noise, probability_outside: float, terms: int) -> int:
 
 
 def exact_parameter(name: str, value: object, largest_power: int) -> Fraction:
-    """Return a fraction or an integer as it is, if it is within reach; refuse anything else."""
+    """Return a fraction or an integer as it is, if it is within reach. Refuse anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise InvalidLossError(
             f"{name} must be a fractions.Fraction or an int, not {type(value).__name__}",
@@ -252,7 +252,7 @@ _LEAST_DELTA = Fraction(1, 2**1074)
 class KeyRule:
     """When a secret group is shown: one that a unit alone has made, with probability <= `delta`.
 
-    `delta` is for one group and one selection; `rows` is how many rows a unit can have in a group.
+    `delta` is for one group and one selection. `rows` is how many rows a unit can have in a group.
     """
 
     delta: Fraction
@@ -271,10 +271,10 @@ def threshold(noise: Noise, contribution: int, terms: int, delta: Fraction) -> i
     consists of one unit's contribution alone appear with probability at most delta: releasing the
     keys is then (0, delta)-differentially private for one unit in one group, added or removed. A
     unit in several groups needs its delta divided by their number first. `contribution` is the most
-    that one unit adds to the total of a group, in grid units as T; the tail of `noise` at
+    that one unit adds to the total of a group, in grid units as T. The tail of `noise` at
     T - contribution is a certified bound, for up to 64 `terms`.
 
-    Korolova et al. 2009 and Wilson et al. 2020 introduced thresholds; the proof for >= and for
+    Korolova et al. 2009 and Wilson et al. 2020 introduced thresholds. The proof for >= and for
     several noise terms is in docs/explanation/sampling.md.
 
     >>> from fractions import Fraction
@@ -302,7 +302,7 @@ _HIDDEN = Fraction(1, 2**72)
 def reach_down(noise: Noise, terms: int, threshold: int, excess: int, outside: float) -> int | None:
     """Return how far below a noisy total that is shown the true one may lie.
 
-    The total of a group is shown from `threshold` on; this one exceeds that by `excess`. With h the
+    The total of a group is shown from `threshold` on. This one exceeds that by `excess`. With h the
     answer, true totals further down show so large a total, among all that are shown, with
     probability at most outside / 2: the tail at h + 1 over that at h + 1 - excess, which falls in
     h as the laws are log-concave. None where totals down to 0 do, or to far below the threshold,
@@ -326,7 +326,7 @@ def selected_outside(
 ) -> tuple[int, float, float]:
     """Return two outside probabilities for answers that share noise with the total that shows them.
 
-    The first number is an excess over `threshold`; groups that are nearer to it have an interval at
+    The first number is an excess over `threshold`. Groups that are nearer to it have an interval at
     the first probability, others at the second. If all groups were shown, intervals would miss with
     these probabilities. Among the shown groups of one size, a fraction of at most `outside` then
     miss (docs/explanation/intervals.md).
