@@ -123,5 +123,5 @@ def test_tests_named_in_docs_exist():
     """A test file or folder that a proof note or docstring names is there."""
     named = set()
     for file in [*PAGES, *ROOT.glob("dfprivacy/**/*.py"), *ROOT.glob("sql_udfs/**/*.py")]:
-        named |= set(re.findall(r"tests/[\w/]+(?:\.py)?", file.read_text()))
+        named |= set(re.findall(r"tests/[\w/]+(?:\.(?:py|sql))?", file.read_text()))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
