@@ -139,10 +139,15 @@ class VectorEstimate:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:4])
         return f"[{shown}{', ...' if len(self) > 4 else ''}]"
 
+    @property
+    def note(self) -> str | None:
+        """A reason to doubt the mean; None in general."""
+        return self.noisy.note()
+
     def _about(self) -> str:
-        noise = math.hypot(*self.std_error.tolist())
+        noise = f"noise of length {math.hypot(*self.std_error.tolist()):.3g}"
         return (
-            f"{len(self)} coordinates, noise of length {noise:.3g}, method {self.method}, "
+            f"{len(self)} coordinates, {self.note or noise}, method {self.method}, "
             f"neighbors {self.neighbors}, {self.info.cost}"
         )
 

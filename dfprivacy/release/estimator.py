@@ -136,9 +136,13 @@ def to_floats(values: npt.NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True)
 class CountEstimator:
-    """Unbiased count, rounded to the nearest integer; it may be negative."""
+    """Unbiased count, rounded to the nearest integer; it may be negative, its interval only then.
+
+    A `nonnegative` one shows 0 instead.
+    """
 
     weights: CountWeights
+    nonnegative: bool = False
 
     @property
     def reads(self) -> tuple[int, ...]:
@@ -147,7 +151,8 @@ class CountEstimator:
 
     def value(self, vector: NoisyVector) -> npt.NDArray[np.int64]:
         """Return the count of each group."""
-        return _rounded(vector.total(self.weights.indices), self.weights.divisor)
+        value = _rounded(vector.total(self.weights.indices), self.weights.divisor)
+        return np.maximum(value, 0) if self.nonnegative else value
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the interval of the exact law of the noise, and the count in any case."""
@@ -156,7 +161,7 @@ class CountEstimator:
         middle = to_floats(vector.total(self.weights.indices)) / self.weights.divisor
         value = to_floats(self.value(vector))
         low, high = np.ceil(middle - half - _EDGE), np.floor(middle + half + _EDGE)
-        return np.minimum(low, value), np.maximum(high, value)
+        return np.minimum(np.maximum(low, 0.0), value), np.maximum(np.maximum(high, 0.0), value)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the standard deviation of the noise."""

@@ -58,7 +58,7 @@ class NUnique(LinearStatistic):
     counted as well, with a sixth of the loss. With a unit of several rows, at most `max_rows`
     different values of a unit count in a group, and the answer is about the values that count; of
     the unit's own column it is the number of units, which one unit moves by 1 whatever its rows
-    are. Unbiased for what counts; may be negative. docs/how-to/frequencies.md has the proofs.
+    are. Unbiased for what counts, but never below 0. docs/how-to/frequencies.md has the proofs.
     """
 
     kind: ClassVar[str] = "nunique"
@@ -82,7 +82,7 @@ class NUnique(LinearStatistic):
 
     def estimator(self, linear: Linear) -> CountEstimator:
         """Return the number of values."""
-        return CountEstimator(CountWeights((0,), linear.matrix[0][1]))
+        return CountEstimator(CountWeights((0,), linear.matrix[0][1]), nonnegative=True)
 
     def counts_units(self, unit: Unit | None) -> bool:
         """Check whether the values are the privacy units themselves."""

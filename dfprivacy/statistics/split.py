@@ -226,17 +226,19 @@ class SampledCount(CountEstimator):
 
 @dataclass(frozen=True)
 class SampledShare(ShareEstimator):
-    """A share of values, with the binomial's variance."""
+    """A share of values, with the binomial's variance at each share of the interval (Wilson)."""
 
     cluster: int = 1
 
     def interval(self, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of noise and sampling, within 0 and 1 as the share is."""
-        value, error = self.value(vector), self.standard_error(vector)
+        value, (low, high) = self.value(vector), super().interval(vector, level)
         rows = np.maximum(to_floats(vector.total(tuple(range(self.size)))) / self.k, 1.0)
-        middle = np.clip(value + np.sign(0.5 - value) * error, 0.0, 1.0)
-        variance = self.cluster * middle * (1 - middle) / rows
-        low, high = _with_sampling(value, super().interval(vector, level), variance, level)
+        added = statistics.NormalDist().inv_cdf((1 + level) / 2) ** 2 * self.cluster / rows
+        noise = np.maximum(value - low, high - value)
+        middle = value + added / 2
+        root = np.sqrt(np.maximum(middle**2 - (1 + added) * (value**2 - noise**2), 0.0))
+        low, high = (middle - root) / (1 + added), (middle + root) / (1 + added)
         return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 

@@ -134,7 +134,12 @@ class SumEstimator:
         """Return the interval of noise and rounding; one coordinate has the exact law of noise."""
         middle = self.value(vector)
         half = self._half(vector.noise, level) + self._rounding(vector)
-        return _finite(1.0, middle - half), _finite(1.0, middle + half)
+        low, high = _finite(1.0, middle - half), _finite(1.0, middle + half)
+        if self.grid.lower >= 0:  # no sum is below 0, but the interval holds the answer
+            low = np.maximum(low, np.minimum(middle, 0.0))
+        if self.grid.upper <= 0:
+            high = np.minimum(high, np.maximum(middle, 0.0))
+        return low, high
 
     def _half(self, noise: Noise, level: float) -> float:
         if len(self.reads) == 1:

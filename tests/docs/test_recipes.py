@@ -38,7 +38,7 @@ def answer_text(answer):
     if not isinstance(answer, (pd.DataFrame, dict)):
         return repr(answer)
     lines = repr(dfp.show(answer)).split("\n")[isinstance(answer, pd.DataFrame) :]
-    captions = ("Bars:", "Groups with", "±:", "Quant")
+    captions = ("Bars:", "Groups with", "Brackets:", "Quant")
     shown = [line.rstrip() for line in lines if not line.startswith(captions)]
     return "\n".join(shown)
 

@@ -117,8 +117,10 @@ class ShownDescription(Shown):
         return Told(
             name=legible(shortened(row["column"])),
             kind=row["type"],
-            count=f"{row['count']:,}",
-            missing="unknown" if math.isnan(missing) else f"{100 * missing:.1f}%",
+            count=f"{row['count']:,}{_ends(row, 'count', '{:,.0f}', 1)}",
+            missing="unknown"
+            if math.isnan(missing)
+            else f"{100 * missing:.1f}%{_ends(row, 'missing', '{:.1f}', 100)}",
             missing_share=missing,
             mean="" if math.isnan(mean) else _with_half(row, "mean", percent=boolean),
             std="" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
@@ -139,10 +141,10 @@ class ShownDescription(Shown):
 
     @property
     def captions(self) -> list[str]:
-        """The cost, and the meaning of ±."""
+        """The cost, and the meaning of intervals."""
         return [
             self.origin.cost,
-            covered(self.origin.level, "±"),
+            covered(self.origin.level, "Brackets"),
             "Quantiles are selected and have no interval.",
             *left_out(len(self.told), self.table.num_rows, "columns"),
         ]
@@ -218,12 +220,19 @@ def _half(row: dict[str, Any], name: str) -> float:
 
 
 def _with_half(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
-    """Return a number with half the width of its interval."""
+    """Return a number with its interval."""
     value, half = _number(row[name]), _half(row, name)
     if not math.isfinite(half):
         return figure(value, percent=percent)
     written = writer([value], [half], percent=percent)
-    return f"{written(value)} ± {written(half)}"
+    low, high = (written(_number(row[f"{name}_{end}"])) for end in ("low", "high"))
+    return f"{written(value)} [{low}, {high}]"
+
+
+def _ends(row: dict[str, Any], name: str, form: str, factor: float) -> str:
+    """Return the interval of a count or a share, in brackets; nothing if it is unknown."""
+    ends = [factor * _number(row.get(f"{name}_{end}")) for end in ("low", "high")]
+    return f" [{', '.join(map(form.format, ends))}]" if all(map(math.isfinite, ends)) else ""
 
 
 def _level(value: Any, decimals: int | None, *, dated: bool) -> str:

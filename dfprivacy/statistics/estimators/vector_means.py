@@ -108,14 +108,30 @@ class NoisyMean:
         return np.minimum(below, value), np.maximum(above, value)
 
     def standard_error(self) -> Floats:
-        """Return the standard deviation of the noise in each coordinate, to first order."""
+        """Return the standard deviation of the noise in each coordinate, to first order.
+
+        It is infinite where there is a `note`, as the error may be anything.
+        """
         deviation = math.sqrt(self.noise.variance) / self.rows.least
-        return np.asarray(deviation / self.scale * self.step)
+        deviations = np.asarray(deviation / self.scale * self.step)
+        return np.full_like(deviations, math.inf) if self.note() else deviations
+
+    def note(self) -> str | None:
+        """Return a reason to doubt the mean: too few rows, or a grid coarser than the noise."""
+        if self.rows.interval(_DOUBT)[0] < self.needed:
+            return f"fewer rows than the {self.needed:,} that center and threshold need"
+        deviation = math.sqrt(self.noise.variance) / self.rows.least
+        if deviation / float(np.max(self.scale)) < 0.5:
+            return "values are rounded to a grid coarser than the noise: name a smaller radius"
+        return None
 
     def _unscale(self, mean: Floats) -> Floats:
         moved = (self.center + mean / self.scale) * self.step
         return np.asarray(np.clip(moved, self.lowest, self.highest))
 
+
+_DOUBT = 0.05
+"""Outside probability of the noisy count of rows that a note goes by."""
 
 Passes = Generator[VectorTable, None, NoisyMean]
 """An estimator as a coroutine: it asks for a table, and goes on when a pass has filled it."""
