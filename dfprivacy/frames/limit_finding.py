@@ -50,8 +50,8 @@ _CLIFF = 1 / 16
 _HIDDEN = 4.0
 """Factor by which hidden rows may exceed their expectation before an interval misses them."""
 
-_WIDE = 1.5
-"""Half-widths of noise above which possible bias adds a note to the answer."""
+_WIDE, _NARROW = 1.5, 0.25
+"""Half-widths of noise above which possible bias adds a note: in a whole frame, and by group."""
 
 _NORMAL = 1.645
 """Standard deviations below which 95 % of a normal variable lie."""
@@ -201,7 +201,7 @@ def finding_losses(
 ) -> dict[str, Epsilon | Rho]:
     """Return the loss of each noisy histogram and number that limits are found from."""
     weights = dict.fromkeys(size_kinds(parts).values(), Fraction(5))
-    weights |= {"groups": Fraction(4)} if grouped else {}
+    weights |= {"groups": Fraction(2)} if grouped else {}
     weights |= {"number": Fraction(1)} if secret else {}
     total = sum(weights.values(), start=Fraction(0))
     return {name: loss.share(weight / total) for name, weight in weights.items()}
@@ -310,9 +310,10 @@ def errors_of(
     errors = (selects * noise / math.sqrt(2) / rows) ** 2 + bias
     errors = errors + (_SHIFT * (1 - groups.share)) ** 2
     lost = []
-    for limit, share, move, wide in zip(limits, shares, shift, _WIDE * half / rows, strict=True):
+    wide = (_NARROW if groups.grouped else _WIDE) * half / rows
+    for limit, share, move, room_of_noise in zip(limits, shares, shift, wide, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
-        silent = share > 1 - _VISIBLE or (measured and move <= wide)
+        silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
         lost.append(Lost(float(share), room, room, None if silent else weighted(limit, share)))
     return errors, lost
@@ -404,7 +405,7 @@ def _lost_of_sum(
     note = None
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
-    elif upper > (half / 4 if groups.grouped else _WIDE * half):
+    elif upper > (_NARROW if groups.grouped else _WIDE) * half:
         about = "the total" if is_total else "rows"
         note = f"limits leave out rows of large units: about {100 * share:.3g} % of {about} counts"
     room = 0.0 if groups.grouped else upper
