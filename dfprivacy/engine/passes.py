@@ -18,13 +18,9 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.embedded import (
-    engine_options,
-)
 from dfprivacy.engine.keys import align, key_expressions, told_expression
 from dfprivacy.engine.run import collect, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
@@ -49,7 +45,6 @@ _VALUE, _ROWS, _GROUP, _ENTRY = "value", "rows", "group", "entry"
 
 _SOURCES = 8
 """How many sources a pass of DuckDB adds up: with more it slows down, where it can read again."""
-_NEAR = 2**16  # integers that have marks however few rows; rows that are marked at once
 _WHOLE_FLOATS = 2**53
 """Floats hold every whole number up to this size."""
 
@@ -66,8 +61,7 @@ def exact_sums(
     TooManyRowsError
         When a group reaches the public limit of rows.
     """
-    apart = [own for own in sources if _is_apart(adopted, labels, own)]
-    if adopted.unit is None and not apart:
+    if adopted.unit is None:
         again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
         size = _SOURCES if again and not adopted.from_files else len(sources) or 1
         several = [
@@ -75,46 +69,12 @@ def exact_sums(
             for first in range(0, len(sources), size)
         ]
         return _joined(several, sources) if len(several) > 1 else several[0]
+    apart = [own for own in sources if any(isinstance(term, Distinct) for term in own.terms)]
     others = [own for own in sources if own not in apart]
-    distinct_of = _distinct_near if adopted.unit is None else _distinct_of_units
-    tables = [distinct_of(adopted, labels, source) for source in apart]
+    tables = [_distinct_of_units(adopted, labels, source) for source in apart]
     if others:
         tables.append(_together(adopted, labels, others, again=False))
     return _joined(tables, sources)
-
-
-def _is_apart(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> bool:
-    """Tell, by what is declared, whether different values are counted by a pass of their own."""
-    if not any(isinstance(term, Distinct) for term in source.terms):
-        return False
-    if adopted.unit is not None:
-        return True
-    kind = adopted.lazy.collect_schema()[adopted.told[source.told[0]].name]
-    arrays = adopted.in_memory or (adopted.connection is not None and not engine_options().memory)
-    integers = kind.is_integer() and kind not in (nw.Int128, nw.UInt128)
-    return arrays and integers and not (labels or adopted.from_files or adopted.reads_once)
-
-
-def _distinct_near(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> Statistics:
-    """Count the different integers of a column, by marks where they lie close together."""
-
-    def counted(table: pa.Table) -> tuple[int, int]:
-        values = table.columns[0].drop_null()
-        ends = pc.min_max(values)
-        least, most = (ends[end].as_py() if len(values) else 0 for end in ("min", "max"))
-        if most - least >= max(_NEAR, len(values)):
-            return len(values), pl.Series(values).n_unique()
-        marks = np.zeros(most - least + 1, dtype=bool)
-        for rows in pa.table({"": values}).to_batches(_NEAR):
-            integers = rows.column(0).to_numpy()
-            above = integers - integers.dtype.type(least)  # may wrap around
-            marks[above.view(f"u{above.itemsize}")] = True
-        return len(values), int(np.count_nonzero(marks))
-
-    build = partial(with_terms, labels=labels, sources=(source,), numbers=nw.Int64())
-    table = exact_table(adopted, build, ())
-    found = zip(sum_names((source,)), guarded(lambda: counted(table)), strict=True)
-    return Statistics(pa.table({name: [own] for name, own in found}), 0, (source,)).checked()
 
 
 def _joined(several: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
