@@ -155,7 +155,8 @@ class Adopted:
     into the caller's own frame type. `connection` is the embedded one, if any: it lives as long as
     the pass. A frame that `reads_once` may run dry in its first pass; one `from_files` may be
     larger than memory; the columns of one `in_memory` are arrays already. `types` are those of
-    dates and times that are declared otherwise than the engine has them.
+    dates and times that are declared otherwise than the engine has them. `path` is that of Parquet
+    files.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -170,6 +171,7 @@ class Adopted:
     in_memory: bool = False
     told: Mapping[Told, ToldColumn] = field(default_factory=dict)
     types: Mapping[Hashable, pa.DataType] = field(default_factory=dict)
+    path: Path | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
         """Tell whether a column is declared to hold integers or booleans."""
@@ -603,7 +605,9 @@ def _of_file(
     types = _moments_of(declared_types or pa.schema([]), columns.names())
     adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
     is_small = isinstance(path, Path) and is_small_file(path)
-    adopted = replace(adopted, from_files=not is_small)
+    adopted = replace(
+        adopted, from_files=not is_small, path=path if isinstance(path, Path) else None
+    )
     return _with_numbers(adopted, columns) if isinstance(path, TextFile) else adopted
 
 

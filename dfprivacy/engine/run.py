@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import duckdb
@@ -14,7 +15,7 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.embedded import find_space_error, interruptible
 from dfprivacy.engine.progress import watched
-from dfprivacy.errors import EngineError, published
+from dfprivacy.errors import EngineError, UnsupportedFrameError, published
 
 T = TypeVar("T")
 
@@ -27,7 +28,7 @@ def exact_table(
     What is declared is checked before a row is read.
     """
     lazy = guarded(lambda: build(adopted))
-    table = guarded(lambda: collect(lazy, adopted.connection))
+    table = guarded(lambda: collect(lazy, adopted.connection), adopted.path)
     engine = lazy.implementation
     if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
         return table.sort_by([(name, "ascending") for name in by])
@@ -59,20 +60,23 @@ def fetch_rows(lazy: nw.LazyFrame[Any], adopted: Adopted) -> pa.Table | None:
 
     connection = adopted.connection
     if connection is not None:
-        return guarded(lambda: interruptible(read_batches, connection))
+        return guarded(lambda: interruptible(read_batches, connection), adopted.path)
     with watched():
         return guarded(read_batches)
 
 
-def guarded(work: Callable[[], T]) -> T:
+def guarded(work: Callable[[], T], path: Path | None = None) -> T:
     """Return what `work` returns; replace an engine's error, which could quote a row.
 
-    An interrupt by the user goes on as one, without the error that the engine has made of it.
+    An interrupt by the user goes on as one, without the error that the engine has made of it. Our
+    own reading of the files of a `path` fails for no row, so that an engine's error is damage.
 
     Raises
     ------
     EngineSpaceError
         When memory or the directory of temporary files is full.
+    UnsupportedFrameError
+        When files of the `path` can't be read to their end.
     EngineError
         Also where polars is set to print what it meets, or to send it somewhere.
     """
@@ -85,8 +89,17 @@ def guarded(work: Callable[[], T]) -> T:
     try:
         return work()
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
+        is_damage = isinstance(error, duckdb.Error) and not isinstance(error, _NO_DAMAGE)
         failure = find_space_error(error) or published(error)
+        if path is not None and is_damage and type(failure) is EngineError:
+            failure = UnsupportedFrameError(
+                f"{str(path)!a} can't be read to its end: a file is damaged, or changed meanwhile",
+                hint="copy or write the files again",
+            )
     raise failure
+
+
+_NO_DAMAGE = (duckdb.InterruptException, duckdb.InternalException, duckdb.FatalException)
 
 
 _TELL = ("VERBOSE", "METRICS", "MONITORING", "PANIC_ON_ERR")

@@ -156,3 +156,15 @@ def test_a_folder_in_sql(write):
     query = "SELECT year, dp_count(*) AS n FROM t GROUP BY year"
     released = dfp.sql(query, t=folder, epsilon=EXACT, keys=["2024", "2025"])
     assert released["n"].to_pylist() == [5, 7]
+
+
+def test_damage_is_told_from_a_failing_engine(write, tmp_path):
+    """Damage inside of a file names its path, not the engine's words, and nothing is charged."""
+    folder = write("a.parquet", x=[0.25 * (index % 977) for index in range(20_000)])
+    whole = (folder / "a.parquet").read_bytes()
+    (folder / "a.parquet").write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
+    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
+    for ask in (lambda p: p.mean("x", (0, 9)), lambda p: p.mean("x"), lambda p: p.median("x")):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match="can't be read to its end"):
+            ask(dfp.frame(folder)(ledger=ledger, dataset="d"))
+    assert ledger.datasets() == []
