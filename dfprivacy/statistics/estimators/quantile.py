@@ -220,22 +220,21 @@ def _entry_points(ranked: RankedRows, first: Integers, stop: Integers) -> tuple[
     block = np.repeat(np.arange(len(first)), sizes)
     entry = np.arange(len(block)) + np.repeat(first - np.cumsum(sizes) + sizes, sizes)
     values, below, upto = ranked.bins[entry], ranked.before[entry], ranked.before[entry + 1]
-    if ties == 1:
-        return block, values, below, upto
-    rows = upto - below
-    copies = np.minimum(rows, ties)
-    heads = np.cumsum(copies) - copies
-    source = np.repeat(np.arange(len(entry)), copies)
-    keys = source * ties + reversed_bits(np.arange(len(source)) - heads[source], ties)
-    offset = np.sort(keys) - source * ties
-    rows_of_all, rest = np.divmod(rows[source], ties)
-    counts = rows_of_all + (reversed_bits(offset, ties) < rest)
-    upto = np.cumsum(counts)
-    upto += (below - np.append(0, upto)[heads])[source]
-    block, values = block[source], values[source] * ties + offset
+    if ties > 1:
+        rows = upto - below
+        copies = np.minimum(rows, ties)
+        heads = np.cumsum(copies) - copies
+        source = np.repeat(np.arange(len(entry)), copies)
+        keys = source * ties + reversed_bits(np.arange(len(source)) - heads[source], ties)
+        offset = np.sort(keys) - source * ties
+        rows_of_all, rest = np.divmod(rows[source], ties)
+        counts = rows_of_all + (reversed_bits(offset, ties) < rest)
+        upto = np.cumsum(counts)
+        upto += (below - np.append(0, upto)[heads])[source]
+        block, values, below = block[source], values[source] * ties + offset, upto - counts
     end = ranked.base + ranked.size
-    inside = (upto - counts >= ranked.base[block]) & (upto <= end[block])
-    return block[inside], values[inside], (upto - counts)[inside], upto[inside]
+    inside = (below >= ranked.base[block]) & (upto <= end[block])
+    return block[inside], values[inside], below[inside], upto[inside]
 
 
 def build_runs(values: Integers, starts: Integers, tails: Integers, loss: Integers) -> Runs:
