@@ -72,7 +72,14 @@ def require_no_table(files: Iterable[Path]) -> None:
     folders = {os.path.dirname(os.path.abspath(file)) for file in files}  # noqa: PTH100, PTH120 fast
     linked = {os.path.realpath(file) for file in files if os.path.islink(file)}  # noqa: PTH114
     folders |= {os.path.dirname(file) for file in linked}  # noqa: PTH120
-    folders |= {os.path.realpath(folder) for folder in folders}
+    parents = {os.path.dirname(folder) for folder in folders}  # noqa: PTH120
+    real = {parent: os.path.realpath(parent) for parent in parents}
+    folders |= {
+        os.path.realpath(folder)
+        if os.path.islink(folder)  # noqa: PTH114
+        else os.path.join(real[os.path.dirname(folder)], os.path.basename(folder))  # noqa: PTH118, PTH119, PTH120
+        for folder in folders
+    }
     around = {root for folder in map(Path, folders) for root in (folder, *folder.parents)}
     for root in sorted(around):
         kind = table_format(root)
