@@ -89,7 +89,8 @@ def guarded(work: Callable[[], T], path: Path | None = None) -> T:
     try:
         return work()
     except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
-        is_damage = isinstance(error, duckdb.Error) and not isinstance(error, _NO_DAMAGE)
+        kind = type(error)
+        is_damage = issubclass(kind, duckdb.Error) and not issubclass(kind, _NO_DAMAGE)
         failure = find_space_error(error) or published(error)
         if path is not None and is_damage and type(failure) is EngineError:
             failure = UnsupportedFrameError(

@@ -18,6 +18,8 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 
 LARGEST = 2.0**126
+BITS = 17
+"""The bits of a value that a rank counts."""
 KINDS = {"octaves": 2, "means of octaves": 1, "values": 0}
 ASK = {"octaves": dfp.std, "means of octaves": dfp.mean, "values": dfp.median}
 EDGES = [-50.0, -0.5, 0.0, 1e-9, 50.0, 100.0]
@@ -56,7 +58,7 @@ def rank(value, bits):
     return -number if value < 0 else number
 
 
-def by_definition(values, kind, bits=8):
+def by_definition(values, kind):
     """Return the entries of one group by the law in words, added up in fractions.
 
     Files have octaves cut into 2048 bins, whose sums are of what is beyond their ends.
@@ -66,7 +68,7 @@ def by_definition(values, kind, bits=8):
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
         own = kept(value, 22)
         number, base = part(own)
-        number = rank(kept(value, bits), bits) if kind == "values" else number
+        number = rank(kept(value, BITS), BITS) if kind == "values" else number
         powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
         held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
     return [
@@ -81,8 +83,7 @@ def reference(rows, kind, keys=None, column="x"):
     entries = []
     for index, name in enumerate(names):
         own = [row[column] for row in rows if row["g"] == name]
-        bits = 16 if column == "i" else 8
-        entries += [(index, *entry) for entry in by_definition(own, kind, bits)]
+        entries += [(index, *entry) for entry in by_definition(own, kind)]
     return [(name,) for name in names], entries
 
 
@@ -93,7 +94,7 @@ def test_every_engine_follows_the_law_of_the_bins(data, engine, rows, table_of, 
     drawn = data.draw(st.lists(rows, max_size=25))
     kind, column = data.draw(st.sampled_from(list(KINDS))), data.draw(st.sampled_from("xxi"))
     found = exact.bins(engine(table_of(drawn)), ASK[kind](column))
-    expected = by_definition([row[column] for row in drawn], kind, 16)
+    expected = by_definition([row[column] for row in drawn], kind)
     assert found == ([()], [(0, *entry) for entry in expected])
 
 
@@ -146,8 +147,8 @@ def test_many_rows_of_any_magnitude(kind, many, way, exact):
     assert found == reference(many.to_pylist(), kind)
 
 
-def test_integers_are_ranked_more_finely(many, way, exact):
-    """By group the values of integers are told apart by 16 bits, those of floats by 8."""
+def test_integers_are_ranked_as_floats(many, way, exact):
+    """By group the values of integers are told apart by 17 bits, as those of floats."""
     found = exact.bins(way(many), dfp.median("i"), "g")
     assert found == reference(many.to_pylist(), "values", column="i")
 

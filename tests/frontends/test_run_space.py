@@ -78,7 +78,7 @@ def test_damaged_file(folder, damage):
     assert result.exit_code == 1
     assert str(folder / "spill") not in result.stderr
     assert "--temporary" not in result.stderr
-    message = "can't be opened as what its name says" if damage == "cut" else "withheld"
+    message = "can't be opened as what its name says" if damage == "cut" else "a file is damaged"
     assert message in result.stderr
 
 

@@ -826,7 +826,7 @@ DRAWING = {
     "dfprivacy.noise": ["laws", "race", "selection"],
     "dfprivacy.statistics.estimators": [
         "monotone",
-        "octave_bounds",
+        "bounds_search",
         "threshold",
     ],
 }

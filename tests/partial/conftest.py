@@ -94,7 +94,7 @@ def replayed(monkeypatch):
 def shown(answers):
     """Return all that a release shows, NaN as text; text has one type, whatever its engine's.
 
-    Of a variance without bounds by group six digits: files hold finer bins, whose squares are not
+    Of a variance without bounds by group five digits: files hold finer bins, whose squares are not
     rounded as those of octaves are (docs/explanation/octaves.md, section 2).
     """
     if isinstance(answers, pa.Table):
@@ -103,7 +103,7 @@ def shown(answers):
         for name in (*squares, *ends):
             if pa.types.is_floating(answers.schema.field(name).type):
                 few = [
-                    None if own is None else float(f"{own:.6g}")
+                    None if own is None else float(f"{own:.5g}")
                     for own in answers[name].to_pylist()
                 ]
                 place = answers.column_names.index(name)

@@ -189,9 +189,10 @@ def find_group_bounds(
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
         noisy = add_to(counts[part], noise, entropy).astype(np.float64)
-        reach, bounds.bias[:, part], has_outliers = reader.read(noisy / reader.scale)
+        reach, bounds.bias[:, part], is_narrow, has_outliers = reader.read(noisy / reader.scale)
         bounds.lower[part], bounds.upper[part] = distances.ends(reach)
         bounds.notes[part] = note
+        bounds.notes[part][is_narrow] = None
         bounds.notes[part][has_outliers] = "rows lie beyond the bounds of all groups"
     return bounds
 
@@ -239,8 +240,8 @@ class ReachReader:
         """The variance of the noise of a height."""
         return 2.0 if self.laplace else 1.0
 
-    def read(self, heights: Floats) -> tuple[Integers, Floats, Mask]:
-        """Return reach and bias of each group, and a mask of groups with rows beyond all."""
+    def read(self, heights: Floats) -> tuple[Integers, Floats, Mask, Mask]:
+        """Return reach and bias of each group, and masks: narrower than all, rows beyond all."""
         size = self.distances.pooled + 1
         before = np.cumsum(heights[:, :size], axis=1)
         total = before[:, -1:]
@@ -248,12 +249,12 @@ class ReachReader:
         rows = np.maximum(self.mean_size, likely)
         like_all = np.argmin(self._costs(rows), axis=1)
         is_narrow = self._is_unlike(before, like_all)
-        unlike = is_narrow.any(axis=1)
+        unlike = np.asarray(is_narrow.any(axis=1))
         reach = self._extend(heights, np.where(unlike, is_narrow.argmax(axis=1), like_all))
         alone = unlike | (reach >= size)
         bias = self._bias(heights, total - before, rows[:, 0], (reach, alone))
         sure = rare_height(1, self.policy.absurd, laplace=self.laplace)
-        return reach, bias, heights[:, -1] > sure
+        return reach, bias, unlike, heights[:, -1] > sure
 
     @cached_property
     def _moments(self) -> Floats:
