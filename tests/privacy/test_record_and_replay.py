@@ -239,11 +239,12 @@ def test_the_shares_add_up_to_the_loss(rows, loss, by):
 
 def found_together(*_, **__):
     """Return bounds of all groups together from 0 to 4096, whatever these hold."""
-    ruler = ruler_about_zero(Octaves(), 0, Octaves().last)
-    heights = np.zeros(len(ruler.starts) - 1)
-    heights[ruler.middle + 128 : ruler.middle + 139] = 99.0
-    look, table = Look(ruler, heights, 0.001), octave_table_of([])
-    return Found(look, ruler.middle + 1, ruler.middle + 138, Fraction(1, 2), (0.0, 4096.0), table)
+    ruler, zero = ruler_about_zero(Octaves(), 0, Octaves().last), np.zeros(1, int)
+    heights = np.zeros((1, len(ruler.starts) - 1))
+    heights[:, ruler.middle + 128 : ruler.middle + 139] = 99.0
+    look, reach = Look(ruler, heights, np.array([0.001])), np.array([[0.0], [4096.0]])
+    first, last = zero + ruler.middle + 1, zero + ruler.middle + 138
+    return [Found(look, first, last, zero + 200, reach, zero)], zero[:0]
 
 
 def octave_table_of(rows):

@@ -99,13 +99,12 @@ SHARING = {"mean", "sum", "variance", "several"}
 
 def found_together(*_, **__):
     """Return bounds of all groups together near zero, from -4 to 4096, whatever these hold."""
-    ruler = ruler_about_zero(Octaves(), 0, Octaves().last)
-    heights, middle = np.zeros(len(ruler.starts) - 1), ruler.middle
-    heights[[middle - 128, middle + 120, middle + 129, middle + 130, middle + 138]] = 99.0
-    return Found(
-        Look(ruler, heights, 1.0), middle - 128, middle + 138, Fraction(1, 2), (-4.0, 4096.0),
-        fine_table([[]], Octaves()),
-    )  # fmt: skip
+    ruler, zero = ruler_about_zero(Octaves(), 0, Octaves().last), np.zeros(1, int)
+    heights, middle = np.zeros((1, len(ruler.starts) - 1)), ruler.middle
+    heights[:, [middle - 128, middle + 120, middle + 129, middle + 130, middle + 138]] = 99.0
+    look, reach = Look(ruler, heights, np.ones(1)), np.array([[-4.0], [4096.0]])
+    first, last = zero + middle - 128, zero + middle + 138
+    return [Found(look, first, last, zero + UNITS // 2, reach, zero)], zero[:0]
 
 
 def levels_together(counts, distances, *_):
@@ -443,10 +442,10 @@ def doors(rows, folder):
 def forged(tall):
     """Return a look at a ruler, where bins of these upper ends are so tall, and zero is 300."""
 
-    def look_at(table, ruler, loss, entropy):
-        heights = np.array([tall.get(float(end), 0.0) for end in ruler.edges[1:]])
-        heights[ruler.middle] = 300.0 * (ruler.about is None)
-        return Look(ruler, heights, 1.0)
+    def look_at(table, groups, ruler, paid, entropy):
+        heights = np.array([[tall.get(float(end), 0.0) for end in ruler.edges.reshape(-1)[1:]]])
+        heights[:, ruler.middle] = 300.0 * (not ruler.is_far)
+        return Look(ruler, heights, np.ones(1))
 
     return look_at
 

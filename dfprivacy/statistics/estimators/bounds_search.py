@@ -10,8 +10,9 @@ the policy.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,14 +21,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.bin_table import BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
+from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise, is_laplace, spread_of
 from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
 
 Mask = npt.NDArray[np.bool_]
+Notes = npt.NDArray[np.object_]
 Loss = Epsilon | Rho
 
 UNITS = 400
@@ -95,7 +98,7 @@ NARROWEST = 2.0**-16
 
 @dataclass(frozen=True, eq=False)
 class Ruler:
-    """Public bins around a center, as runs of bins of a table.
+    """Public bins around a center, as runs of bins of a table; one row of bins a group, or for all.
 
     Bin i holds the table's bins from `starts[i]` until before `starts[i + 1]`. On either side of
     the `middle` bin, `steps` bins double the distance from the center.
@@ -104,13 +107,13 @@ class Ruler:
     binning: Octaves
     starts: Integers
     steps: int
-    about: int | None = None
-    """The table's bin at the center; None for zero."""
+    is_far: bool = False
+    """True if the center is a bin of the table; False for zero."""
 
     @property
     def middle(self) -> int:
         """The bin at the center."""
-        return len(self.starts) // 2 - 1
+        return int(self.starts.shape[-1]) // 2 - 1
 
     @cached_property
     def edges(self) -> Floats:
@@ -119,10 +122,15 @@ class Ruler:
         ends = self.binning.lower(np.minimum(self.starts, last))
         return np.where(self.starts > last, self.binning.upper(np.array([last])), ends)
 
-    def count(self, table: BinTable) -> Integers:
-        """Return the rows of one group's table in each bin. Secret."""
+    def of(self, rows: Integers) -> Ruler:
+        """Return the bins of some groups."""
+        return self if self.starts.ndim == 1 else replace(self, starts=self.starts[rows])
+
+    def count(self, table: BinTable, groups: Integers) -> Integers:
+        """Return the rows of some groups of a table in each bin. Secret."""
         before = np.append(0, np.cumsum(table.rows))
-        return np.asarray(np.diff(before[np.searchsorted(table.bins, self.starts)]), np.int64)
+        codes = codes_of(groups[:, None], self.starts, table.binning.last)
+        return np.asarray(np.diff(before[np.searchsorted(table.codes, codes)]), np.int64)
 
 
 @lru_cache(maxsize=256)  # public arguments only
@@ -135,28 +143,29 @@ def ruler_about_zero(binning: Octaves, first: int, last: int, steps: int = 1) ->
     return Ruler(binning, np.concatenate([-up[::-1], up + 1]), steps)
 
 
-def ruler_about(binning: Octaves, center: int, steps: int = 1) -> Ruler:
-    """Return a ruler about one of the table's bins, which doubles the width of that bin."""
-    at = np.array([center])
+def ruler_about(binning: Octaves, center: Integers | int, steps: int = 1) -> Ruler:
+    """Return a ruler about one bin of a table, or one a group, which doubles that bin's width."""
+    at = np.asarray(center)[..., None]
     low, high = binning.lower(at), binning.upper(at)
     powers = 2.0 ** np.arange(2 + _BELOW + _BEYOND)[:, None]
     sizes = np.append((powers * (1 + np.arange(steps) / steps)).reshape(-1), powers[-1] * 2)
-    sizes *= high - low
+    sizes = sizes * (high - low)
     up = binning.numbers(binning.labels(high + sizes))
     down = binning.numbers(binning.labels(low - sizes))
     down += binning.upper(down) <= low - sizes
-    up, down = np.maximum(up, center), np.minimum(down, center)
-    up[-1], down[-1] = binning.last, -binning.last
-    return Ruler(binning, np.concatenate([down[::-1], at, at + 1, up + 1]), steps, center)
+    up, down = np.maximum(up, at), np.minimum(down, at)
+    up[..., -1], down[..., -1] = binning.last, -binning.last
+    starts = np.concatenate([down[..., ::-1], at, at + 1, up + 1], axis=-1)
+    return Ruler(binning, starts, steps, is_far=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """Noisy counts of a ruler's bins, in units of `scale` rows. Public."""
+    """Noisy counts of a ruler's bins, a row a group, in units of `scale` rows each. Public."""
 
     ruler: Ruler
     heights: Floats
-    scale: float
+    scale: Floats
     laplace: bool = True
 
     @property
@@ -164,20 +173,50 @@ class Look:
         """The variance of the noise of a height."""
         return 2.0 if self.laplace else 1.0
 
+    @property
+    def edges(self) -> Floats:
+        """The ends of each group's bins."""
+        groups, bins = self.heights.shape
+        return np.broadcast_to(self.ruler.edges, (groups, bins + 1))
+
+    def of(self, rows: Integers) -> Look:
+        """Return the noisy counts of some groups."""
+        ruler, heights, scale = self.ruler.of(rows), self.heights[rows], self.scale[rows]
+        return replace(self, ruler=ruler, heights=heights, scale=scale)
+
     def __add__(self, other: Look) -> Look:
         """Return the average of two looks on one ruler, weighted by their precision."""
-        weights = self.scale**-2, other.scale**-2
-        scale = (weights[0] + weights[1]) ** -0.5
-        mean = self.heights * self.scale * weights[0] + other.heights * other.scale * weights[1]
-        return replace(self, heights=mean * scale, scale=scale)
+        looks = [(look.heights, look.scale[:, None]) for look in (self, other)]
+        scale = sum(unit**-2 for _, unit in looks) ** -0.5
+        mean = sum(heights * unit * unit**-2 for heights, unit in looks)
+        return replace(self, heights=mean * scale, scale=scale[:, 0])
 
 
-def look_at(table: BinTable, ruler: Ruler, loss: Loss, entropy: EntropySource) -> Look:
-    """Add noise for a sensitivity of 1 to the counts of a ruler's bins."""
-    noise = loss.noise(1, 1)
-    noisy = add_to(ruler.count(table), noise, entropy).astype(np.float64)
-    scale = spread_of(noise)
-    return Look(ruler, noisy / scale, scale, is_laplace(noise))
+def look_at(
+    table: BinTable,
+    groups: Integers,
+    ruler: Ruler,
+    paid: tuple[Loss, Integers],
+    entropy: EntropySource,
+) -> Look:
+    """Add noise for a sensitivity of 1 to the counts of some groups in a ruler's bins.
+
+    Each group pays its own share of the loss.
+    """
+    (loss, shares), counts = paid, ruler.count(table, groups)
+    heights, scale = np.empty(counts.shape), measure_spreads(loss, shares)
+    for share in np.unique(shares).tolist():
+        rows = shares == share
+        noise = loss.share(Fraction(share, UNITS)).noise(1, 1)
+        heights[rows] = add_to(counts[rows], noise, entropy).astype(np.float64)
+    return Look(ruler, heights / scale[:, None], scale, is_laplace(loss.noise(1, 1)))
+
+
+def measure_spreads(loss: Loss, shares: Integers) -> Floats:
+    """Return the scale of the noise for a sensitivity of 1 that each share of a loss pays."""
+    different, places = np.unique(shares, return_inverse=True)
+    noises = (loss.share(Fraction(share, UNITS)).noise(1, 1) for share in different.tolist())
+    return np.array([spread_of(noise) for noise in noises], np.float64)[places]
 
 
 @lru_cache(maxsize=4096)  # public arguments only
@@ -192,65 +231,106 @@ def rare_height(terms: int, probability: float, *, laplace: bool) -> float:
     return float(np.min((surprise - terms * np.log1p(-rate * rate)) / rate))
 
 
-def find_core(look: Look, policy: BoundsPolicy) -> tuple[int, int] | None:
+def window_sums(heights: Floats, size: int) -> Floats:
+    """Return the sums of `size` adjacent bins, a power of two of them, of each group."""
+    sums, width = heights, 1
+    while width < size:
+        sums, width = sums[:, :-width] + sums[:, width:], 2 * width
+    return sums
+
+
+def find_core(look: Look, policy: BoundsPolicy) -> Integers:
     """Return the first and last bin of the shortest window that noise alone does not make.
 
     Windows have one sign, or mirrored bins of both signs. The bin of zero is no core by itself.
+    Groups without a core have -1.
     """
-    ruler, middle, bins = look.ruler, look.ruler.middle, len(look.heights)
+    heights, middle = look.heights, look.ruler.middle
+    groups, bins = heights.shape
     probability = policy.absurd / bins / 2
-    if ruler.about is not None:
-        kinds = [[(look.heights, 0, 1)]]
-    else:
-        below, above = look.heights[:middle], look.heights[middle + 1 :]
-        kinds = [[(below, 0, 1), (above, middle + 1, 1)], [(above + below[::-1], -1, 2)]]
-    for size in (1, 2, 4, 8):
-        for parts in kinds:
-            best = (0.0, 0, 0)
-            for heights, offset, terms in parts:
-                sums = np.convolve(heights, np.ones(size), "valid")
-                index = int(np.argmax(sums))
-                need = rare_height(terms * size, probability, laplace=look.laplace)
-                if sums[index] >= max(need, best[0]):
-                    best = float(sums[index]), offset, index
-            height, offset, index = best
-            if height and offset < 0:
-                return middle - index - size, middle + index + size
-            if height:
-                return offset + index, offset + index + size - 1
-    return None
+    kinds = [[(heights, 0, 1)]]
+    if not look.ruler.is_far:
+        below, above = heights[:, :middle], heights[:, middle + 1 :]
+        kinds = [[(below, 0, 1), (above, middle + 1, 1)], [(above + below[:, ::-1], -1, 2)]]
+    core = np.full((2, groups), -1)
+    for size, parts in itertools.product((1, 2, 4, 8), kinds):
+        best, ends = np.zeros(groups), core
+        for part, offset, terms in parts:
+            sums = window_sums(part, size)
+            index = sums.argmax(axis=1)
+            height = sums[np.arange(groups), index]
+            need = rare_height(terms * size, probability, laplace=look.laplace)
+            taller = height >= np.maximum(need, best)
+            window = [offset + index, offset + index + size - 1]
+            if offset < 0:
+                window = [middle - index - size, middle + index + size]
+            best, ends = np.where(taller, height, best), np.where(taller, window, ends)
+        core = np.where(core < 0, ends, core)
+    return core
 
 
-def extend(look: Look, first: int, last: int, policy: BoundsPolicy) -> tuple[int, int]:
-    """Join bins outwards, nearest first, that are taller than the width they add is worth."""
-    heights, edges, bins = look.heights, look.ruler.edges, len(look.heights)
-    sides, middle = [-1, 1], look.ruler.middle
-    while sides:
-        side = sides.pop(0)
-        outer = np.arange(last + 1, bins) if side > 0 else np.arange(first - 1, -1, -1)
-        if not len(outer):
-            continue
-        width = edges[last + 1] - edges[first]
-        new = edges[outer + 1] - edges[first] if side > 0 else edges[last + 1] - edges[outer]
-        wider = np.log2(np.maximum(new / max(width, 1e-300), 1.0))
-        gap = np.log(np.maximum(np.arange(1, len(outer) + 1), look.ruler.steps))
-        need = policy.join + policy.doubling * (wider + np.maximum(wider - 2, 0)) + gap
-        if look.ruler.about is None and (first > middle if side < 0 else last < middle):
-            need += policy.doubling * (side * (outer - middle) > 0)  # of another sign than all
-        before = np.append(0.0, np.cumsum(heights[outer]))
-        joins = np.zeros(len(outer), bool)
-        for size in (1, 2, 4):
-            if size > len(outer):
-                break
-            sure = rare_height(size, policy.absurd / bins / 6, laplace=look.laplace)
-            tall = np.minimum(window_height(need, size, laplace=look.laplace), sure)
-            joins[size - 1 :] |= before[size:] - before[:-size] >= tall[size - 1 :]
-        joins &= heights[outer] >= 1
-        if joins.any():
-            index = int(outer[np.argmax(joins)])
-            first, last = (first, index) if side > 0 else (index, last)
-            sides = [-1, 1]
-    return first, last
+_WINDOWS = (1, 2, 4)
+_LEAST_WIDTH = 2.0**-200  # of bounds, which may be those of a bin that holds no value
+
+
+def extend(look: Look, first: Integers, last: Integers, policy: BoundsPolicy) -> Integers:
+    """Join bins outwards, nearest first, that are taller than the width they add is worth.
+
+    Below the bounds bins are joined as long as there are some, then above. After each join bins
+    below are looked at again.
+    """
+    heights, edges, ruler = look.heights, look.edges, look.ruler
+    first, last, side = first.copy(), last.copy(), np.full(len(first), -1)
+    sure = [
+        rare_height(size, policy.absurd / heights.shape[1] / 6, laplace=look.laplace)
+        for size in _WINDOWS
+    ]
+    sums = _sums_on_the_way_out(heights)
+    is_tall = np.zeros(heights.shape, bool)
+    for size, height, windows in zip(_WINDOWS, sure, sums, strict=True):
+        lowest = window_height(np.array(policy.join), size, laplace=look.laplace)
+        is_tall |= windows.max(axis=0) >= min(float(lowest), height)
+    group, index = np.nonzero(is_tall & (heights >= 1))
+    while len(group):
+        above, low, high = side[group] > 0, first[group], last[group]
+        distance = np.where(above, index - high, low - index)
+        ends = edges[group, np.minimum(index, low)], edges[group, np.maximum(index, high) + 1]
+        width = np.maximum(edges[group, high + 1] - edges[group, low], _LEAST_WIDTH)
+        wider = np.log2(np.maximum((ends[1] - ends[0]) / width, 1.0))
+        need = policy.join + policy.doubling * (wider + np.maximum(wider - 2, 0))
+        need += np.log(np.maximum(distance, ruler.steps))
+        if not ruler.is_far:  # of another sign than all
+            crossing = np.minimum(high, index) < ruler.middle, np.maximum(low, index) > ruler.middle
+            signs = (high < ruler.middle) & crossing[1], (low > ruler.middle) & crossing[0]
+            need += policy.doubling * np.where(above, *signs)
+        joins = np.zeros(len(group), bool)
+        for size, height, windows in zip(_WINDOWS, sure, sums, strict=True):
+            tall = np.minimum(window_height(need, size, laplace=look.laplace), height)
+            joins |= (distance >= size) & (windows[above * 1, group, index] >= tall)
+        joining = np.flatnonzero(joins)
+        starts = run_starts(group[joining])
+        stops = np.append(starts, len(joining))[1:] - 1
+        joined = group[joining[starts]]
+        nearest = index[joining[np.where(side[joined] > 0, starts, stops)]]
+        first[joined] = np.minimum(first[joined], nearest)
+        last[joined] = np.maximum(last[joined], nearest)
+        side = np.where(side < 0, 1, 0)
+        side[joined] = -1
+        is_left = (side[group] != 0) & ((index < first[group]) | (index > last[group]))
+        group, index = group[is_left], index[is_left]
+    return np.array([first, last])
+
+
+def _sums_on_the_way_out(heights: Floats) -> list[Floats]:
+    """Return sums of a few bins up to each bin, from above and from below."""
+    windows = []
+    for size in _WINDOWS:
+        both = np.full((2, *heights.shape), -np.inf)
+        if size <= heights.shape[1]:
+            sums = window_sums(heights, size)
+            both[0, :, : sums.shape[1]] = both[1, :, size - 1 :] = sums
+        windows.append(both)
+    return windows
 
 
 def window_height(height: Floats, size: int, *, laplace: bool) -> Floats:
@@ -260,251 +340,371 @@ def window_height(height: Floats, size: int, *, laplace: bool) -> Floats:
     return height + (size - 1) * (0.55 + 0.09 * height)
 
 
-def read_ends(look: Look, policy: BoundsPolicy) -> tuple[int, int] | None:
-    """Return the first and last bin that hold the data; None without a core."""
-    core = find_core(look, policy)
-    if core is None:
-        return None
-    (first, last), middle, heights = core, look.ruler.middle, look.heights
-    while last > max(first, middle) and heights[last] < policy.join:
-        last -= 1
-    while first < min(last, middle) and heights[first] < policy.join:
-        first += 1
-    return extend(look, first, last, policy)
+def read_ends(look: Look, policy: BoundsPolicy) -> Integers:
+    """Return the first and last bins that hold the data; -1 for groups without a core."""
+    ends, middle = find_core(look, policy), look.ruler.middle
+    rows = np.flatnonzero(ends[0] >= 0)
+    if not len(rows):
+        return ends
+    look, (first, last), at = look.of(rows), ends[:, rows], np.arange(len(rows))
+    while (
+        is_low := (last > np.maximum(first, middle)) & (look.heights[at, last] < policy.join)
+    ).any():
+        last = last - is_low
+    while (
+        is_low := (first < np.minimum(last, middle)) & (look.heights[at, first] < policy.join)
+    ).any():
+        first = first + is_low
+    ends[:, rows] = extend(look, first, last, policy)
+    return ends
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Bounds of one group: bins `first` to `last` of a look, and the share that is left. Public."""
+    """Bounds of some groups: bins `first` to `last` of a look, and the UNITS left. Public."""
 
     look: Look
-    first: int
-    last: int
-    left: Fraction
-    reach: tuple[float, float]
-    """The ends of the dyadic bounds."""
-    table: BinTable
+    first: Integers
+    last: Integers
+    left: Integers
+    reach: Floats
+    """The ends of the dyadic bounds, a row each."""
+    groups: Integers
+    """The numbers of the groups."""
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def ends(self) -> tuple[Floats, Floats]:
         """The bounds, in units of the column."""
-        edges = self.look.ruler.edges
-        return float(edges[self.first]), float(edges[self.last + 1])
+        edges, at = self.look.edges, np.arange(len(self.first))
+        return edges[at, self.first], edges[at, self.last + 1]
 
     @property
-    def is_spike(self) -> bool:
+    def is_spike(self) -> Mask:
         """True if the bounds are next to nothing but the bin at a center far from zero."""
-        middle, steps = self.look.ruler.middle, self.look.ruler.steps
-        farthest = max(abs(self.first - middle), abs(self.last - middle))
-        return self.look.ruler.about is not None and farthest <= steps
+        ruler = self.look.ruler
+        farthest = np.maximum(np.abs(self.first - ruler.middle), np.abs(self.last - ruler.middle))
+        return ruler.is_far & (farthest <= ruler.steps)
+
+    def of(self, rows: Integers) -> Found:
+        """Return the bounds of some groups."""
+        return Found(
+            self.look.of(rows),
+            self.first[rows],
+            self.last[rows],
+            self.left[rows],
+            self.reach[:, rows],
+            self.groups[rows],
+        )
 
 
 def search(
     table: BinTable,
+    groups: Integers,
     loss: Loss,
     policy: BoundsPolicy = POLICY,
+    *,
     finer: Callable[[], BinTable] | None = None,
     entropy: EntropySource = system_entropy,
-) -> Found | bool:
-    """Find the bounds of a table of one group; without any, return if only zeros stand out.
+) -> tuple[list[Found], Integers]:
+    """Find the bounds of some groups of a table, each from its own counts alone.
 
-    A table of dyadic bins is enough near zero. `finer` returns the table of finer bins of data that
-    are far from zero.
+    Return the groups with bounds, those with rulers of one kind together, and the groups without
+    bounds of which only zeros stand out. A table of dyadic bins is enough near zero. `finer`
+    returns the table of finer bins of data that are far from zero.
     """
     binning = table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
-    dyadic = ruler_about_zero(binning, 0, Octaves().last)
-    look = look_at(table, dyadic, loss.share(policy.looks[0]), entropy)
-    left, ends = 1 - policy.looks[0], read_ends(look, policy)
-    tall = look.heights[ends[0] : ends[1] + 1] if ends else look.heights[:0]
-    if tall[tall > 5].sum() < policy.enough:
-        for share in policy.looks[1:]:
-            look, left = look + look_at(table, dyadic, loss.share(share), entropy), left - share
-            ends = read_ends(look, policy)
-            if ends:
-                break
-    if ends is None:
-        sure = rare_height(1, policy.absurd, laplace=look.laplace)
-        return bool(look.heights[dyadic.middle] > sure)
-    height, pair = _height_of_all(look, ends, policy)
+    dyadic, zeros = _look_at_dyadic_bins(table, groups, loss, policy, entropy)
+    height, pair = _height_of_all(dyadic, policy)
     unit = spread_of(loss.noise(1, 1))
-    size = 2.0 ** (round(2 * math.log2(height * look.scale / unit)) / 2)
-    first, last = ends
-    reach = float(dyadic.edges[first]), float(dyadic.edges[last + 1])
-    result = Found(look, first, last, left, reach, table)
+    size = 2.0 ** (np.rint(2 * np.log2(height * dyadic.look.scale / unit)) / 2)
     fine = binning.bits > 1
-    if pair is not None and size >= policy.far_size and (fine or finer):
-        table = finer() if finer and not fine else table
+    steps = np.where(size < policy.finer, 1, np.where(size < 4 * policy.finer, 2, 4))
+    is_far = (pair[0] < pair[1]) & (size >= policy.far_size) & (fine or finer is not None)
+    is_near = ~is_far & (dyadic.left >= UNITS - _units(sum(policy.looks[:-1], Fraction(0))))
+    rows = np.flatnonzero(~is_far & ~is_near)
+    results = [dyadic.of(rows)] if len(rows) else []
+    zooms: list[tuple[Integers, Found, Ruler]] = []
+    middle = dyadic.look.ruler.middle
+    outer = np.maximum(dyadic.last - middle, middle - dyadic.first)
+    low, high = np.maximum(outer - _BELOW, 0), np.minimum(outer + _BEYOND, Octaves().last)
+    for rows in _classes(np.flatnonzero(is_near), steps, high - low):
+        step = int(steps[rows[0]]) if fine else 1
+        ends = zip(low[rows].tolist(), high[rows].tolist(), strict=True)
+        starts = [ruler_about_zero(binning, *pair_of, step).starts for pair_of in ends]
+        zooms.append((rows, dyadic.of(rows), Ruler(binning, np.stack(starts), step)))
+    if is_far.any():
+        if finer and not fine:
+            table = finer()
         assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
-        share = round_share(min(max(policy.center / size, 0.01), 0.12))
-        center, left = _select_center(table, pair, loss.share(share), entropy), left - share
-        ruler = ruler_about(table.binning, center, _steps(size, policy))
-        ends_of_center = ruler.edges[ruler.middle], ruler.edges[ruler.middle + 1]
-        reach = min(reach[0], ends_of_center[0]), max(reach[1], ends_of_center[1])
-    elif left < 1 - sum(policy.looks[:-1], Fraction(0)):
-        return result
-    else:
-        outer = max(last - dyadic.middle, dyadic.middle - first)
-        ruler = ruler_about_zero(
-            binning,
-            max(outer - _BELOW, 0),
-            min(outer + _BEYOND, Octaves().last),
-            _steps(size, policy) if fine else 1,
+        shares = round_share(np.clip(policy.center / size, 0.01, 0.12))
+        dyadic.left[is_far] -= shares[is_far]
+        distant = np.flatnonzero(is_far)
+        center, paid = np.zeros_like(outer), (loss, shares[distant])
+        center[distant] = _select_centers(
+            table, dyadic.groups[distant], pair[:, distant], paid, entropy
         )
-    share = round_share(
-        policy.zoom * min(max((1000 / size) ** 0.33, 0.3), 1.0), left - LEAST_ZOOMED
-    )
-    zoom, left = look_at(table, ruler, loss.share(share), entropy), left - share
-    result = Found(zoom, *_read_zoom(zoom, result.ends, policy), left, reach, table)
-    again = round_share(policy.zoom, left - LEAST_LEFT)
-    if size > 1000 and again > Fraction(3, 100) and not result.is_spike:
-        noise = math.sqrt(zoom.variance) * spread_of(loss.share(left).noise(1, 1))
-        outside = sum(clipping_bias(result, side, policy)[0] for side in (-1, 1))
-        if outside > policy.doubt * noise * (result.ends[1] - result.ends[0]):
-            zoom, left = zoom + look_at(table, ruler, loss.share(again), entropy), left - again
-            result = Found(zoom, *_read_zoom(zoom, result.ends, policy), left, reach, table)
+        for rows in _classes(distant, steps):
+            result, step = dyadic.of(rows), int(steps[rows[0]])
+            ruler = ruler_about(table.binning, center[rows], step)
+            low, high = ruler.edges[:, ruler.middle], ruler.edges[:, ruler.middle + 1]
+            reach = np.stack([np.minimum(result.reach[0], low), np.maximum(result.reach[1], high)])
+            zooms.append((rows, replace(result, reach=reach), ruler))
+    results += [
+        _zoom(table, result, (ruler, size[rows]), loss, policy=policy, entropy=entropy)
+        for rows, result, ruler in zooms
+    ]
+    return results, zeros
+
+
+def _units(share: Fraction) -> int:
+    return int(share * UNITS)
+
+
+def _classes(rows: Integers, *columns: Integers) -> Iterator[Integers]:
+    """Yield the rows with equal entries of some columns together."""
+    order = rows[np.lexsort([column[rows] for column in columns])]
+    return (order[run] for run in run_slices(*(column[order] for column in columns)))
+
+
+def _look_at_dyadic_bins(
+    table: BinTable, groups: Integers, loss: Loss, policy: BoundsPolicy, entropy: EntropySource
+) -> tuple[Found, Integers]:
+    """Look at the dyadic bins of each group until they show enough; see `search`."""
+    assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
+    dyadic = ruler_about_zero(table.binning, 0, Octaves().last)
+    shares = [np.full(len(groups), _units(share)) for share in policy.looks]
+    look = look_at(table, groups, dyadic, (loss, shares[0]), entropy)
+    left, ends = UNITS - shares[0], read_ends(look, policy)
+    tall = np.where(_bins_within(look, ends) & (look.heights > 5), look.heights, 0.0)
+    todo = np.flatnonzero(tall.sum(axis=1) < policy.enough)
+    for share in shares[1:]:
+        if not len(todo):
+            break
+        more = look_at(table, groups[todo], dyadic, (loss, share[todo]), entropy)
+        more, left[todo] = look.of(todo) + more, left[todo] - share[todo]
+        look.heights[todo], look.scale[todo] = more.heights, more.scale
+        ends[:, todo] = read_ends(more, policy)
+        todo = todo[ends[0, todo] < 0]
+    sure = rare_height(1, policy.absurd, laplace=look.laplace)
+    zeros = groups[(ends[0] < 0) & (look.heights[:, dyadic.middle] > sure)]
+    rows = np.flatnonzero(ends[0] >= 0)
+    first, last = ends[:, rows]
+    reach = np.stack([dyadic.edges[first], dyadic.edges[last + 1]])
+    return Found(look.of(rows), first, last, left[rows], reach, groups[rows]), zeros
+
+
+def _bins_within(look: Look, ends: Integers) -> Mask:
+    bins = np.arange(look.heights.shape[1])
+    return np.asarray((bins >= ends[0][:, None]) & (bins <= ends[1][:, None]))
+
+
+def _zoom(
+    table: BinTable,
+    result: Found,
+    zoom: tuple[Ruler, Floats],
+    loss: Loss,
+    *,
+    policy: BoundsPolicy,
+    entropy: EntropySource,
+) -> Found:
+    """Look at finer bins of groups of some sizes, and once more where rows outside may matter."""
+    ruler, size = zoom
+    limit = result.left - _units(LEAST_ZOOMED)
+    shares = round_share(policy.zoom * np.clip((1000 / size) ** 0.33, 0.3, 1.0), limit)
+    look = look_at(table, result.groups, ruler, (loss, shares), entropy)
+    (first, last), left = _read_zoom(look, np.stack(result.ends), policy), result.left - shares
+    result = replace(result, look=look, first=first, last=last, left=left)
+    again = round_share(np.full(len(left), policy.zoom), left - _units(LEAST_LEFT))
+    rows = np.flatnonzero((size > 1000) & (again > 3 * UNITS // 100) & ~result.is_spike)
+    if not len(rows):
+        return result
+    part = result.of(rows)
+    noise = math.sqrt(look.variance) * measure_spreads(loss, part.left)
+    outside = sum(clipping_bias(part, side, policy)[0] for side in (-1, 1))
+    ends = np.stack(part.ends)
+    is_doubtful = outside > policy.doubt * noise * (ends[1] - ends[0])
+    rows, ends = rows[is_doubtful], ends[:, is_doubtful]
+    if len(rows):
+        part = result.of(rows)
+        paid = loss, again[rows]
+        more = part.look + look_at(table, part.groups, part.look.ruler, paid, entropy)
+        look.heights[rows], look.scale[rows] = more.heights, more.scale
+        result.left[rows] -= again[rows]
+        result.first[rows], result.last[rows] = _read_zoom(more, ends, policy)
     return result
 
 
-def round_share(share: float, limit: Fraction = Fraction(1)) -> Fraction:
-    """Return a share in whole UNITS, at least one and at most `limit`."""
-    return min(Fraction(max(round(share * UNITS), 1), UNITS), limit)
+def round_share(share: Floats, limit: Integers | int = UNITS) -> Integers:
+    """Return shares in whole UNITS, at least one and at most `limit`."""
+    units = np.maximum(np.rint(share * UNITS), 1).astype(np.int64)
+    return np.asarray(np.minimum(units, limit))
 
 
-def _steps(size: float, policy: BoundsPolicy) -> int:
-    return 1 if size < policy.finer else 2 if size < 4 * policy.finer else 4
-
-
-def _height_of_all(
-    look: Look, ends: tuple[int, int], policy: BoundsPolicy
-) -> tuple[float, tuple[int, int] | None]:
+def _height_of_all(result: Found, policy: BoundsPolicy) -> tuple[Floats, Integers]:
     """Return the height of all rows, and the two bins that hold nearly all if there are such.
 
-    Many bins that are small beside the bounds count from a height of 8: most hold noise alone.
+    Bins are counted from zero; those of groups without such are equal. Many bins that are small
+    beside the bounds count from a height of 8: most hold noise alone.
     """
-    edges, middle = look.ruler.edges, look.ruler.middle
-    inside = np.zeros_like(look.heights)
-    inside[ends[0] : ends[1] + 1] = look.heights[ends[0] : ends[1] + 1]
-    inside[middle] = look.heights[middle]
+    look, (low, high) = result.look, result.reach
+    edges, middle, at = look.ruler.edges, look.ruler.middle, np.arange(len(low))
+    is_inside = _bins_within(look, np.stack([result.first, result.last]))
+    is_inside[:, middle] = True
     largest = np.maximum(np.abs(edges[1:]), np.abs(edges[:-1]))
-    reach = max(abs(float(edges[ends[0]])), abs(float(edges[ends[1] + 1])))
-    small = largest <= reach * _NARROW
-    inside[small & (inside < 8)] = 0
-    pairs = inside[1:] + inside[:-1]
-    index, total = int(np.argmax(pairs)), max(float(inside.sum()), 1.0)
-    slack = math.sqrt(look.variance * max(int(np.count_nonzero(inside)) - 2, 1))
-    is_far = (
-        index not in {middle - 1, middle} and pairs[index] + slack >= policy.far_fraction * total
-    )
-    return total, (index - middle, index + 1 - middle) if is_far else None
+    reach = np.maximum(np.abs(low), np.abs(high))[:, None]
+    is_inside &= (largest > reach * _NARROW) | (look.heights >= 8)
+    inside = np.where(is_inside, look.heights, 0.0)
+    pairs = inside[:, 1:] + inside[:, :-1]
+    index, total = pairs.argmax(axis=1), np.maximum(inside.sum(axis=1), 1.0)
+    slack = np.sqrt(look.variance * np.maximum(np.count_nonzero(inside, axis=1) - 2, 1))
+    is_far = (index != middle - 1) & (index != middle)
+    is_far &= pairs[at, index] + slack >= policy.far_fraction * total
+    return total, np.stack([index, index + is_far]) - middle
 
 
-def _select_center(
-    table: BinTable, pair: tuple[int, int], loss: Loss, entropy: EntropySource
-) -> int:
-    """Select the middle row among the bins of two dyadic bins, as far as it lies in these."""
+def _select_centers(
+    table: BinTable,
+    groups: Integers,
+    pair: Integers,
+    paid: tuple[Loss, Integers],
+    entropy: EntropySource,
+) -> Integers:
+    """Select the middle row of each group among the bins of two dyadic bins, as it lies there."""
     assert isinstance(table.binning, Octaves)  # noqa: S101 what a search reads
-    fine = 1 << (table.binning.bits - 1)
-    first, last = (pair[0] - 1) * fine + 1, pair[1] * fine
-    if pair[0] < 0:
-        first, last = pair[0] * fine, (pair[1] + 1) * fine - 1
-    start, stop = np.searchsorted(table.bins, [[first], [last + 1]])
+    fine, is_below = 1 << (table.binning.bits - 1), pair[0] < 0
+    low = np.where(is_below, pair[0] * fine, (pair[0] - 1) * fine + 1)
+    high = np.where(is_below, (pair[1] + 1) * fine, pair[1] * fine + 1)
+    last = table.binning.last
+    start, stop = (np.searchsorted(table.codes, codes_of(groups, end, last)) for end in (low, high))
     ranked = ranked_rows(table)
     below, up_to = ranked.before[start], ranked.before[stop]
     ends = {"first": start, "stop": stop, "base": below, "size": up_to - below}
-    block = ranked.with_ends(ends | {"low": np.array([first]), "high": np.array([last + 1])})
-    target = ranked.totals() - 2 * below  # twice the rank of the middle row in the block
-    return int(select_rank(block, target, loss.selection(sensitivity=1), entropy)[0])
+    blocks = ranked.with_ends(ends | {"low": low, "high": high})
+    targets = ranked.size[groups] - 2 * (below - ranked.base[groups])  # twice the rank in a block
+    (loss, shares), centers = paid, np.zeros(len(low), np.int64)
+    for share in np.unique(shares).tolist():
+        rows = np.flatnonzero(shares == share)
+        law = loss.share(Fraction(share, UNITS)).selection(sensitivity=1)
+        centers[rows] = select_rank(blocks.part(rows), targets[rows], law, entropy)
+    return centers
 
 
-def _read_zoom(zoom: Look, ends: tuple[float, float], policy: BoundsPolicy) -> tuple[int, int]:
+def _read_zoom(zoom: Look, ends: Floats, policy: BoundsPolicy) -> Integers:
     """Return the bins that hold the data; those of the bounds so far if the zoom shows none."""
-    bins, edges = read_ends(zoom, policy), zoom.ruler.edges
-    if bins is not None:
-        return bins
-    first = int(np.searchsorted(edges, ends[0], "right")) - 1
-    last = int(np.searchsorted(edges, ends[1], "left")) - 1
-    return max(first, 0), min(max(last, first, 0), len(edges) - 2)
+    bins, last = read_ends(zoom, policy), zoom.heights.shape[1] - 1
+    before = [
+        (zoom.edges <= ends[0][:, None]).sum(axis=1),
+        (zoom.edges < ends[1][:, None]).sum(axis=1),
+    ]
+    first = np.maximum(before[0] - 1, 0)
+    so_far = np.stack([np.minimum(first, last), np.minimum(np.maximum(before[1] - 1, first), last)])
+    return np.asarray(np.where(bins < 0, so_far, bins))
 
 
 def clipping_bias(
     result: Found, side: int, policy: BoundsPolicy = POLICY
-) -> tuple[float, float, str]:
-    """Return the distances, and their squares, that rows beyond one end may add up to, and a note.
+) -> tuple[Floats, Floats, Notes]:
+    """Return the distances, and their squares, that rows beyond one end may add up to, and notes.
 
     The next doubling has a noisy count. Further out rows are taken to fall at least as fast as
-    anywhere on the way from the middle to the end. The note is empty where that can be relied on.
+    anywhere on the way from the middle to the end. A note is empty where that can be relied on.
     """
-    if result.is_spike:
-        return _spike_bias(result, side)
-    h, b, ruler = result.look.heights, result.look.scale, result.look.ruler
-    middle, steps, edges, variance = ruler.middle, ruler.steps, ruler.edges, result.look.variance
-    first, last = result.first, result.last
-    low, high = result.ends
-    width = high - low
-    out = np.arange(last + 1, len(h)) if side > 0 else np.arange(first - 1, -1, -1)
-    wide = edges[1:] - edges[:-1] >= width * _NARROW
-    out = out[wide[out]]
-    if not len(out):
-        return 0.0, 0.0, ""
-    start_gap = edges[out] - high if side > 0 else low - edges[out + 1]
-    end_gap = edges[out + 1] - high if side > 0 else low - edges[out]
-    start, end = (max(middle, first), last) if side > 0 else (min(middle, last), first)
-    inner = np.arange(start, end + side * (steps + 1), side)
-    inner = inner[(inner >= 0) & (inner < len(h))]
-    inner = inner[wide[inner]]
-    tail = np.cumsum(h[inner][::-1])[::-1]
-    doubt = policy.careful * np.sqrt(variance * np.arange(len(inner), 0, -1))
-    fall, ratio_of_tail, rare = (
-        SLOWEST_FALL,
-        0.0,
-        0.15 * float(tail[inner != middle].max(initial=0.0)),
+    (heights, edges), bounds, reach = _upwards(result, side)
+    first, last = bounds
+    (groups, bins), variance = heights.shape, result.look.variance
+    at, places, scale = np.arange(groups), np.arange(bins), result.look.scale[:, None]
+    low, high = edges[at, first][:, None], edges[at, last + 1][:, None]
+    is_wide, steps = np.diff(edges) >= (high - low) * _NARROW, result.look.ruler.steps
+    fall, is_heavy = _read_fall(result, heights, is_wide, bounds, policy)
+    out, count = _packed(is_wide & (places > last[:, None]))
+    is_out = places < count
+    shown = np.where(is_out, np.take_along_axis(heights, out, 1), 0.0)
+    chances = [0.005 / many for many in (1, *range(1, bins + 1))]  # by the number of bins
+    single, double = (
+        np.array([rare_height(terms, chance, laplace=result.look.laplace) for chance in chances])
+        for terms in (1, 2)
     )
-    for index in range(len(inner) - steps):
-        rows, further = tail[index], tail[index + steps]
-        if rows - doubt[index] > 6:
-            ratio = (max(further, 0.0) + doubt[index + steps]) / (rows - doubt[index])
-            fall = min(fall, max(ratio, _FASTEST_FALL))
-        if 16 < rows < rare:
-            pair = [index, max(index - steps, 0)]
-            pair = pair if tail[pair[1]] < rare else pair[:1]
-            ratio_of_tail = float(sum(tail[at + steps] for at in pair) / sum(tail[pair]))
-    unlikely, laplace = 0.005 / len(out), result.look.laplace
-    single = (h[out[1:]] > rare_height(1, unlikely, laplace=laplace)).any()
-    double = (h[out[1:-1]] + h[out[2:]] > rare_height(2, unlikely, laplace=laplace)).any()
-    note = (
-        "rows beyond" if single or double else "heavy tail" if ratio_of_tail > policy.heavy else ""
+    is_beyond = ((shown[:, 1:] > single[count]) & is_out[:, 1:]).any(axis=1)
+    is_beyond |= ((shown[:, 1:-1] + shown[:, 2:] > double[count]) & is_out[:, 2:]).any(axis=1)
+    notes = np.where(is_beyond, "rows beyond", np.where(is_heavy, "heavy tail", ""))
+    falls = fall[:, None] ** (places / steps)
+    seen = np.maximum(shown[:, :steps].sum(axis=1), 0.0)
+    seen += policy.careful * math.sqrt(variance * steps)
+    first_falls = np.where(is_out, falls, 0.0)[:, :steps].sum(axis=1)
+    rows = scale * (seen / np.maximum(first_falls, 1e-300))[:, None] * falls
+    has_end = is_out & (out < bins - 1)  # the outermost bin has none
+    rows = np.where(has_end & (rows >= 0.02), rows, 0.0)
+    start_gap = np.take_along_axis(edges, out, 1) - high
+    end_gap = np.take_along_axis(edges, out + 1, 1) - high
+    distance = np.where(has_end, start_gap + MIDDLE * (end_gap - start_gap), 0.0)
+    is_near = (places > last[:, None]) & (edges[:, :-1] < reach[1][:, None])
+    is_near &= edges[:, 1:] > reach[0][:, None]
+    farthest = np.clip(edges[:, 1:] - high, 0.0, (reach[1] - reach[0])[:, None])
+    of_spike = np.where(is_near, scale * np.maximum(heights + 1.5, 0.2), 0.0)
+    sums = [
+        np.where(
+            result.is_spike,
+            (of_spike * farthest**power).sum(axis=1),
+            _plausible(rows, distance**power),
+        )
+        for power in (1, 2)
+    ]
+    notes = np.where(count[:, 0] > 0, notes, "").astype(object)
+    return sums[0], sums[1], np.where(result.is_spike, "a spike: other rows may lie outside", notes)
+
+
+def _plausible(rows: Floats, distances: Floats) -> Floats:
+    """Return sums of the distances of each group's rows that independent rows rarely exceed."""
+    squares = np.minimum((rows * distances**2).sum(axis=1), 1e300)
+    return np.asarray((rows * distances).sum(axis=1) + 1.65 * np.sqrt(squares))
+
+
+def _upwards(result: Found, side: int) -> tuple[tuple[Floats, Floats], Integers, Floats]:
+    """Return heights and edges, bounds and reach; mirrored, for what is below the bounds."""
+    (heights, edges), bounds = (result.look.heights, result.look.edges), [result.first, result.last]
+    if side > 0:
+        return (heights, edges), np.stack(bounds), result.reach
+    last = heights.shape[1] - 1
+    return (heights[:, ::-1], -edges[:, ::-1]), last - np.stack(bounds[::-1]), -result.reach[::-1]
+
+
+def _read_fall(
+    result: Found, heights: Floats, is_wide: Mask, bounds: Integers, policy: BoundsPolicy
+) -> tuple[Floats, Mask]:
+    """Return which fraction of its rows each tail keeps a doubling, and which tails are heavy."""
+    middle, steps, variance = (
+        result.look.ruler.middle,
+        result.look.ruler.steps,
+        result.look.variance,
     )
-    falls = fall ** (np.arange(len(out)) / steps)
-    seen = max(float(h[out[:steps]].sum()), 0.0) + policy.careful * math.sqrt(variance * steps)
-    rows_of_bin = b * seen * falls / falls[:steps].sum()
-    is_last = (out == 0) | (out == len(h) - 1)  # the outermost bin has no end of its own
-    rows_of_bin = np.where((rows_of_bin < 0.02) | is_last, 0.0, rows_of_bin)
-    distance = start_gap + MIDDLE * (end_gap - start_gap)
-    return *_plausible(rows_of_bin, distance), note
+    at, places = np.arange(len(heights)), np.arange(heights.shape[1])
+    is_inner = is_wide & (places >= np.maximum(middle, bounds[0])[:, None])
+    inner, count = _packed(is_inner & (places <= bounds[1][:, None] + steps))
+    shown = np.where(places < count, np.take_along_axis(heights, inner, 1), 0.0)
+    tail = np.cumsum(shown[:, ::-1], axis=1)[:, ::-1]
+    doubt = policy.careful * np.sqrt(variance * np.maximum(count - places, 0))
+    further, further_doubt = (
+        np.pad(column[:, steps:], ((0, 0), (0, steps))) for column in (tail, doubt)
+    )
+    is_sure = (places < count - steps) & (tail - doubt > 6)
+    ratio = (np.maximum(further, 0.0) + further_doubt) / np.where(is_sure, tail - doubt, 1.0)
+    ratio = np.where(is_sure, np.maximum(ratio, _FASTEST_FALL), SLOWEST_FALL)
+    tails = np.where((places < count) & (inner != middle), tail, 0.0)
+    rare = 0.15 * tails.max(axis=1, initial=0.0)
+    is_rare = (places < count - steps) & (tail > 16) & (tail < rare[:, None])
+    end = len(places) - 1 - is_rare[:, ::-1].argmax(axis=1)
+    before = np.maximum(end - steps, 0)
+    weight = tail[at, before] < rare
+    remaining = further[at, end] + weight * further[at, before]
+    rows = np.maximum(tail[at, end] + weight * tail[at, before], 1.0)
+    is_heavy = is_rare.any(axis=1) & (remaining > policy.heavy * rows)
+    return ratio.min(axis=1, initial=SLOWEST_FALL), is_heavy
 
 
-def _plausible(rows: Floats, distance: Floats) -> tuple[float, float]:
-    """Return sums of distances and of their squares that independent rows rarely exceed."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        sums = [
-            (rows * power).sum() + 1.65 * math.sqrt(min((rows * power**2).sum(), 1e300))
-            for power in (distance, distance**2)
-        ]
-    return float(sums[0]), float(sums[1])
-
-
-def _spike_bias(result: Found, side: int) -> tuple[float, float, str]:
-    """Return the bias of bounds at a center: rows may lie anywhere in the dyadic bounds."""
-    edges, (low, high), h = result.look.ruler.edges, result.reach, result.look.heights
-    lower, upper = result.ends
-    out = np.arange(result.last + 1, len(h)) if side > 0 else np.arange(result.first)
-    out = out[(edges[out] < high) & (edges[out + 1] > low)]
-    distance = edges[out + 1] - upper if side > 0 else lower - edges[out]
-    distance = np.minimum(np.maximum(distance, 0.0), high - low)
-    rows = result.look.scale * np.maximum(h[out] + 1.5, 0.2)
-    sums = float((rows * distance).sum()), float((rows * distance**2).sum())
-    return *sums, "a spike: other rows may lie outside"
+def _packed(mask: Mask) -> tuple[Integers, Integers]:
+    """Return the places of each row, those in a mask first, and how many these are."""
+    return np.argsort(~mask, axis=1, kind="stable"), mask.sum(axis=1)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -522,7 +722,7 @@ class FoundBounds:
     zeros: Mask
     left: Integers
     bias: Floats
-    notes: npt.NDArray[np.object_]
+    notes: Notes
 
     @classmethod
     def unknown(cls, table: BinTable, left: Fraction) -> FoundBounds:
@@ -540,6 +740,9 @@ class FoundBounds:
         return ~np.isnan(self.lower)
 
 
+_AT_ONCE = 2**11  # groups that are searched together: their looks fit into memory
+
+
 def find_bounds(
     table: BinTable,
     loss: Loss,
@@ -548,16 +751,19 @@ def find_bounds(
 ) -> FoundBounds:
     """Find the bounds of each group of a table by itself, whichever other groups there are."""
     bounds = FoundBounds.unknown(table, 1 - sum(policy.looks, Fraction(0)))
-    for group, entries in enumerate(table.slices()):
-        result = search(_one_group(table, entries), loss, policy, entropy=entropy)
-        if isinstance(result, bool):
-            bounds.zeros[group] = result
-            continue
-        bounds.left[group] = result.left * UNITS
-        bounds.lower[group], bounds.upper[group] = move_ends(*result.ends)
-        sides = [clipping_bias(result, side, policy) for side in (-1, 1)]
-        bounds.bias[:, group] = [*sides[0][:2], *sides[1][:2]]
-        bounds.notes[group] = write_note(sides[0][2], sides[1][2], result.ends)
+    for part in table.parts(_AT_ONCE):
+        results, zeros = search(table, np.array(part, np.int64), loss, policy, entropy=entropy)
+        bounds.zeros[zeros] = True
+        for result in results:
+            groups, ends = result.groups, result.ends
+            bounds.left[groups] = result.left
+            bounds.lower[groups], bounds.upper[groups] = move_ends(*ends)
+            sides = [clipping_bias(result, side, policy) for side in (-1, 1)]
+            bounds.bias[:, groups] = [*sides[0][:2], *sides[1][:2]]
+            notes = sides[0][2], sides[1][2]
+            for row in np.flatnonzero((notes[0] != "") | (notes[1] != "")).tolist():
+                low, high = float(ends[0][row]), float(ends[1][row])
+                bounds.notes[groups[row]] = write_note(notes[0][row], notes[1][row], (low, high))
     return bounds
 
 
@@ -600,20 +806,16 @@ def find_dyadic_bounds(
     bounds = FoundBounds.unknown(table, Fraction(0))
     ruler = ruler_about_zero(table.binning, 0, Octaves().last)
     sure = rare_height(1, POLICY.absurd, laplace=is_laplace(loss.noise(1, 1)))
-    for group, entries in enumerate(table.slices()):
-        look = look_at(_one_group(table, entries), ruler, loss, entropy)
+    for part in table.parts(_AT_ONCE):
+        groups = np.array(part, np.int64)
+        look = look_at(table, groups, ruler, (loss, np.full(len(groups), UNITS)), entropy)
         ends = read_ends(look, POLICY)
-        bounds.zeros[group] = ends is None and look.heights[ruler.middle] > sure
-        if ends is not None:
-            low, high = ruler.edges[ends[0]], ruler.edges[ends[1] + 1]
-            bounds.lower[group], bounds.upper[group] = move_ends(low, high)
+        is_found = ends[0] >= 0
+        bounds.zeros[groups] = ~is_found & (look.heights[:, ruler.middle] > sure)
+        first, last = ends[:, is_found]
+        edges = move_ends(ruler.edges[first], ruler.edges[last + 1])
+        bounds.lower[groups[is_found]], bounds.upper[groups[is_found]] = edges
     return bounds
-
-
-def _one_group(table: BinTable, entries: slice) -> BinTable:
-    """Return a table of one group's entries, without sums."""
-    bins, rows = table.bins[entries], table.rows[entries]
-    return replace(table, groups=1, group=np.zeros_like(bins), bins=bins, rows=rows, moments=())
 
 
 def rows_for_bounds(noise: Noise) -> int:

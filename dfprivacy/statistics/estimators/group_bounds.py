@@ -102,20 +102,20 @@ class Distances:
 
 def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
     """Return the distances by which groups are counted, from what the pooled search has found."""
-    ruler, binning = pooled.look.ruler, pooled.table.binning
-    assert isinstance(binning, Octaves)  # noqa: S101 what a search reads
-    doubling = ruler_about_zero(binning, 0, Octaves().last)
-    if ruler.about is not None:
-        doubling = ruler_about(binning, ruler.about)
+    ruler, (heights,) = pooled.look.ruler, pooled.look.heights
+    starts = ruler.starts.reshape(-1)  # of one group
+    doubling = ruler_about_zero(ruler.binning, 0, Octaves().last)
+    if ruler.is_far:
+        doubling = ruler_about(ruler.binning, int(starts[ruler.middle]))
     middle, edges = doubling.middle, doubling.edges
     lower, upper = edges[middle::-1], edges[middle + 1 :]
-    signed = np.searchsorted(doubling.starts, ruler.starts[:-1], "right") - 1 - middle
-    rows = np.where(pooled.look.heights > policy.join, pooled.look.heights, 0.0)
-    rows[: pooled.first] = rows[pooled.last + 1 :] = 0.0
+    signed = np.searchsorted(doubling.starts, starts[:-1], "right") - 1 - middle
+    rows = np.where(heights > policy.join, heights, 0.0)
+    rows[: pooled.first[0]] = rows[pooled.last[0] + 1 :] = 0.0
     sides = [np.where(signed < 0, rows, 0.0), np.where(signed >= 0, rows, 0.0)]
     heights = np.stack([np.bincount(np.abs(signed), side, len(lower)) for side in sides])
     fractions = heights / max(float(heights.sum()), 1e-9)
-    low, high = pooled.ends
+    low, high = (float(end) for (end,) in pooled.ends)
     last = int(np.argmax((lower <= low) & (upper >= high)))
     first = min(int(np.searchsorted(np.cumsum(fractions.sum(axis=0)), _INNER)), last)
     size = min(last + _OUTSIDE, len(lower) - 2) - first + 2
@@ -155,22 +155,28 @@ def find_group_bounds(
         return in_one(tables[-1])
 
     share = pooled_loss.share(policy.pool)
-    pooled = search(in_one(table), share, policy, finer and count_finer, entropy)
-    if isinstance(pooled, bool):
+    pooled_table, all_groups = in_one(table), np.zeros(1, np.int64)
+    results, zeros = search(
+        pooled_table, all_groups, share, policy, finer=finer and count_finer, entropy=entropy
+    )
+    if not results:
         looks = policy.pool * sum(policy.looks, Fraction(0))
         unknown = FoundBounds.unknown(table, 1 - Fraction(math.ceil(looks * UNITS), UNITS))
-        unknown.zeros[:] = pooled
+        unknown.zeros[:] = len(zeros) > 0
         return unknown
+    (pooled,) = results
     table, distances = tables[-1], measure_distances(pooled, policy)
     counts = distances.count(table)
     groups, clumps, unseen = _read_levels(
         counts, distances, pooled_loss.share(policy.levels), entropy
     )
-    rows = pooled.look.scale * float(pooled.look.heights[pooled.first : pooled.last + 1].sum())
+    inside = slice(pooled.first[0], pooled.last[0] + 1)
+    rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
     mean_size = max(rows, 1.0) / groups
     relative = policy.group_size * spread_of(loss.noise(1, 1)) / mean_size
-    own_share = round_share(float(policy.groups) * min(max(relative**0.5, 0.25), 1.0))
-    used = policy.pool * (1 - pooled.left) + policy.levels + own_share
+    share_of_groups = float(policy.groups) * min(max(relative**0.5, 0.25), 1.0)
+    own_share = Fraction(int(round_share(np.array(share_of_groups))), UNITS)
+    used = policy.pool * Fraction(UNITS - int(pooled.left[0]), UNITS) + policy.levels + own_share
     bounds = FoundBounds.unknown(table, 1 - Fraction(math.ceil(used * UNITS), UNITS))
     noise = loss.share(own_share).noise(1, 1)
     biases = [clipping_bias(pooled, side, policy) for side in (-1, 1)]
@@ -183,9 +189,9 @@ def find_group_bounds(
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
-        pooled_bias=np.array([*biases[0][:2], *biases[1][:2]]) / max(rows, 1.0),
+        pooled_bias=np.ravel([*biases[0][:2], *biases[1][:2]]) / max(rows, 1.0),
     )
-    note = write_note(biases[0][2], biases[1][2], pooled.ends)
+    note = write_note(biases[0][2][0], biases[1][2][0], distances.bounds)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
         noisy = add_to(counts[part], noise, entropy).astype(np.float64)
