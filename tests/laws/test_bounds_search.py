@@ -226,15 +226,22 @@ def test_a_core_is_within_the_bounds(tall):
 @pytest.mark.parametrize("rows", [0, 1])
 @pytest.mark.parametrize("groups", [0, 1, 5])
 def test_no_rows_have_no_bounds(groups, rows):
-    """Groups of no row or one have no bounds, by any search; false-alarm rate below 1e-5."""
+    """Groups of no row or one have no bounds, by any search, in one of two attempts.
+
+    Noise makes bounds in both with a probability below 1e-9: 25 looks at most make a core with a
+    probability of 1e-6 each, which one row multiplies by e at most.
+    """
     table, loss = table_of(*[[5.0] * rows] * groups), Epsilon(Fraction(1))
-    for found in (
-        find_bounds(table, loss),
-        find_dyadic_bounds(table, loss),
-        find_group_bounds(table, loss, loss),
-    ):
-        assert len(found.lower) == groups
-        assert not found.is_found.any()
+    attempts = [
+        (
+            find_bounds(table, loss),
+            find_dyadic_bounds(table, loss),
+            find_group_bounds(table, loss, loss),
+        )
+        for _ in range(2)
+    ]
+    assert all(len(found.lower) == groups for attempt in attempts for found in attempt)
+    assert any(not any(found.is_found.any() for found in attempt) for attempt in attempts)
 
 
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(Fraction(1, 2))], ids=str)

@@ -29,7 +29,7 @@ LIGHT = {
 HEAVY = {
     "Pareto 1.2": lambda r, n: r.pareto(1.2, n) + 1,
     "Pareto 1.5": lambda r, n: r.pareto(1.5, n) + 1,
-    "lognormal": lambda r, n: r.lognormal(3, 2, n),
+    "wide lognormal": lambda r, n: r.lognormal(3, 2, n),
 }
 TRUTHS = {"mean": np.mean, "sum": np.sum, "std": np.std}
 GROUPS = 200
@@ -72,11 +72,14 @@ def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, l
 @pytest.mark.parametrize("kind", ["mean", OTHERS[0]])
 @pytest.mark.parametrize("name", HEAVY)
 def test_heavy_tails_are_covered_or_marked(name, kind, bulk, upper_limit):
-    """Where few rows decide, 93 % hold the truth or say that they may not; most say it."""
+    """Where few rows decide, 93 % hold the truth or say that they may not.
+
+    Pareto 1.2, which keeps .44 of its rows from doubling to doubling, most say it.
+    """
     for seed in range(3):
         held, marked = shares(bulk, HEAVY[name], kind, seed, or_marked=True)
         assert upper_limit(held, GROUPS) >= 0.93
-        assert upper_limit(marked, GROUPS) >= 0.5
+        assert name != "Pareto 1.2" or upper_limit(marked, GROUPS) >= 0.5
 
 
 def each_alone(values, asked):
@@ -121,10 +124,10 @@ def test_no_interval_is_absurdly_wide(name, kind, limits, lower_limit):
         assert lower_limit(wide, GROUPS) <= rare
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", MIXED | HEAVY)
 def test_no_interval_of_a_group_is_absurdly_wide(name, bulk, lower_limit):
-    """By group likewise: what all groups together tell is right in two of three releases."""
-    values, found = MIXED[name](np.random.default_rng(5), 1500), []
+    """By group likewise, heavy tails too, in two of three releases."""
+    values, found = (MIXED | HEAVY)[name](np.random.default_rng(5), 1500), []
     for _ in range(3):
         made = bulk(values, GROUPS, lambda g, **t: g.mean("x", **t), epsilon=1)
         half = (made["high"] - made["low"]).to_numpy() / 2

@@ -627,14 +627,16 @@ def clipping_bias(
     )
     is_beyond = ((shown[:, 1:] > single[count]) & is_out[:, 1:]).any(axis=1)
     is_beyond |= ((shown[:, 1:-1] + shown[:, 2:] > double[count]) & is_out[:, 2:]).any(axis=1)
-    notes = np.where(is_beyond, "rows beyond", np.where(is_heavy, "heavy tail", ""))
     falls = fall[:, None] ** (places / steps)
     seen = np.maximum(shown[:, :steps].sum(axis=1), 0.0)
     seen += policy.careful * math.sqrt(variance * steps)
     first_falls = np.where(is_out, falls, 0.0)[:, :steps].sum(axis=1)
     rows = scale * (seen / np.maximum(first_falls, 1e-300))[:, None] * falls
+    rows = np.where(is_out & (rows >= 0.02), rows, 0.0)
+    is_heavy &= (rows > 0).any(axis=1)
+    notes = np.where(is_beyond, "rows beyond", np.where(is_heavy, "heavy tail", ""))
     has_end = is_out & (out < bins - 1)  # the outermost bin has none
-    rows = np.where(has_end & (rows >= 0.02), rows, 0.0)
+    rows = np.where(has_end, rows, 0.0)
     start_gap = np.take_along_axis(edges, out, 1) - high
     end_gap = np.take_along_axis(edges, out + 1, 1) - high
     distance = np.where(has_end, start_gap + MIDDLE * (end_gap - start_gap), 0.0)
