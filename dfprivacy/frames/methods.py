@@ -158,11 +158,11 @@ class GroupMethods(Registered[Answer]):
         return self._ask(Quantiles(column=column, qs=qs, bounds=bounds, step=step), terms)
 
     def min(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 35 / epsilon rows are below."""
+        """A value that about 38 / epsilon rows are below."""
         return self._ask(Min(column=column), terms)
 
     def max(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 35 / epsilon rows are above."""
+        """A value that about 38 / epsilon rows are above."""
         return self._ask(Max(column=column), terms)
 
     def center(
@@ -489,11 +489,11 @@ class ColumnMethods(Registered[Answer]):
         return self._ask(Quantiles(column=self._column, qs=qs, bounds=bounds, step=step), terms)
 
     def min(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 35 / epsilon rows are below."""
+        """A value that about 38 / epsilon rows are below."""
         return self._ask(Min(column=self._column), terms)
 
     def max(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 35 / epsilon rows are above."""
+        """A value that about 38 / epsilon rows are above."""
         return self._ask(Max(column=self._column), terms)
 
     def center(

@@ -760,13 +760,12 @@ class _Extreme(Ranked):
 
 @dataclass(frozen=True)
 class Min(_Extreme):
-    """A value that about 35 / epsilon rows are below; the true minimum is never released.
+    """A value that about 38 / epsilon rows are below; the true minimum is never released.
 
     The quantile 0 (see `quantile`), aimed so far inwards that the answer is below all rows with
-    probability 1 / 200 at most, whatever they are; of whole frames 35 rows at epsilon 1, by group
-    27 where the sizes of values are known. `explain` names the number. A whole number where the
-    column is declared to hold those; not a number where there are fewer than twice as many rows. A
-    sixth of the loss counts rows.
+    probability 1 / 200 at most, whatever they are. `explain` names the number. A whole number where
+    the column is declared to hold those; not a number where there are fewer than twice as many
+    rows. A sixth of the loss counts rows.
     """
 
     kind: ClassVar[str] = "min"
@@ -779,7 +778,7 @@ class Min(_Extreme):
 
 @dataclass(frozen=True)
 class Max(_Extreme):
-    """A value that about 35 / epsilon rows are above; the true maximum is never released.
+    """A value that about 38 / epsilon rows are above; the true maximum is never released.
 
     As `min`, from the other end.
     """
