@@ -188,7 +188,7 @@ def explain(
     (1.5, Draw(epsilon=0.5, questions=("median('delay')",)))
     >>> query = "SELECT dp_mean(delay, 0, 60) AS delay FROM flights"
     >>> dfp.explain(query, flights=flights, within=2.0, size=1000).epsilon
-    0.0899
+    0.0637
 
     Raises
     ------

@@ -29,7 +29,7 @@ CLAIMS = {
         assert abs(table.loc["All", "All"] - len(kept)) < 200
         late = flights.groupby("hour")["late"].mean().loc[5:]
         assert abs(hours["late"] - late.values).max() < 0.02
-        assert plan.epsilon == 0.19
+        assert plan.epsilon == 0.134
     """,
     "flights_sql": """
         assert truth["hour"][0] == 1 and truth["true flights"][0] == 1
