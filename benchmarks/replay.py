@@ -154,6 +154,10 @@ def addition_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     return noise_loss(gaps, inputs["noise"]), result
 
 
+NO_MATCH = 2**200
+"""A gap larger than any of two lists of the same candidates."""
+
+
 def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     """Return the loss of selections, and the choices of the fewer groups.
 
@@ -168,6 +172,7 @@ def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
         return [score_gap(first[place], scores) for place, scores in pairs]
 
     gaps, places = least_gaps(gaps_of, len(first), len(second))
+    require(NO_MATCH not in gaps, "other candidates")
     epsilons = [law.rate * gap for gap in gaps]
     divisor = 8 if isinstance(law, ExponentialMechanism) else 2
     rho = sum((epsilon**2 / divisor for epsilon in epsilons), start=Fraction(0))
@@ -184,7 +189,7 @@ def scores_of(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def score_gap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
-    """Return the range of the differences of scores over all candidates."""
+    """Return the range of the differences of scores, NO_MATCH if candidates differ."""
     cuts = np.unique(np.concatenate([*one[:2], *other[:2]]))
     scores = []
     for firsts, ends, losses in (one, other):
@@ -192,7 +197,8 @@ def score_gap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
         inside = (run >= 0) & (cuts < ends[run])
         scores.append((inside, losses[run]))
     (inside, losses), (same, others) = scores
-    require(np.array_equal(inside, same), "other candidates")
+    if not np.array_equal(inside, same):
+        return NO_MATCH
     return int(np.ptp((losses - others)[inside])) if inside.any() else 0
 
 
