@@ -44,6 +44,7 @@ from dfprivacy.statistics.forecast import (
 )
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.quantile import Quantile, QuantilePart
 from dfprivacy.statistics.split import split
 
@@ -192,12 +193,20 @@ def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | Non
 
 
 def _shown(request: Plan) -> Reach | None:
-    """Return the sizes from which on groups of secret keys are shown."""
+    """Return the sizes from which on groups of secret keys are shown.
+
+    Where a search for bounds comes first, its noise is not known: the least size is that of the
+    least noise, the others are those of the most.
+    """
     if request.rule is None:
         return None
     index = index_of_counting_part(request.parts)
-    noise = request.parts[index].count_noise(request.row_losses[index])
-    return shown_from(noise, request.rule)
+    part, loss = request.parts[index], request.row_losses[index]
+    reach = shown_from(part.count_noise(loss), request.rule)
+    if isinstance(part, OctavePart):
+        least = shown_from(part.least_count_noise(loss), request.rule)
+        reach = replace(reach, rarely=min(least.rarely, reach.rarely))
+    return reach
 
 
 def draws_of(request: Plan) -> tuple[Draw, ...]:

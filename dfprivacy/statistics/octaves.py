@@ -53,7 +53,11 @@ from dfprivacy.statistics.estimators.bounds_search import (
     find_bounds,
     rows_for_bounds,
 )
-from dfprivacy.statistics.estimators.group_bounds import LEAST_LEFT_BY_GROUP, find_group_bounds
+from dfprivacy.statistics.estimators.group_bounds import (
+    LEAST_LEFT_BY_GROUP,
+    MOST_LEFT_BY_GROUP,
+    find_group_bounds,
+)
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Vectors, build_forecast, plan_vectors
 from dfprivacy.statistics.part import Bins, Grouping, MeasuredTable, Part
@@ -145,6 +149,10 @@ class OctavePart:
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         return self.vectors(Bounds(0, 1)).count_noise(loss.share(self.left))
+
+    def least_count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the least noise of that count: the search for bounds can leave more loss."""
+        return self.vectors(Bounds(0, 1)).count_noise(loss.share(MOST_LEFT_BY_GROUP))
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return all questions: bounds and answers are paid for together."""

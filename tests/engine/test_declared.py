@@ -11,7 +11,9 @@ TABLE = pa.table({"g": ["a", None], "i": [1, 2], "x": [1.0, 2.0], "b": [True, Fa
 
 def describe_types(frame):
     """Return the types that a description names."""
-    described = pl.DataFrame(dfp.frame(frame).describe(["i", "x", "b"], epsilon=1))
+    described = dfp.frame(frame).describe(["i", "x", "b"], epsilon=1)
+    described = described.collect() if isinstance(described, pl.LazyFrame) else described
+    described = pl.DataFrame(described)
     return dict(zip(described["column"], described["type"], strict=True))
 
 

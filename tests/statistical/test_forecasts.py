@@ -151,7 +151,8 @@ def test_forecasts_of_groups_hold(loss, unit, upper_limit):
 def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_limit):
     """Groups of the sizes forecast are shown with 5, 50, 95 %, and one row less does not do.
 
-    Clopper-Pearson limits, 1e-9 each of 72 comparisons.
+    Where bounds are found first, fewer rows than forecast can do for 50 and 95 %, and more can be
+    needed for 5 %. Clopper-Pearson limits, 1e-9 each of 72 comparisons.
     """
     copies, terms = 800, {"epsilon": 8 if unit else 2, "delta": 1e-3}
     shown = pl.DataFrame({"g": [1], "x": [1.0], "who": [1]}).dp(**unit).group_by("g")
@@ -162,9 +163,12 @@ def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_lim
     frame = pl.DataFrame({"g": group, "x": (rows % 2) * 1.0, "who": np.arange(len(rows))})
     found = frame.dp(**unit).group_by("g").agg(ask, **terms)["g"].to_numpy()
     hits = np.bincount(found // copies, minlength=len(sizes))
+    finds_bounds = ask == dfp.mean("x")
     for place, chance in enumerate((0.05, 0.5, 0.95)):
-        assert upper_limit(int(hits[2 * place]), copies) >= chance
-        assert lower_limit(int(hits[2 * place + 1]), copies) <= chance
+        if chance > 0.05 or not finds_bounds:
+            assert upper_limit(int(hits[2 * place]), copies) >= chance
+        if chance == 0.05 or not finds_bounds:
+            assert lower_limit(int(hits[2 * place + 1]), copies) <= chance
 
 
 @pytest.mark.parametrize("ask", ["mean", "var", "sum"])

@@ -44,6 +44,8 @@ from dfprivacy.statistics.estimators.bounds_search import (
 
 LEAST_LEFT_BY_GROUP = 1 - POLICY.pool - POLICY.groups - POLICY.levels
 """Share that is left for the answers, at least."""
+MOST_LEFT_BY_GROUP = 1 - POLICY.pool * POLICY.looks[0] - POLICY.levels - POLICY.groups / 4
+"""Share that is left for the answers, at most: groups of fewer rows can be shown then."""
 
 _OUTSIDE = 6  # doublings beyond the pooled bounds that a group's own counts can join
 _INNER = 0.03  # fraction of the pooled rows that count as nearest to the center
