@@ -11,13 +11,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
+from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -220,6 +222,13 @@ class MeasuredOctaves(MeasuredTable):
     table: BinTable
     finer: Callable[[], BinTable] | None = None
     """Function that counts again in finer bins, with the groups of that moment."""
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the counts of exactly the groups with these keys, in finer bins too."""
+        measured, finer = super().of_groups(keys), self.finer
+        if finer is None:
+            return measured
+        return replace(measured, finer=lambda: bins_of_groups(finer(), keys))
 
     def answer(
         self,
