@@ -315,6 +315,8 @@ class Target:
         """End the server."""
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 def fuzz(messages: int, statements: int, seed: int) -> Counter[str]:

@@ -508,9 +508,9 @@ def _find_format(formats: Sequence[int], index: int) -> int:
 
 
 def _find_sample(oid: int) -> Any:
-    """Return a value of a parameter's type, to describe a statement with."""
+    """Return a value to describe a statement with: NULL where a type may be any other."""
     if oid in {encoding.INT2, encoding.INT4, encoding.INT8}:
         return 0
     if oid in {encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC}:
         return 0.0
-    return True if oid == encoding.BOOL else "2000-01-01" if oid else "0"
+    return True if oid == encoding.BOOL else None

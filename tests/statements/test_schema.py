@@ -353,37 +353,21 @@ def test_units_of_types_whose_equal_values_differ_are_refused():
 
 
 REFUSED = [
-    ("customer NATURAL JOIN nation", "NATURAL JOIN"),
     ("nation LEFT JOIN customer USING (nation)", "LEFT JOIN from a public table"),
-    ("customer RIGHT JOIN nation USING (nation)", "RIGHT JOIN"),
     ("customer FULL JOIN nation USING (nation)", "FULL JOIN"),
     ("customer POSITIONAL JOIN nation", "POSITIONAL JOIN"),
     ("customer ASOF JOIN orders ON id = customer AND balance >= total", "ASOF JOIN"),
     ("nation", "a release of public tables"),
     ("(SELECT nation FROM customer UNION ALL SELECT nation FROM nation)", "UNION ALL of"),
-    ("(SELECT id FROM customer UNION SELECT customer FROM orders)", "UNION"),
-    ("(SELECT id FROM customer EXCEPT SELECT customer FROM orders)", "EXCEPT"),
     ("(SELECT id FROM customer UNION ALL SELECT called FROM customer)", "UNION ALL of columns"),
     ("(SELECT * FROM customer LIMIT 3)", "LIMIT inside"),
     ("(SELECT * FROM customer USING SAMPLE 3)", "SAMPLE"),
-    ("customer WHERE balance IN (SELECT total, 1 FROM orders)", "IN over several columns"),
+    ("customer WHERE balance IN (SELECT total, 1 FROM orders)", "IN over such columns"),
     ("customer WHERE nation = (SELECT nation FROM nation)", "a scalar subquery that is not one"),
     ("customer JOIN orders ON id = customer WHERE x.nation = 1", "no table in FROM"),
     ("customer, nation WHERE nation = 1", "column 'nation', which several tables have"),
     ("customer WHERE random() < 0.5", "random"),
-    (
-        "(SELECT customer, list(total) AS l FROM orders GROUP BY customer)",
-        "list(...) in a subquery",
-    ),
-    (
-        "(SELECT customer, avg(total) OVER (PARTITION BY customer) AS a FROM orders)",
-        "a running sum",
-    ),
     ("range(5)", "a table function"),
-    (
-        "customer, LATERAL (SELECT * FROM orders WHERE customer = id ORDER BY total LIMIT 2)",
-        "a subquery in FROM that names",
-    ),
     ("customer JOIN (SELECT x, count(*) FROM orders GROUP BY x) ON true", "has a column 'x'"),
     (
         "customer LEFT JOIN orders ON id = customer AND total IN (SELECT paid FROM item)",
