@@ -119,7 +119,7 @@ class DataFiles:
 
     @property
     def is_text(self) -> bool:
-        """Whether all columns are text."""
+        """True if the columns are read as text."""
         return isinstance(self.source, TextFile)
 
 

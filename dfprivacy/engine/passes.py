@@ -38,7 +38,7 @@ from dfprivacy.engine.units import (
     within_groups,
 )
 from dfprivacy.measurement.binning import Integers
-from dfprivacy.measurement.linear import Distinct, Source, Told
+from dfprivacy.measurement.linear import Source, Told
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name, sum_names
 
 _VALUE, _ROWS, _GROUP, _ENTRY = "value", "rows", "group", "entry"
@@ -69,9 +69,9 @@ def exact_sums(
             for first in range(0, len(sources), size)
         ]
         return _joined(several, sources) if len(several) > 1 else several[0]
-    apart = [own for own in sources if any(isinstance(term, Distinct) for term in own.terms)]
-    others = [own for own in sources if own not in apart]
-    tables = [_distinct_of_units(adopted, labels, source) for source in apart]
+    of_distinct_values = [source for source in sources if source.counts_distinct]
+    others = [source for source in sources if not source.counts_distinct]
+    tables = [_distinct_of_units(adopted, labels, source) for source in of_distinct_values]
     if others:
         tables.append(_together(adopted, labels, others, again=False))
     return _joined(tables, sources)
@@ -233,7 +233,7 @@ class UnitTable:
     def sum_within_limits(
         self, sources: Sequence[Source], limit: int, groups: int | None
     ) -> Statistics:
-        """Return the sums of each group, of at most `limit` rows of a unit in so many `groups`."""
+        """Return the sums of each group: a unit has at most `limit` rows in at most `groups`."""
         rows = self.rows
         if groups is not None and self.names:
             marks = mark_first_groups(rows.units, rows.places, rows.groups, groups)

@@ -182,6 +182,7 @@ class Crosstab(Question):
         whole = MarginsPart(
             part.questions, part.grouped, part.read,
             by=self.by, size=size, public=public, laplace=laplace, groups=groups,
+            cluster=part.cluster,
         )  # fmt: skip
         names = name_columns((whole,), plan.questions, list(map(str, self.by)))
         return replace(plan, parts=(whole,), names=names)

@@ -88,6 +88,14 @@ class Sizes(NamedTuple):
     number: int
 
 
+class NamedLimits(NamedTuple):
+    """Limits that a caller names, and the number of listed keys; None for what is not known."""
+
+    rows: int | None = None
+    groups: int | None = None
+    public_groups: int | None = None
+
+
 @dataclass(frozen=True)
 class NoisySizes:
     """A noisy histogram of units by size, with expected units beyond those that stand out.
@@ -419,21 +427,20 @@ def choose_limits(
     parts: Sequence[Any],
     losses: Sequence[Epsilon | Rho],
     *,
-    rows: int | None = None,
-    groups: int | None = None,
-    public_groups: int | None = None,
+    named: NamedLimits,
 ) -> tuple[list[int], int | None, list[Lost | None]]:
     """Return the limit of rows of each part, that of groups, and what each loses.
 
-    Given limits stay. The groups have the limit with the least product of the parts' errors.
+    Named limits stay. The groups have the limit with the least product of the parts' errors.
     """
-    limits = CANDIDATES if rows is None else np.asarray([rows])
-    candidates: Sequence[int | None] = [groups]
+    limits = CANDIDATES if named.rows is None else np.asarray([named.rows])
+    candidates: Sequence[int | None] = [named.groups]
+    public_groups = named.public_groups
     every = 1.0
     if by_groups is not None:
         expected = _expected(by_groups)
         every = max(float(SIZES @ expected), 1.0)
-        if groups is None:
+        if named.groups is None:
             last = int(np.max(np.flatnonzero(expected > 0), initial=0))
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
@@ -520,9 +527,11 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
         search.loss,
         plan.parts,
         plan.losses,
-        rows=None if search.unit.rows else search.unit.max_rows,
-        groups=search.unit.max_groups,
-        public_groups=None if plan.keys is None else len(plan.keys.rows),
+        NamedLimits(
+            None if search.unit.rows else search.unit.max_rows,
+            search.unit.max_groups,
+            None if plan.keys is None else len(plan.keys.rows),
+        ),
     )
     if plan.keys is not None and groups is not None and groups >= len(plan.keys.rows):
         groups = None
@@ -535,24 +544,18 @@ def draw_choice(
     loss: Epsilon | Rho,
     parts: Sequence[Any],
     losses: Sequence[Epsilon | Rho],
-    *,
-    rows: int | None = None,
-    groups: int | None = None,
-    public_groups: int | None = None,
+    named: NamedLimits,
 ) -> tuple[list[int], int | None, list[Lost | None]]:
     """Draw the noise of all histograms, and choose limits."""
     grouped = sizes.by_groups is not None
-    secret = grouped and public_groups is None
+    secret = grouped and named.public_groups is None
     shares = finding_losses(loss, parts, grouped=grouped, secret=secret)
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
     noisy |= {kind: noisy[source] for kind, source in size_kinds(parts).items()}
-    by_groups, number = None, float(public_groups or 1)
+    by_groups, number = None, float(named.public_groups or 1)
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
     if secret:
         counted = add_to(np.asarray([sizes.number]), shares["number"].noise(1, 1))
         number = max(float(counted[0]), 1.0)
-    return choose_limits(
-        noisy, by_groups, number, parts, losses,
-        rows=rows, groups=groups, public_groups=public_groups,
-    )  # fmt: skip
+    return choose_limits(noisy, by_groups, number, parts, losses, named=named)

@@ -15,7 +15,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.files import open_source
 from dfprivacy.errors import InvalidLossError, InvalidQuestionError
-from dfprivacy.frames.limit_finding import draw_choice, read_sizes
+from dfprivacy.frames.limit_finding import NamedLimits, draw_choice, read_sizes
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -116,7 +116,7 @@ def suggest_limits(
         return Unit(unit, **limits)
     with charged(plan):
         shares = [goal[1].share(share) for share in split_shares(parts)]
-        rows, limit, _ = draw_choice(sizes, charge.loss, parts, shares)
+        rows, limit, _ = draw_choice(sizes, charge.loss, parts, shares, NamedLimits())
     return Unit(unit, max(rows), limit if labels else None)
 
 

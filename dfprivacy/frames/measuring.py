@@ -14,7 +14,6 @@ from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
 from dfprivacy.engine.run import guarded
 from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.linear import Distinct
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.release.terms import PublicKeys, Unit
@@ -116,9 +115,7 @@ def _measure_from_table(
 
 def sums_from_table(part: object) -> TypeGuard[LinearPart]:
     """Check whether a part adds up sums of units; different values are no sums."""
-    return isinstance(part, LinearPart) and not any(
-        isinstance(term, Distinct) for source in part.sources for term in source.terms
-    )
+    return isinstance(part, LinearPart) and not any(s.counts_distinct for s in part.sources)
 
 
 def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:

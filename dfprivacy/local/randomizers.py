@@ -251,7 +251,7 @@ class BallGaussian:
         return DiscreteGaussian(Fraction((2 * self.radius) ** 2) / (2 * self.rho))
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
-        """Return one report for each row. Rows outside the ball, of which there are none, are 0.
+        """Return one report for each row. A row outside the ball would count as 0.
 
         Coordinates are looked at first, so that no product or sum leaves 64 bits.
         """

@@ -274,6 +274,11 @@ class Source:
         """The categorical columns."""
         return tuple(dict.fromkeys(column for term in self.terms for column in term.told))
 
+    @property
+    def counts_distinct(self) -> bool:
+        """True if a term counts distinct values."""
+        return any(isinstance(term, Distinct) for term in self.terms)
+
 
 @dataclass(frozen=True)
 class CountWeights:

@@ -271,7 +271,7 @@ def exact_gaussian(sigma_squared: Fraction, entropy: EntropySource) -> int:
 
 
 class GaussianOdds:
-    """Accept numbers y with probability exp(-(|y| - center)**2 / (2 sigma**2)), so many a block."""
+    """Accept numbers y of each block with probability exp(-(|y| - center)**2 / (2 sigma**2))."""
 
     def __init__(
         self, sigma_squared: Fraction, center: Fraction, block: int, entropy: EntropySource

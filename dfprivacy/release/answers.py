@@ -224,7 +224,7 @@ class Dated:
     def columns(self, level: float) -> list[Column]:
         """Return the value of each group, and the ends of its interval where it has one."""
         columns = self.number.columns(level)
-        return [own if own.dtype == object else self.clock.moments(own) for own in columns]
+        return [c if c.dtype == object else self.clock.moments(c) for c in columns]  # or a note
 
 
 def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:

@@ -6,10 +6,9 @@ Nothing here looks at data.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -110,6 +109,17 @@ class LimitSearch:
 
     unit: UnlimitedUnit
     loss: Epsilon | Rho
+
+
+class PartLimits(NamedTuple):
+    """The contribution of a unit to a part, and the loss that pays for it.
+
+    `shared` is the largest limit of rows of all parts, which is that of the release.
+    """
+
+    contribution: Contribution
+    loss: Epsilon | Rho
+    shared: int
 
 
 @dataclass(frozen=True)
@@ -227,9 +237,13 @@ class Plan:
         contribution = replace(self.contribution, groups=groups or self.contribution.groups)
         shared = max(rows)
         contributions = [replace(contribution, rows=limit) for limit in rows]
+        limits = (
+            PartLimits(within, loss, shared)
+            for within, loss in zip(contributions, self.losses, strict=True)
+        )
         parts = tuple(
-            _limit_part(part, within, loss, shared=shared)
-            for part, within, loss in zip(self.parts, contributions, self.losses, strict=True)
+            part.within_limits(part_limits)
+            for part, part_limits in zip(self.parts, limits, strict=True)
         )
         counting = contributions[index_of_counting_part(self.parts)]
         return replace(
@@ -300,20 +314,6 @@ def name_columns(
             hint="name the answer: .agg(delay=dfp.mean(...)) or rename the group column",
         )
     return tuple(names)
-
-
-def _limit_part(part: Any, contribution: Contribution, loss: Epsilon | Rho, *, shared: int) -> Any:
-    """Return a part with the limits that it reads: none of rows if that is the `shared` one."""
-    if hasattr(part, "within"):
-        return part.within(contribution, loss)
-    rows = 0 if contribution.rows == shared else contribution.rows
-    limits = {"rows": rows, "groups": contribution.groups}
-    names = {attribute.name for attribute in fields(part)}
-    changes: dict[str, Any] = {name: limits[name] for name in limits if name in names}
-    read: Any = getattr(part, "read", None)
-    if "cluster" in getattr(read, "keywords", ()):
-        changes["read"] = partial(read, cluster=contribution.rows)
-    return replace(part, **changes)
 
 
 def list_answers(parts: Sequence[Any], questions: Mapping[str, Any]) -> list[tuple[str, str, bool]]:

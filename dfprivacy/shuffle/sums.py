@@ -45,7 +45,7 @@ DISTANCE = Fraction(1, 2**160)
 """Bound of the total variation distance between a sampled Polya law and the law."""
 
 _BITS, _DRAWN = 320, 256
-"""Sums of probabilities are integers of so many bits. A uniform number has so many."""
+"""The number of bits of a sum of probabilities, and of a uniform number."""
 
 _SAFETY = Fraction(10**9 - 1, 10**9)
 """Covers the rounding of floats in the conversion from zCDP."""

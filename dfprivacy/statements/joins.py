@@ -435,7 +435,7 @@ class Joins(ABC):
         number: int,
         read: set[str],
     ) -> Bag:
-        """Return so many rows of each unit and value of some columns; whole rows break ties."""
+        """Return the first rows of each unit and value of some columns; whole rows break ties."""
         kinds = self.tables.kinds(bag, bag.columns)
         compared = {*partition, *(name for name, _ in order)}
         for name, kind_ in zip(bag.columns, kinds, strict=True):

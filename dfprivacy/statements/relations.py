@@ -55,6 +55,12 @@ def column(name: str) -> Expression:
     return Expression(quoted(name), frozenset([name]))
 
 
+def same_value(first: str, second: str) -> Expression:
+    """Return the condition that two columns hold the same value, or both none."""
+    sql = f"({quoted(first)} IS NOT DISTINCT FROM {quoted(second)})"
+    return Expression(sql, frozenset([first, second]), sure=True)
+
+
 @dataclass(frozen=True)
 class StoredRead:
     """The columns that are read of a stored table, by their new names, and of which rows.

@@ -74,6 +74,7 @@ from dfprivacy.statements.relations import (
     grouped,
     joined,
     renamed,
+    same_value,
     united,
     windowed,
 )
@@ -143,14 +144,7 @@ class Compiler(Joins):
             (mine, new[term])
             for (_, mine), (_, term) in zip(first.names, second.names, strict=True)
         ]
-        same = [
-            Expression(
-                f"({quoted(mine)} IS NOT DISTINCT FROM {quoted(term)})",
-                frozenset([mine, term]),
-                sure=True,
-            )
-            for mine, term in pairs
-        ]
+        same = [same_value(mine, term) for mine, term in pairs]
         keys = any(
             mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(term)
             for mine, term in pairs
@@ -585,14 +579,7 @@ class _Stage:
         total = Expression(f"list_aggregate({quoted(name)}, '{function}')", frozenset([name]))
         names = {term: fresh(term, [*bag.columns, name, OWNER]) for term in window.partition}
         sums = chosen(sums, {**{new: column(term) for term, new in names.items()}, name: total})
-        same = [
-            Expression(
-                f"({quoted(term)} IS NOT DISTINCT FROM {quoted(new)})",
-                frozenset([term, new]),
-                sure=True,
-            )
-            for term, new in names.items()
-        ]
+        same = [same_value(term, new) for term, new in names.items()]
         result = joined(bag, sums, "LEFT", [], same)
         return replace(result, columns=(*bag.columns, name))
 

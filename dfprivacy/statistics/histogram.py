@@ -24,7 +24,7 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
 from dfprivacy.release.answers import Answered, Answers, Column, Counted, Threshold
-from dfprivacy.release.plan import Plan
+from dfprivacy.release.plan import PartLimits, Plan
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss
@@ -159,9 +159,9 @@ class HistogramPart:
             return cls(question)
         return cls(question, contribution.pooled().row_loss(loss.share(LOOK_SHARE)))
 
-    def within(self, contribution: Contribution, loss: Epsilon | Rho) -> HistogramPart:
+    def within_limits(self, limits: PartLimits) -> HistogramPart:
         """Return the part for the limits of a unit."""
-        return self.of(self.question, loss, contribution)
+        return self.of(self.question, limits.loss, limits.contribution)
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:

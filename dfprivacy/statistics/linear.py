@@ -51,6 +51,7 @@ from dfprivacy.release.estimator import (
     Foreseen,
     ProportionEstimator,
 )
+from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import (
     Circumstances,
@@ -350,12 +351,21 @@ class LinearPart:
     """True if units are counted, whatever their rows."""
     rows: int = 0
     """Limit of the rows of a unit in a group, 0 for that of the release."""
+    cluster: int = 0
+    """Most rows of a unit in a group where `read` is about the population, else 0."""
+
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+        rows = limits.contribution.rows
+        cluster = rows if self.cluster else 0
+        return replace(self, rows=0 if rows == limits.shared else rows, cluster=cluster)
 
     @cached_property
     def vectors(self) -> Vectors:
         """The vectors that the questions share."""
         if self.read is not None:
-            vectors = self.read(self.questions, grouped=self.grouped)
+            terms = {"cluster": self.cluster} if self.cluster else {}
+            vectors = self.read(self.questions, grouped=self.grouped, **terms)
         else:
             vectors = plan_vectors(self.questions, grouped=self.grouped, units=self.units)
         if self.units:

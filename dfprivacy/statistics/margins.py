@@ -15,7 +15,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
 from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, to_floats
+from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
@@ -161,6 +162,10 @@ class MarginsPart(LinearPart):
     public: bool
     laplace: bool
     groups: int = 1
+
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+        return replace(super().within_limits(limits), groups=limits.contribution.groups)
 
     @property
     def titles(self) -> dict[str, str]:

@@ -45,6 +45,7 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
+from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.bounds_search import (
@@ -82,11 +83,19 @@ class OctavePart:
     read: Callable[..., Vectors] | None = None
     fine: bool = False
     groups: int = 1
+    cluster: int = 0
+
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+        cluster = limits.contribution.rows if self.cluster else 0
+        return replace(self, groups=limits.contribution.groups, cluster=cluster)
 
     def vectors(self, bounds: Bounds) -> Vectors:
         """Return the queries that answer the questions within bounds."""
         bounded = {name: question.within(bounds) for name, question in self.questions.items()}
-        vectors = (self.read or plan_vectors)(bounded, grouped=self.grouped)
+        read: Callable[..., Vectors] = self.read or plan_vectors
+        terms = {"cluster": self.cluster} if self.cluster else {}
+        vectors = read(bounded, grouped=self.grouped, **terms)
         if not all(fits_octaves(linear) or not linear.source.terms for linear in vectors.linears):
             next(iter(bounded.values())).required_bounds()
             raise InvalidQuestionError(

@@ -21,6 +21,7 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, everyone
+from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
@@ -65,6 +66,9 @@ class Part(Protocol):
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the questions that each draw answers, and its part of the part's loss."""
 
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
@@ -90,6 +94,10 @@ class ColumnPart(ABC):
     answers_count: ClassVar[bool] = False
     has_interval: ClassVar[bool] = False
     whole_bits: ClassVar[int] = 17
+
+    def within_limits(self, limits: PartLimits) -> Self:  # noqa: ARG002 most parts read none
+        """Return the part for the limits of a unit."""
+        return self
 
     @property
     def weight(self) -> Fraction:

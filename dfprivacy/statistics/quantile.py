@@ -40,6 +40,7 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Answer, Answered, Chosen, Dated, Estimated, Piece
+from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import (
@@ -442,6 +443,10 @@ class QuantilePart(ColumnPart):
     clock: Clock | None = None
     declared: pa.DataType | None = None
     groups: int = 1
+
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+        return replace(self, groups=limits.contribution.groups)
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
         """Run the pass, once it is known from what is declared which numbers are ranked."""

@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,15 +94,15 @@ def split(
             ranks[part.asks_of] = first.joined(part) if first else replace(part, groups=groups)
         else:
             single.append(part)
-    read = partial(population_vectors, cluster=cluster) if cluster else None
+    read = population_vectors if cluster else None
     parts: list[Part] = [
         LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
         if mechanism == "units"
-        else LinearPart(of_mechanism, grouped, read, units=unit is not None)
+        else LinearPart(of_mechanism, grouped, read, units=unit is not None, cluster=cluster)
         for mechanism, of_mechanism in linear.items()
     ]
     parts += [
-        OctavePart(column, column_questions, grouped, read, groups=groups)
+        OctavePart(column, column_questions, grouped, read, groups=groups, cluster=cluster)
         for column, column_questions in octaves.items()
     ]
     all_parts: tuple[Part, ...] = (*parts, *ranks.values(), *single)
