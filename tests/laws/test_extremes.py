@@ -65,5 +65,5 @@ def test_bounds_of_positive_values_begin_at_zero_or_above():
     lower, upper = found["lower"].to_numpy(), found["upper"].to_numpy()
     beyond = int((lower < 0).sum())
     assert stats.binomtest(beyond, 300, 0.1, alternative="greater").pvalue > 1e-6
-    assert np.median(lower) in {0, 16, 32}
-    assert np.median(upper) in {256, 512, 1024}
+    assert sorted(lower)[150] in {0, 16, 32}
+    assert sorted(upper)[150] in {256, 512, 1024}

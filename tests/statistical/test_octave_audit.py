@@ -50,7 +50,7 @@ ASKS = {
     "several": lambda g, **t: g.agg(x=dfp.mean("x"), v=dfp.std("x"), n=dfp.count("x"), **t),
     "histogram": lambda g, **t: g.histogram("x", bins=[0, 4, 8, 16], **t),
 }
-BOUNDS_CORE, MEAN_CORE = 6, 20  # rows of a core, and of a group unlike all, at epsilon = 3
+BOUNDS_CORE, MEAN_CORE = 10, 20  # rows of a core, and of a group unlike all, at epsilon = 3
 PAIRS = {
     "nobody and one": ([], [5.0]),
     "nobody and infinity": ([], [math.inf]),

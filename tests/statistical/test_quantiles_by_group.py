@@ -47,9 +47,10 @@ def rank_errors(groups, found, q):
 @pytest.mark.parametrize("epsilon", [1, 6])
 @pytest.mark.parametrize("apart", [True, False])
 def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit):
-    """At most 1 % are off by more than 0.05 + 12/(n epsilon) of the rows, and none crosses.
+    """At most 1 % are off by more than 0.05 + 17/(n epsilon) of the rows, and none crosses.
 
-    Epsilon is that of one level, of three that share a release, asked apart or as a list.
+    So rare are answers beyond all rows too, in groups of one value as well. Epsilon is that of one
+    level, of three that share a release, asked apart or as a list.
     """
     groups, frame = delays
     private = frame.dp.group_by("to", keys=range(len(groups)))
@@ -63,7 +64,7 @@ def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit)
     sizes = np.array([len(rows) for rows in groups])
     assert not (np.diff(found, axis=0) < 0).any()
     for q, own in zip(columns.values(), found, strict=True):
-        wrong = rank_errors(groups, own, q) > 0.05 * sizes + 12 / epsilon
+        wrong = rank_errors(groups, own, q) > 0.05 * sizes + 17 / epsilon
         assert lower_limit(int(wrong.sum()), len(groups)) <= 0.01
     assert not np.isnan(found[:, sizes == 10_000]).any()
     few = np.isnan(found[:, sizes == 5])

@@ -45,6 +45,9 @@ OUTSIDE = 0.01
 SPARSE = 512
 """Ordinary rows are spread over so large a part of the candidates that follow their magnitudes."""
 
+CROWDED = 2**12
+"""Candidates beyond the rows of a group, for which quantiles between the ends are aimed inwards."""
+
 ORDINARY = 0.05
 """An answer of ordinary rows is further off than its note says in this part of releases."""
 
@@ -334,15 +337,20 @@ class RankLaw:
 
     @cached_property
     def inwards(self) -> int:
-        """How far from the ends an answer must be aimed at to be among the rows, whatever they are.
+        """How far from the ends a minimum is aimed, to be among the rows whatever they are."""
+        ties = 1 if self.levels == 1 else TIES
+        risk = OUTSIDE / (2 * self.levels)
+        return _first(lambda rows: self._risk(rows, ties * self.candidates) <= risk)
 
-        The noise of the count is included.
+    @cached_property
+    def margin(self) -> int:
+        """How far from the ends other quantiles are aimed.
+
+        Rows that all hold one value have an answer beyond them in 5 % of releases, if there are at
+        most `CROWDED` candidates. Rows of several values have it less often.
         """
-
-        def is_enough(rows: int) -> bool:
-            return self._risk(rows) <= OUTSIDE / 2
-
-        return _first(is_enough)
+        candidates = min(self.candidates, CROWDED)
+        return _first(lambda rows: self._risk(rows, candidates) <= ORDINARY)
 
     @cached_property
     def ordinary(self) -> int:
@@ -357,7 +365,7 @@ class RankLaw:
         """Return twice the rank that is aimed at: q of so many rows, moved inwards."""
         ranks = rows * q.numerator
         twice = ranks // q.denominator - -ranks // q.denominator
-        inwards = self.ordinary if 0 < q < 1 else self.inwards
+        inwards = self.margin if 0 < q < 1 else self.inwards
         ends = np.minimum(min(2 * inwards, _LARGEST_COUNT), rows)
         return np.asarray(np.clip(twice, ends, 2 * rows - ends), dtype=np.int64)
 
@@ -381,17 +389,16 @@ class RankLaw:
         """How large the noise of the count is at the edges of its strata."""
         return np.array([self.noise.quantile(odds) for odds in _ODDS[1:]], dtype=np.float64)
 
-    def _risk(self, rows: int) -> float:
+    def _risk(self, rows: int, candidates: int) -> float:
         """Bound the probability that an answer aimed at `rows` from an end lies beyond all rows.
 
-        In each stratum of the noise it is taken at the edge. All candidates may lie there but one,
-        which permute-and-flip has before each of them with probability 1/2.
+        So many candidates lie there. In each stratum of the noise the bound is taken at the edge.
+        Permute-and-flip has an answer among the rows before each of them with probability 1/2.
         """
         slack = rows / self.growth - np.stack([np.maximum(self._edges, 0), 0 * self._edges]) / 2
-        ahead = self.candidates / (2 if isinstance(self.selection, PermuteAndFlip) else 1)
-        ahead *= 1 if self.levels == 1 else TIES
+        ahead = candidates / (2 if isinstance(self.selection, PermuteAndFlip) else 1)
         failed = np.exp(np.minimum(math.log(ahead) - self.rate * slack, 0)).mean(axis=0)
-        return self.levels * float(failed @ -np.diff(_ODDS) + _ODDS[-1])
+        return float(failed @ -np.diff(_ODDS) + _ODDS[-1])
 
 
 def rounds(levels: int) -> int:
@@ -408,7 +415,7 @@ def _first(is_enough: Callable[[int], bool]) -> int:
 
 
 STANDS = 12.0
-"""How tall an octave of all groups together must be: noise alone lifts one in 1,000 releases."""
+"""How tall an octave of all groups together must be: noise alone lifts one in 600 releases."""
 
 BEYOND, COARSE = 8, 8
 """Octaves on either side of those that stand out that have candidates, and their bits."""
@@ -424,9 +431,10 @@ def find_magnitudes(
 ) -> Magnitudes:
     """Return the part of a grid where all groups together show values; all of it if they show none.
 
-    Sizes of values are counted in octaves, whatever their sign, all groups as one: each row moves
-    one count by 1 at most, which `noise` is for. What is read off noisy counts costs no more. Where
-    values are known to be `integers`, others are left out. Values beyond `bounds` are as these.
+    Sizes of values are counted in octaves, whatever their sign, all groups as one, apart for values
+    with decimals and without: each row moves one count by 1 at most, which `noise` is for. What is
+    read off noisy counts costs no more. Candidates are integers where values are known to be
+    `integers`, and where only integers stand out. Values beyond `bounds` count as the bounds.
     """
     grid = table.binning
     assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
@@ -435,12 +443,16 @@ def find_magnitudes(
     if bounds is not None:
         low, high = grid.numbers(grid.labels(np.array([bounds.lower, bounds.upper]))).tolist()
         limit, bins = min(max(abs(low), abs(high)) + 1, limit), np.clip(bins, low, high)
-    counts = np.zeros(-(-grid.last // sizes_in_octave), np.int64)
-    nonzero = np.flatnonzero(bins)
-    np.add.at(counts, (np.abs(bins[nonzero]) - 1) // sizes_in_octave, table.rows[nonzero])
-    noisy = add_to(counts, noise, entropy).astype(np.float64)
+    octaves, nonzero = -(-grid.last // sizes_in_octave), np.flatnonzero(bins)
+    values = grid.values(bins[nonzero])
+    is_integer, octave = values == np.floor(values), (np.abs(bins[nonzero]) - 1) // sizes_in_octave
+    counts = np.zeros((2, octaves), np.int64)
+    np.add.at(counts, (is_integer.astype(np.int64), octave), table.rows[nonzero])
+    noisy = add_to(counts.reshape(-1), noise, entropy).astype(np.float64)
+    stands_out = compute_heights(noisy, noise).reshape(counts.shape) >= STANDS
+    integers = integers or bool(stands_out[1].any() and not stands_out[0].any())
     first_octave = int(grid.numbers(np.ones(1))[0]) // sizes_in_octave if integers else 0
-    shown = np.flatnonzero(compute_heights(noisy, noise)[first_octave:] >= STANDS) + first_octave
+    shown = np.flatnonzero(stands_out[:, first_octave:].any(axis=0)) + first_octave
     edges = shown[shown * sizes_in_octave < limit]
     if not len(edges):
         return Magnitudes(grid, bounds)
