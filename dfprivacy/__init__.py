@@ -56,6 +56,7 @@ from dfprivacy.statistics import Min as min
 from dfprivacy.statistics import NUnique as nunique
 from dfprivacy.statistics import Quantile as quantile
 from dfprivacy.statistics import Quantiles as quantiles
+from dfprivacy.statistics import RatioOfSums as ratio
 from dfprivacy.statistics import RSquared as r_squared
 from dfprivacy.statistics import Share as share
 from dfprivacy.statistics import Slope as slope
@@ -108,6 +109,7 @@ __all__ = [
     "quantile",
     "quantiles",
     "r_squared",
+    "ratio",
     "released",
     "require_ledger",
     "save_plot",

@@ -13,6 +13,7 @@
     dp_stddev(...)                   its root                                        DOUBLE
     dp_cov(x, y, x_lo, x_hi, y_lo, y_hi [, epsilon])  population covariance           DOUBLE
     dp_corr(...)                     correlation, likewise; dp_covar_pop is dp_cov   DOUBLE
+    dp_ratio(...)                    the sum of x over the sum of y, likewise         DOUBLE
     dp_slope(y, x, y_lo, y_hi, x_lo, x_hi [, epsilon])  least squares; dp_regr_slope  DOUBLE
     dp_intercept(...), dp_r_squared(...)  likewise; dp_regr_intercept, dp_regr_r2    DOUBLE
     dp_median(x [, lo, hi] [, epsilon])  median                                      DOUBLE

@@ -12,7 +12,14 @@ from dfprivacy.frames.lookup import Registered
 from dfprivacy.statistics.bounds import PrivateBounds
 from dfprivacy.statistics.center import Center
 from dfprivacy.statistics.count import Count, NUnique
-from dfprivacy.statistics.covariance import Correlation, Covariance, Intercept, RSquared, Slope
+from dfprivacy.statistics.covariance import (
+    Correlation,
+    Covariance,
+    Intercept,
+    RatioOfSums,
+    RSquared,
+    Slope,
+)
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.mean_vector import MeanVector
@@ -204,6 +211,17 @@ class GroupMethods(Registered[Answer]):
     ) -> Answer:
         """Pearson's correlation of two columns, each value clipped to its bounds."""
         return self._ask(Correlation(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+
+    def ratio(
+        self,
+        x: Hashable,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The sum of one column over the sum of another, each value clipped to its bounds."""
+        return self._ask(RatioOfSums(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
 
     def slope(
         self,
@@ -533,6 +551,18 @@ class ColumnMethods(Registered[Answer]):
         """Pearson's correlation of two columns, each value clipped to its bounds."""
         return self._ask(
             Correlation(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+        )
+
+    def ratio(
+        self,
+        y: Hashable,
+        x_bounds: tuple[float, float] | None = None,
+        y_bounds: tuple[float, float] | None = None,
+        **terms: Unpack[Terms],
+    ) -> Answer:
+        """The sum of one column over the sum of another, each value clipped to its bounds."""
+        return self._ask(
+            RatioOfSums(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
         )
 
     def slope(

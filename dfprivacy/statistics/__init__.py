@@ -21,6 +21,7 @@ from dfprivacy.statistics.covariance import (  # isort: skip
     Correlation,
     Covariance,
     Intercept,
+    RatioOfSums,
     RSquared,
     Slope,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Quantiles",
     "RSquared",
     "RatioEstimator",
+    "RatioOfSums",
     "Share",
     "Slope",
     "Source",

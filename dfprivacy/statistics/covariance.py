@@ -193,9 +193,6 @@ class PairEstimator(ProductEstimator, ABC):
     largest: ClassVar[float] = math.inf
     """Limits of theta."""
 
-    even: ClassVar[float] = 0.0
-    """Theta of values that are spread evenly over the bounds, independently."""
-
     spans: ClassVar[tuple[bool, bool]] = (False, False)
     """Requirement that the variance of x, or of y, is above 0."""
 
@@ -222,6 +219,11 @@ class PairEstimator(ProductEstimator, ABC):
     @property
     def start(self) -> float:
         """The value theta = 0 in units of the answer."""
+        return 0.0
+
+    @property
+    def even(self) -> float:
+        """Theta of values that are spread evenly over the bounds, independently."""
         return 0.0
 
     @abstractmethod
@@ -445,6 +447,64 @@ class Correlation(_Pair):
 
 
 @dataclass(frozen=True)
+class SumsEstimator(PairEstimator):
+    """The sum of x over the sum of y, each in parts of the largest size of its column."""
+
+    @cached_property
+    def sizes(self) -> tuple[float, float]:
+        """The largest sizes of x and of y."""
+        x, y = (max(abs(grid.lower), abs(grid.upper)) for grid in self.grids)
+        return x, y
+
+    @property
+    def unit(self) -> float:
+        """The largest size of x over that of y."""
+        return self.sizes[0] / self.sizes[1]
+
+    @cached_property
+    def lines(self) -> list[tuple[float, float]]:
+        """Factors of 1 and a in parts of x, then of 1 and b in parts of y."""
+        columns = zip(self.grids, self.widths, self.sizes, strict=True)
+        return [(grid.anchor / size, width / size) for grid, width, size in columns]
+
+    @property
+    def even(self) -> float:
+        """The ratio of the middles of both bounds; 0 if the middle of y is 0."""
+        x, y = (start + width / 2 for start, width in self.lines)
+        return x / y if y else 0.0
+
+    def ratio(self, moments: Moments) -> Ratio:
+        """Return the mean of x over that of y, both negated if the latter is negative."""
+        (x, x_width), (y, y_width) = self.lines
+        sign = np.where(y + y_width * moments.mean_y < 0, -1.0, 1.0)
+        nothing = np.zeros_like(sign)
+        above = product(np.stack([sign * x, sign * x_width, nothing]), moments.one)
+        below = product(moments.one, np.stack([sign * y, sign * y_width, nothing]))
+
+        def drift(off_x: Floats, off_y: Floats, theta: Floats) -> Floats:  # noqa: ARG001 no means
+            return np.asarray((x_width + theta * y_width) * ROUNDED / self.k)
+
+        return Ratio(above, below, drift)
+
+
+@dataclass(frozen=True)
+class RatioOfSums(_Pair):
+    """The sum of one column over the sum of another, each value clipped to its bounds.
+
+    From the noisy sums of the covariance, into which all of the loss goes. A row that lacks one of
+    the values is left out. NaN or with an infinite interval where the sum below may be 0.
+    """
+
+    kind: ClassVar[str] = "ratio"
+    aliases: ClassVar[tuple[str, ...]] = ("quotient", "weighted_mean", "weighted_average")
+    title: ClassVar[str] = "the ratio of two sums"
+    example: ClassVar[str] = 'df.dp.ratio("x", "y", (0, 100), (0, 10), epsilon=1)'
+    degrees: ClassVar[tuple[int, int]] = (1, 1)
+    units: ClassVar[str] = "units of {x!r} a unit of {y!r}"
+    reader: ClassVar[type[PairEstimator]] = SumsEstimator
+
+
+@dataclass(frozen=True)
 class SlopeEstimator(PairEstimator):
     """The slope: E[(a - mean)(b - mean)] over E[(a - mean)^2]."""
 
@@ -466,13 +526,17 @@ class InterceptEstimator(PairEstimator):
     """The line at the a that stands for x = 0, in parts of the bounds of y."""
 
     spans: ClassVar[tuple[bool, bool]] = (True, False)
-    even: ClassVar[float] = 0.5
     powers: ClassVar[tuple[int, int]] = (0, 1)
 
     @property
     def start(self) -> float:
         """The lower bound of the explained column."""
         return self.grids[1].anchor
+
+    @property
+    def even(self) -> float:
+        """The middle of the bounds of y."""
+        return 0.5
 
     def ratio(self, moments: Moments) -> Ratio:
         """Return E[w (b - slope (a - zero))] over E[w].

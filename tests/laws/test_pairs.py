@@ -31,11 +31,14 @@ def truth(rows: pl.DataFrame, bounds: tuple[float, float] = (0, 100)) -> dict[st
     x, y = (np.clip(rows[name].to_numpy(), *bounds) for name in "xy")
     (xx, xy), (_, yy) = np.cov(x, y, bias=True)
     line = {"slope": xy / xx, "intercept": y.mean() - xy / xx * x.mean()}
-    return {"cov": xy, "corr": xy / math.sqrt(xx * yy), "r_squared": xy**2 / (xx * yy), **line}
+    return {
+        "cov": xy, "corr": xy / math.sqrt(xx * yy), "r_squared": xy**2 / (xx * yy),
+        "ratio": x.sum() / y.sum(), **line,
+    }  # fmt: skip
 
 
-KINDS = ["cov", "corr", "slope", "intercept", "r_squared"]
-LINES = KINDS[2:]
+KINDS = ["cov", "corr", "ratio", "slope", "intercept", "r_squared"]
+LINES = KINDS[3:]
 
 
 def named(kind: str) -> list[str]:
@@ -74,7 +77,7 @@ def test_answers_are_those_of_clipped_values(kind):
     found = getattr(rows.dp, kind)(*named(kind), (0, 100), (0, 100), **EXACT)
     assert math.isclose(found, truth(rows)[kind], rel_tol=1e-5)
     assert found.low <= truth(rows)[kind] <= found.high
-    if kind not in {"slope", "intercept"}:
+    if kind not in {"slope", "intercept", "ratio"}:
         swapped = getattr(rows.dp, kind)(*named(kind)[::-1], (0, 100), (0, 100), **EXACT)
         assert math.isclose(found, swapped, rel_tol=1e-5)
 
@@ -160,6 +163,21 @@ def test_answers_stay_within_what_can_be(kind, size):
     assert (-widest * (1 + 1e-9) <= low).all()
     assert (high <= widest * (1 + 1e-9)).all()
     assert ((low <= value) & (value <= high)).all()
+
+
+@pytest.mark.parametrize("y", [(-9, 0), (-5, 5), (0, 9)], ids=str)
+def test_a_ratio_keeps_its_sign_and_opens_where_the_sum_below_may_be_0(y):
+    """A ratio to a sum below 0 is negative; over no rows, its interval holds every number.
+
+    Each interval leaves out the truth in at most one of 10^9 releases.
+    """
+    sign = -1 if y[1] == 0 else 1
+    held = {"g": [0] * 5000, "x": [3.0] * 5000, "y": [sign * 2.0] * 5000}
+    by = pl.DataFrame(held).dp(interval=1 - 1e-9).group_by("g", keys=[0, 1])
+    found = by.ratio("x", "y", (0, 10), y, epsilon=1)
+    assert found["low"][0] < sign * 1.5 < found["high"][0]
+    assert abs(found["ratio"][0] - sign * 1.5) < 0.1
+    assert (found["low"][1], found["high"][1]) == (-math.inf, math.inf)
 
 
 def test_a_constant_column_has_no_correlation():

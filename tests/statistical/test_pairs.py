@@ -1,7 +1,7 @@
 """Intervals of statistics of two columns hold the noise-free answer as often as they say.
 
 A check fails when the upper limit of the coverage (Clopper-Pearson, 1e-9) lies below the level; at
-most 250 comparisons, so that false alarms stay below 1e-6.
+most 280 comparisons, so that false alarms stay below 1e-6.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 COPIES = 1500
-KINDS = ["cov", "corr", "slope", "intercept", "r_squared"]
+KINDS = ["cov", "corr", "ratio", "slope", "intercept", "r_squared"]
 
 
 def shapes(size: int):
@@ -33,12 +33,13 @@ def truths(x: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """Return the answers without noise."""
     (xx, xy), (_, yy) = np.cov(x, y, bias=True)
     line = {"slope": xy / xx, "intercept": y.mean() - xy / xx * x.mean()}
+    line["ratio"] = x.sum() / y.sum()
     return {"cov": xy, "corr": xy / np.sqrt(xx * yy), "r_squared": xy**2 / (xx * yy), **line}
 
 
 def columns(kind: str) -> list[str]:
     """Return the columns in the order that a statistic takes them."""
-    return ["x", "y"] if kind in {"cov", "corr"} else ["y", "x"]
+    return ["x", "y"] if kind in {"cov", "corr", "ratio"} else ["y", "x"]
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 1}], ids=str)
