@@ -231,27 +231,25 @@ def test_rules_that_are_named_are_in_the_registry():
 
 
 ABOUT = (
-    "Each rule with its reason and a rewrite. Rules that share both are in one row. Words in "
-    "*italics* come from the statement. A refusal comes before a charge and does not depend on "
-    "rows. `tests/statements/refused_examples.py` has an example of each rule. "
-    "`tests/statements/test_refused.py` checks that the example is refused by its rule alone, for "
-    "nothing, and in the same words on a neighboring table. "
+    "Each reason with the constructs that are refused for it. The message of a refusal adds a "
+    "rewrite. Words in *italics* come from the statement. A refusal costs nothing and depends on "
+    "no row. `tests/statements/test_refused.py` checks this for an example of each rule; "
     "`python -m tests.statements.test_refused` writes this page."
 )
 
 
 def page():
-    """Return the page of the registry."""
+    """Return the page of the registry: constructs by section and reason."""
     text = f"# What is refused in SQL\n\n{ABOUT}\n"
     for title, rules in EXAMPLES.items():
         constructs = {}
         for names in rules:
             rule = rule_of(names)
-            constructs.setdefault((rule.why, rule.rewrite), []).append(rule.construct)
-        text += f"\n## {title}\n\n| refused | because | instead |\n|:--|:--|:--|\n"
-        for (why, rewrite), refused in constructs.items():
-            cells = ["; ".join(map(cell, dict.fromkeys(refused))), cell(why), cell(rewrite)]
-            text += f"| {' | '.join(cells)} |\n"
+            constructs.setdefault(cell(rule.why), []).append(cell(rule.construct))
+        text += f"\n## {title}\n\n"
+        for why, refused in sorted(constructs.items(), key=lambda reason: reason[0] == ""):
+            because = f" - {why}" if why else ""
+            text += f"* **{'; '.join(dict.fromkeys(refused))}**{because}\n"
     return text
 
 
