@@ -2,8 +2,8 @@
 
     python -m benchmarks.ledger_faults [--every 1]
 
-A job makes a ledger, charges it, keeps and forgets releases. It runs in a child, once for each
-operation and each fault there:
+A job makes a ledger, charges it, keeps and forgets releases, and stores a charge with its answer.
+It runs in a child, once for each operation and each fault there:
 
 * killed before it, after it, or half-way through a write;
 * the power fails: what was not flushed is there, is not, in part, or as zeros; renames too;
@@ -28,7 +28,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
@@ -37,12 +37,14 @@ from typing import Any
 import pyarrow as pa
 
 import dfprivacy as dfp
+from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger
 from dfprivacy.accounting.loss import Epsilon
 
 UNIT = Charge(Epsilon(Fraction(1, 1000)), question="count()")
-MARKS = bytes(31) + b"1", bytes(31) + b"2"
+ANSWERED = Charge(Epsilon(Fraction(1, 1000)), question="answer")
+MARKS = bytes(31) + b"1", bytes(31) + b"2", bytes(31) + b"3"
 KEPT = pa.table({"n": [7]})
 FILE = "b.db"
 
@@ -54,14 +56,25 @@ def _open(path: Path) -> dfp.Ledger:
     return dfp.Ledger(path)
 
 
+def _answer(path: Path) -> None:
+    """Store a charge with its answer, as a server does."""
+    ledger = AnswerLedger(path)
+    ledger.charge("d", ANSWERED)
+    with suppress(dfp.LedgerError):
+        ledger.store("d", MARKS[2], KEPT)
+    if not ledger.settle():
+        ledger.recall("d", MARKS[2])
+
+
 CHARGE: Step = (1, lambda path: _open(path).charge("d", UNIT))
 KEEP: Step = (0, lambda path: _open(path).store("d", MARKS[0], KEPT))
 CLAIM: Step = (1, lambda path: IdempotentLedger(path, "d", MARKS[1]).charge("d", UNIT))
 SETTLE: Step = (0, lambda path: IdempotentLedger(path, "d", MARKS[1]).keep(KEPT))
+ANSWER: Step = (1, _answer)
 FORGET: Step = (0, lambda path: _open(path).forget())
 STEPS: list[Step] = [
     (0, lambda path: dfp.Ledger(path, epsilon=1, remember=True)),
-    CHARGE, CHARGE, KEEP, CLAIM, SETTLE, CHARGE, FORGET, CHARGE,
+    CHARGE, CHARGE, KEEP, CLAIM, SETTLE, ANSWER, CHARGE, FORGET, CHARGE,
 ]  # fmt: skip
 ERRORS: dict[str, tuple[int | None, ...]] = {
     "EIO": (errno.EIO,), "ENOSPC": (errno.ENOSPC,), "a short write": (None,),
@@ -247,13 +260,14 @@ class Case:
     def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
         """Tell whether the releases are there that were kept, but those that were forgotten."""
         sure, begun = STEPS[:done], STEPS[: self.length("begun")]
-        for mark, step in zip(MARKS, (KEEP, SETTLE), strict=True):
+        for mark, step in zip(MARKS, (KEEP, SETTLE, ANSWER), strict=True):
             table = ledger.recall("d", mark)
             if table is None and step in sure and FORGET not in begun:
                 return False
             if table is not None and (step not in begun or FORGET in sure or table != KEPT):
                 return False
-        return True
+        paid = int((ledger.history()["question"] == ANSWERED.question).sum())
+        return FORGET in begun or paid == (table is not None)  # both are there, or neither
 
 
 def tried(case: Case, fault: Callable[[Disk, int, Any, tuple[Any, ...]], Any]) -> None:

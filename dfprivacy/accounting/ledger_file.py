@@ -219,9 +219,11 @@ class Log:
             "announcement": self._announce,
             "allowance": self._allow,
         }
-        for kind, fields in json.loads(body):
+        entries = json.loads(body)
+        _require(size == 0 or any(kind == "release" for kind, _ in entries))
+        for kind, fields in entries:
             _require((kind == "founding") == (not self.ledger))
-            kinds[kind](size=size, **fields)
+            kinds[kind](**fields, **({"size": size} if kind == "release" else {}))
 
     def _found(
         self,
@@ -231,21 +233,19 @@ class Log:
         total: int,
         total_delta: int,
         remember: int,
-        size: int,
         strict: int = 0,
     ) -> None:
-        _require(measure in {"epsilon", "rho"} and ledger != "" and size == 0)
+        _require(measure in {"epsilon", "rho"} and ledger != "")
         self.ledger = ledger
         budget = replace(self.amount(total, total_delta), measure=measure)
         self.founding = Founding(budget, remember=remember == 1, strict=strict == 1)
 
-    def _announce(self, *, dataset: str, periods: str, size: int) -> None:
-        _require(size == 0 and (periods == "" or periods in PERIODS))
+    def _announce(self, *, dataset: str, periods: str) -> None:
+        _require(periods == "" or periods in PERIODS)
         _require(dataset not in self.announced and (not periods or dataset not in self.accounts))
         self.announced[dataset] = periods
 
-    def _allow(self, *, analyst: str, dataset: str, loss: int, delta: int, size: int) -> None:
-        _require(size == 0)
+    def _allow(self, *, analyst: str, dataset: str, loss: int, delta: int) -> None:
         self.allowed.setdefault(dataset, {})[analyst] = self.amount(loss, delta)
 
     def _spend(
@@ -255,12 +255,11 @@ class Log:
         amount: str,
         cost: int,
         cost_delta: int,
-        size: int,
         analyst: str | None = None,
         **about: str | None,
     ) -> None:
         measure = about.pop("asked", None) or ""
-        _require(measure in {"epsilon", "rho"} and [*about] == _ABOUT and size == 0)
+        _require(measure in {"epsilon", "rho"} and [*about] == _ABOUT)
         charged = self.amount(cost, cost_delta)
         account = self.accounts.setdefault(dataset, Account())
         account.loss += charged.loss
@@ -284,7 +283,7 @@ class Log:
         start = self.start + len(self.last)
         self.releases[fingerprint] = Kept(dataset, digest, self.number, start, size)
 
-    def _drop(self, *, fingerprints: list[str], size: int) -> None:  # noqa: ARG002 beside a release
+    def _drop(self, *, fingerprints: list[str]) -> None:
         self.unused += sum(self.releases.pop(mark).size for mark in fingerprints)
 
 

@@ -1,7 +1,8 @@
 """Run a release. This module is the only caller of `Account.pay`.
 
 The engine runs before the account pays, so that a release that can't be made costs nothing. Nothing
-is drawn before the charge is durable, so that no failure gives noise away for free.
+is drawn before the charge is durable, so that no failure gives noise away for free. Only the server
+charges later, before an answer leaves its worker (`accounting/answer_ledger.py`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.ledger import Ledger
+from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.accounting.spending import NoAccount, spending
 from dfprivacy.errors import (
@@ -102,7 +102,7 @@ class DatasetReader:
 
     def __init__(self, name: str, policy: Policy) -> None:
         self.name, self.policy, self.dataset = name, policy, policy.datasets[name]
-        self.ledger = Ledger(policy.find_ledger(name))
+        self.ledger = AnswerLedger(policy.find_ledger(name))
         self._data: duckdb.DuckDBPyConnection | dict[str, str] = {}
         self._open()
 
@@ -155,11 +155,27 @@ class DatasetReader:
             review = self.policy.review
             if review and price > review.above and not (request.is_approved or plan.remembered):
                 return Answer(price=price, awaits_review=True)
-            result = self._real.sql(statement, **terms)
+            while (result := self._draw(statement, terms)) is None:
+                plan = self._real.explain(statement, **terms)
             left = self.ledger.remaining(self.name, analyst=request.analyst)
         cost = f"answered again, at no cost ({plan.cost})" if plan.remembered else plan.cost
         notice = f"{cost}; {request.analyst} has left: {left}"
         return Answer(release_bytes(result.table), notice, price=0.0 if plan.remembered else price)
+
+    def _draw(self, statement: str, terms: dict[str, Any]) -> Any:
+        """Release a statement. None if another worker has stored the answer, to be recalled.
+
+        Privacy: charge and answer are stored when this returns, and an error after a draw is
+        charged. An own draw that another worker's answer replaces is not charged, and neither it
+        nor its error is shown.
+        """
+        try:
+            result = self._real.sql(statement, **terms)
+        except BaseException:
+            if self.ledger.settle():
+                raise
+            return None
+        return result if self.ledger.settle() else None
 
     def _complete_terms(self, request: Request) -> dict[str, Any]:
         limits = self.dataset.statement

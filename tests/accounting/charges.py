@@ -14,12 +14,13 @@ def charge(epsilon=None, rho=None, delta=None):
     return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
 
 
-def forge(path, *entries):
-    """Add a transaction to a log that remembers nothing, with the right running hash."""
+def forge(path, *entries, content=b""):
+    """Add a transaction to a log whose last one has no content, with the right running hash."""
     before = path.read_bytes().splitlines()[-1].split()[0]
     body = json.dumps(entries).encode()
     with path.open("ab") as file:
-        file.write(b"%s 0 %s\n" % (hashlib.sha256(before + body).hexdigest().encode(), body))
+        digest = hashlib.sha256(before + body).hexdigest().encode()
+        file.write(b"%s %d %s\n" % (digest, len(content), body) + content)
 
 
 def in_old_units(path):
