@@ -365,7 +365,7 @@ def has_aggregates(select: Node) -> bool:
 
 
 def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
-    """Return the items of a SELECT list, each answer followed by the ends of its interval."""
+    """Return the items of a SELECT list, each answer followed by its interval and its note."""
     found: list[tuple[str, Node]] = []
     kinds = {f"dp_{name}": own for own in STATISTICS.values()
              for name in (own.kind, *own.sql_aliases)}  # fmt: skip
@@ -373,7 +373,8 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         found.append((name, node))
         own = kinds.get(called(node))
         if own is not None and own.has_interval:
-            found += [(f"{name}_{end}", _end_of(node, end)) for end in ("low", "high")]
+            ends = ("low", "high", "note") if hasattr(own, "clipping") else ("low", "high")
+            found += [(f"{name}_{end}", _end_of(node, end)) for end in ends]
     return found
 
 

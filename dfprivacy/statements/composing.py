@@ -581,7 +581,7 @@ def run_rest(
 
 
 def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
-    """Return a query over answers with the ends of those that are columns of its SELECT list.
+    """Return a query over answers with the ends and notes of those in its SELECT list.
 
     `columns` are those of the released tables. The ends come last, so that a place in ORDER BY
     stands for what it stood for. Groups, DISTINCT and unions make rows that have no ends.
@@ -607,12 +607,15 @@ def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
             for name, has in tables
             if {folded(f"{column}{end}") for end in _ENDS} <= has and of in ([], [name])
         ]
-        named = [f"{own['alias'] or column}{end}" for end in _ENDS[1:]]
+        ends = list(_ENDS[1:])
+        if any(folded(f"{column}_note") in has for name, has in tables if name in found):
+            ends.append("_note")
+        named = [f"{own['alias'] or column}{end}" for end in ends]
         if len(found) == 1 and not taken & set(map(folded, named)):
             taken |= set(map(folded, named))
             added += [
                 {**own, "column_names": [found[0], f"{column}{end}"], "alias": name}
-                for end, name in zip(_ENDS[1:], named, strict=True)
+                for end, name in zip(ends, named, strict=True)
             ]
     return {**rest, "select_list": [*items, *added]}
 

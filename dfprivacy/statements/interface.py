@@ -98,8 +98,8 @@ def sql(
     population : bool
         Whether these make room for sampling: docs/explanation/intervals.md.
     intervals : bool
-        Whether each answer that has an interval is followed by its ends: after `x` come `x_low`
-        and `x_high`, which HAVING and ORDER BY can name, too.
+        Whether each answer that has an interval is followed by its ends and its note: after `x`
+        come `x_low`, `x_high` and `x_note`, which HAVING and ORDER BY can name, too.
     ledger, dataset, note, version
         What is charged, and what for: see `Ledger`.
     schema : Schema, mapping, or path of a YAML file

@@ -15,13 +15,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from operator import itemgetter
 from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
@@ -32,8 +31,8 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source, Told
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.noise.additive import NoisyVector, add_noise
-from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
+from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
+from dfprivacy.noise.laws import KeyRule, Noise, Summed, name_of, spread_of
 from dfprivacy.release.answers import (
     NO_COUNT,
     UNKNOWN,
@@ -50,6 +49,7 @@ from dfprivacy.release.estimator import (
     Draw,
     Foreseen,
     ProportionEstimator,
+    to_floats,
 )
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
@@ -61,7 +61,7 @@ from dfprivacy.statistics.forecast import (
     halving,
     reaching,
 )
-from dfprivacy.statistics.part import ROOM, Grouping
+from dfprivacy.statistics.part import Grouping
 
 CLIPPING_DOC = "Whether a twentieth of the loss tells, in a note, what given bounds have clipped."
 
@@ -77,7 +77,7 @@ TOTALS = (
 )
 """Remark of forecasts on sums that protect units."""
 
-_ALONE = 0.02  # outside probability: noise alone is larger at one of two ends in 1 % each
+_ALONE = 0.02  # probability that a release that clips nothing has a note
 _LEVEL = 0.95
 
 
@@ -101,63 +101,71 @@ def with_clip_counts(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[
     )
 
 
-def clip_notes(counted: Mapping[int, tuple[NoisyVector, Bounds]]) -> dict[int, list[str | None]]:
-    """Return for each group what its bounds clip, None where noise alone may have counted it.
+def note_clipping(
+    noisy: NoisyVector, rooms: Sequence[Floats], bounds: Bounds, outside: float, *, grouped: bool
+) -> list[str | None]:
+    """Return the note of each group on rows that bounds clip, None where noise may be all of them.
 
-    Counts with the same noise are read together, whichever columns they are of, as many as have
-    room.
+    Where nothing is clipped there is a note with probability at most `outside`. `rooms` are the
+    most rows below and above that the answers leave possible: groups whose room noise alone can
+    fill are not tested. Groups share one line, which also counts the rows of the others together;
+    without `grouped` each group is a release by itself.
     """
-    notes: dict[int, list[str | None]] = {}
-    vectors_by_noise: dict[Noise, list[int]] = {}
-    for vector, (noisy, _) in counted.items():
-        vectors_by_noise.setdefault(noisy.noise, []).append(vector)
-    for vectors in vectors_by_noise.values():
-        groups = counted[vectors[0]][0].coordinates.shape[1]
-        room = max(ROOM // max(groups, 1), 1)
-        for first in range(0, len(vectors), room):
-            batch = vectors[first : first + room]
-            read = _clipped_notes([counted[vector] for vector in batch], groups)
-            notes |= zip(batch, read, strict=True)
-    return notes
+    noise, groups = noisy.noise, noisy.coordinates.shape[1]
+    is_pooled = grouped and groups > 1
+    outside /= 1 + is_pooled
+    notes, lines = np.full(groups, None, object), list[str]()
+    noted = np.zeros(groups, bool)
+    sides = f"below {bounds.lower:g}", f"above {bounds.upper:g}"
+    for index, room, side in zip((0, 2), rooms, sides, strict=True):
+        able = room > noise.quantile(outside)
+        error = outside / max(int(able.sum()), 1)
+        is_clipped = able & (noisy.coordinates[index] > noise.quantile(error))
+        clipped, others = np.flatnonzero(is_clipped), np.flatnonzero(~is_clipped)
+        if not is_pooled:
+            shares = read_percents(noisy.of_groups(clipped), index, _LEVEL)
+            for group, value, low, high in zip(clipped.tolist(), *shares, strict=True):
+                start = f"{notes[group]}, " if notes[group] else "clipped: "
+                notes[group] = f"{start}{value:.3g} % [{low:.3g}, {high:.3g}] {side}"
+            continue
+        if len(clipped):  # all their shares are likely to be within this range
+            _, low, high = read_percents(noisy.of_groups(clipped), index, 1 - error)
+            shown = f"{min(low):.3g} % to {max(high):.3g} % {side}"
+            lines.append(f"{shown} in {len(clipped)} of {groups} groups")
+            noted |= is_clipped
+        if many := len(others):
+            rest = added_up(noisy.coordinates[:, others], np.zeros(many, np.int64), 1)
+            total = NoisyVector(rest, Summed(noise, many * noise.variance, many))
+            if rest[index, 0] > total.noise.quantile(outside):
+                (value,), (low,), (high,) = read_percents(total, index, _LEVEL)
+                where = "the others" if len(clipped) else "all groups"
+                shown = f"{value:.3g} % [{low:.3g}, {high:.3g}] {side}"
+                lines.append(f"{shown} in {where} together")
+                noted[:] = True
+    notes[noted] = f"clipped: {', '.join(lines)}"
+    texts: list[str | None] = notes.tolist()
+    return texts
 
 
-def _clipped_notes(
-    counted: Sequence[tuple[NoisyVector, Bounds]], groups: int
-) -> list[list[str | None]]:
-    """Return the notes of as many groups each by counts with the same noise."""
-    noise = counted[0][0].noise
-    counts = np.concatenate([noisy.coordinates for noisy, _ in counted], axis=1)
-    sides, seen = [], counts > noise.quantile(_ALONE)
-    for index, side, end in ((0, "below", "lower"), (2, "above", "upper")):
-        flagged = np.flatnonzero(seen[index])
-        noisy, share = NoisyVector(counts[:, flagged], noise), ProportionEstimator(3, index, WHOLE)
-        value, low, high = _percents(np.stack([share.value(noisy), *share.interval(noisy, _LEVEL)]))
-        ends = pa.array([f"] {side} {getattr(bounds, end):g}" for _, bounds in counted])
-        ends_of_groups = ends.take(pa.array(flagged // max(groups, 1)))
-        clauses = pc.binary_join_element_wise(value, " % [", low, ", ", high, ends_of_groups, "")
-        where = np.cumsum(seen[index]) - 1
-        clauses_of_groups = clauses.take(pa.array(where, mask=~seen[index]))
-        sides.append(pc.fill_null(clauses_of_groups, ""))
-    begins = pa.array([None, "clipped: "]).take((seen[0] | seen[2]).view(np.int8))
-    middle = pa.array(["", ", "]).take((seen[0] & seen[2]).view(np.int8))
-    texts = pc.binary_join_element_wise(begins, sides[0], middle, sides[1], "").to_pylist()
-    return [texts[first * groups : (first + 1) * groups] for first in range(len(counted))]
+def read_percents(counts: NoisyVector, index: int, level: float) -> list[Floats]:
+    """Return one of three counts of each group as a percentage of all, and its interval."""
+    share = ProportionEstimator(3, index, WHOLE)
+    return [100 * column for column in (share.value(counts), *share.interval(counts, level))]
 
 
-def _percents(shares: Floats) -> list[pa.StringArray]:
-    """Write shares as percentages of three digits; many are alike, and each is written once."""
-    exact = 100 * shares
-    digit = 10.0 ** (np.floor(np.log10(np.maximum(exact, 1e-300))) - 2)
-    columns = [pa.array(row).dictionary_encode() for row in np.rint(exact / digit) * digit]
-    return [
-        pa.array(map(_written, column.dictionary.to_pylist()), pa.string()).take(column.indices)
-        for column in columns
-    ]
+def measure_rooms(
+    linear: Linear, noisy: NoisyVector, column: Hashable, bounds: Bounds
+) -> list[Floats]:
+    """Return the most rows of each group at the lower and at the upper bound, in units of `WHOLE`.
 
-
-@cache
-def _written(percent: float) -> str:
-    return f"{percent:.3g}"
+    In a partition of unity a row at a bound adds all of its `l1` to one coordinate, and no row
+    adds less than 0. Other sums leave room for any number.
+    """
+    ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
+    is_unity = linear.count == CountWeights(tuple(range(ends.shape[1])), linear.l1)
+    if not is_unity or linear.source.totals:
+        return [np.full(noisy.coordinates.shape[1], np.inf)] * 2
+    return [to_floats(noisy.coordinates[end.argmax()]) * (WHOLE / linear.l1) for end in ends]
 
 
 class LinearStatistic(Statistic):
@@ -353,6 +361,8 @@ class LinearPart:
     """Limit of the rows of a unit in a group, 0 for that of the release."""
     cluster: int = 0
     """Most rows of a unit in a group where `read` is about the population, else 0."""
+    sharing: int = 1
+    """Number of parts that share the level of notes about clipped rows."""
 
     def within_limits(self, limits: PartLimits) -> Self:
         """Return the part for the limits of a unit."""
@@ -525,20 +535,25 @@ class MeasuredSums:
         if rule is not None and weights is not None:
             shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)
             noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
-        counted = {
-            vectors.counts_clipped[answer.vector]: bounds
-            for answer in vectors.answers
-            if (bounds := self.part.questions[answer.name].clipping_bounds) is not None
-        }
-        notes = clip_notes(
-            {vector: (noisy_vectors[vector], bounds) for vector, bounds in counted.items()}
-        )
+        sharing = self.part.sharing * max(len(set(vectors.counts_clipped.values())), 1)
+        notes: dict[int, list[str | None]] = {}
         answers = {}
         for answer in vectors.answers:
             question = self.part.questions[answer.name]
             estimator, texts = answer.estimator, None
             if question.clipping_bounds is not None:
                 counts = vectors.counts_clipped[answer.vector]
+                if counts not in notes:
+                    linear, bounds = vectors.linears[answer.vector], question.clipping_bounds
+                    read = noisy_vectors[answer.vector]
+                    rooms = measure_rooms(linear, read, question.column, bounds)
+                    notes[counts] = note_clipping(
+                        noisy_vectors[counts],
+                        rooms,
+                        bounds,
+                        _ALONE / sharing,
+                        grouped=self.part.grouped,
+                    )
                 texts = notes[counts]
                 if isinstance(estimator, Counting):
                     estimator = estimator.counted_by(noisy_vectors[counts])

@@ -95,10 +95,20 @@ def split(
         else:
             single.append(part)
     read = population_vectors if cluster else None
+    sharing = sum(
+        any(question.clipping_bounds for question in group.values()) for group in linear.values()
+    )
     parts: list[Part] = [
         LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
         if mechanism == "units"
-        else LinearPart(of_mechanism, grouped, read, units=unit is not None, cluster=cluster)
+        else LinearPart(
+            of_mechanism,
+            grouped,
+            read,
+            units=unit is not None,
+            cluster=cluster,
+            sharing=max(sharing, 1),
+        )
         for mechanism, of_mechanism in linear.items()
     ]
     parts += [

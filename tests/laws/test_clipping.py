@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import duckdb
 import numpy as np
@@ -85,6 +86,47 @@ def test_a_statement_that_shows_no_note_pays_for_none():
     both = "SELECT dp_mean(x, -2, 60) AS m, dp_mean_interval(x, -2, 60) AS i FROM t"
     row = dfp.sql(both, t=frame, epsilon=1).row(0)
     assert row[0] == row[1]["value"]
+
+
+@pytest.mark.parametrize("door", ["frame", "statement", "ends"])
+def test_groups_share_one_line(door):
+    """Groups that clip have the range of their shares and their number; without, no group has it.
+
+    Where few groups stand out by themselves, the line counts all groups together.
+    """
+    rows = [(g, 70.0 if i < 10 * g else 5.0) for g in range(4) for i in range(1000)]
+    frame = pl.DataFrame(rows, schema=["g", "x"], orient="row")
+
+    def note(frame, epsilon):
+        terms = {"keys": frame["g"].unique().sort().to_list(), "epsilon": epsilon}
+        if door == "frame":
+            return frame.dp.group_by("g", keys=terms.pop("keys")).mean("x", (0, 60), **terms)[
+                "note"
+            ]
+        if door == "ends":
+            query = "SELECT g, dp_mean(x, 0, 60) AS a FROM t GROUP BY g"
+            return dfp.sql(query, t=frame, intervals=True, **terms)["a_note"]
+        query = "SELECT g, dp_mean_interval(x, 0, 60) AS a FROM t GROUP BY g"
+        return dfp.sql(query, t=frame, **terms)["a"].struct.field("note")
+
+    line = "clipped: 1 % to 3 % above 60 in 3 of 4 groups"
+    assert note(frame, 1e9).to_list() == [None, line, line, line]
+    many = pl.concat(frame.with_columns(g=pl.col("g") + 4 * i) for i in range(100))
+    (pooled,) = set(note(many, 1))  # 6,000 clipped rows: 11 deviations of their noise
+    assert re.search(r"1\.\d+ % \[.*\] above 60 in (all groups|the others) together$", pooled)
+
+
+def test_a_mean_leaves_no_room_for_false_notes():
+    """Functions that note each group by itself claim nothing that the group's mean rules out.
+
+    A group of ten rows has less room than the noise of their counts reaches: no note in 2,000
+    groups, though 2 % of them have larger counts. False alarms: below 1e-12 by the noise of rooms.
+    """
+    connection = duckdb.connect()
+    sql_udfs.register(connection)
+    connection.execute("CREATE TABLE t AS SELECT i // 10 AS g, 1.0 AS x FROM range(20000) AS r(i)")
+    query = "SELECT dp_mean_interval(x, 0, 2, 1.0)['note'] FROM t GROUP BY g"
+    assert set(connection.sql(query).fetchall()) == {(None,)}
 
 
 def test_values_at_the_bounds_are_not_clipped():

@@ -128,7 +128,8 @@ def test_intervals_stand_behind_their_answers(shared):
     terms = {"con": shared, "epsilon": 1e13, "delta": 1e-3, **UNIT}
     found = dfp.sql(query, intervals=True, **terms)
     assert found.columns == [
-        "city", "a", "a_low", "a_high", "n", "n_low", "n_high", "m", "m_low", "m_high", "more",
+        "city", "a", "a_low", "a_high", "a_note", "n", "n_low", "n_high", "m", "m_low", "m_high",
+        "more",
     ]  # fmt: skip
     lows = [row[2] for row in found.fetchall()]
     assert len(lows) == 3

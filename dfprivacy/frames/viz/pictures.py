@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -344,6 +345,12 @@ class Series:
         """True if there are intervals."""
         return any(ends is not None for _, ends in self.cells)
 
+    @property
+    def repeated_notes(self) -> list[str]:
+        """The notes of several groups, which a table shows in full once."""
+        counts = Counter(self.notes)
+        return [note for note, count in counts.items() if note and count > 1]
+
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
         """Yield the column of values, and that of intervals with their bars."""
         errors = [ends[1] / 2 - ends[0] / 2 if ends else math.nan for _, ends in self.cells]
@@ -363,7 +370,10 @@ class Series:
             ]
             yield Column("interval", texts, intervals=self.cells)
         if any(self.notes):
-            notes = [legible(note) for note in self.notes]
+            notes = [
+                legible(note.partition(": ")[0] if note in self.repeated_notes else note)
+                for note in self.notes
+            ]
             yield Column(NOTE, notes, numeric=False, wraps=True)
 
 
@@ -499,8 +509,14 @@ class ShownFrame(ShownColumns):
 
     @property
     def captions(self) -> list[str]:
-        """The cost, the meaning of the bars, and the number of parts left out."""
-        return self._captions("")
+        """The cost, the meaning of the bars, the number of parts left out, and shared notes."""
+        notes = [
+            f"{answer.name}: {legible(note)}"
+            for answer in self.answers
+            for note in answer.repeated_notes
+            if ": " in note
+        ]
+        return [*self._captions(""), *notes]
 
     def _captions(self, order: str) -> list[str]:
         bars = (
