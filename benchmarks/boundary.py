@@ -52,6 +52,7 @@ from dfprivacy.errors import _INSIDE
 from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.tables import find_origin
 from dfprivacy.frames.viz.numbers import Readable
+from dfprivacy.statements.interface import Result
 
 Column = Callable[[Sequence[Any]], Any]
 SECRET = "the income of Alice"
@@ -520,7 +521,7 @@ def _shape(released: Any) -> tuple[Any, ...]:
         return ("pandas", f"{told}{types}", tuple(map(_look, keys)))
     if isinstance(released, pl.LazyFrame):
         released = released.collect()
-    if isinstance(released, duckdb.DuckDBPyRelation):
+    if isinstance(released, duckdb.DuckDBPyRelation | Result):
         told += str(list(zip(released.columns, released.types, strict=True)))
         return ("relation", told, tuple(_look(row[0]) for row in released.fetchall()))
     if isinstance(released, dfp.dbapi.Cursor):

@@ -81,6 +81,8 @@ def plain(value: Any) -> Any:
     """Return a released value as JSON, exactly: floats in hexadecimal."""
     if isinstance(value, duckdb.DuckDBPyRelation):
         value = value.to_arrow_table()
+    elif hasattr(value, "fetchall"):
+        value = value.arrow()
     if isinstance(value, pl.LazyFrame):
         value = value.collect()
     if isinstance(value, pl.DataFrame):

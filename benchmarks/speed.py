@@ -343,7 +343,7 @@ def small_calls(rounds: int = 40) -> list[str]:
     works: dict[str, tuple[Work, float]] = {
         "pandas frame": (lambda: frame.dp.mean("x", BOUNDS), 10),
         "dfp.sql(con=)": (
-            lambda: dfp.sql(text, con=con, delta=1e-3).to_arrow_table(), 30,
+            lambda: dfp.sql(text, con=con, delta=1e-3).arrow(), 30,
         ),
         "explain": (lambda: dfp.explain(text, con=con, delta=1e-3), 25),
     }  # fmt: skip

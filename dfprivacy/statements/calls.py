@@ -27,6 +27,7 @@ from dfprivacy.statements.tree import (
     called,
     cast_to,
     folded,
+    is_column,
     kind,
     literal,
     nodes,
@@ -365,17 +366,54 @@ def has_aggregates(select: Node) -> bool:
 
 
 def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
-    """Return the items of a SELECT list, each answer followed by its interval and its note."""
+    """Return the items of a SELECT list, each answer followed by its interval and its note.
+
+    So is arithmetic with answers; `Release` computes its ends.
+    """
     found: list[tuple[str, Node]] = []
-    kinds = {f"dp_{name}": own for own in STATISTICS.values()
-             for name in (own.kind, *own.sql_aliases)}  # fmt: skip
+    aliases: dict[str, Node] = {}
     for name, node in items:
         found.append((name, node))
-        own = kinds.get(called(node))
-        if own is not None and own.has_interval:
-            ends = ("low", "high", "note") if hasattr(own, "clipping") else ("low", "high")
-            found += [(f"{name}_{end}", _end_of(node, end)) for end in ends]
+        steps = _steps(node, aliases) or []
+        aliases.setdefault(folded(name), node)
+        asked = [functions()[called(step)] for step in steps if isinstance(step, dict)]
+        ends = ("low", "high", "note") if any(hasattr(s, "clipping") for s in asked) else _ENDS
+        for end in ends if asked else ():
+            of_steps = {"class": "COMPUTED", "type": "END", "alias": "", "steps": steps, "end": end}
+            found.append((f"{name}_{end}", _end_of(node, end) if steps == [node] else of_steps))
     return found
+
+
+_ENDS = ("low", "high")
+_FLOATS = frozenset(("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
+
+
+def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
+    """Return arithmetic with calls that have intervals, each sign behind its two operands.
+
+    Rounding and NULLIF are passed over. None for any other expression.
+    """
+    name = called(node)
+    statistic = functions().get(name)
+    if statistic is not None:
+        return [node] if statistic.has_interval and statistic.answers_one else None
+    if literal(node)[0] in {"INTEGER", "NUMERIC"}:
+        return [float(number(node, "a number"))]
+    operands = [item["expression"] for item in node["arguments"]] if name else []
+    inner = None
+    if is_column(node):
+        inner = aliases.get(folded(".".join(node["column_names"])))
+    elif cast_to(node) in _FLOATS:
+        inner = node["child"]
+    elif name in {"round", "nullif"} and operands:
+        inner = operands[0]
+    if inner is not None:
+        return _steps(inner, aliases)
+    sides = [_steps(operand, aliases) for operand in operands]
+    if name not in _ARITHMETIC or None in sides or len(sides) > 2:
+        return None
+    left, right = [[0.0], *sides][-2:]
+    return [*(left or ()), *(right or ()), name]
 
 
 def _within(tree: Any, known: Mapping[str, str]) -> Any:

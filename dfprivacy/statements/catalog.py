@@ -181,7 +181,7 @@ class ConnectionSource(Place):
             chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
-        return Source(tuple(stored), rows, twin, self.connection.from_arrow, kinds=stored)
+        return Source(tuple(stored), rows, twin, kinds=stored)
 
     def stored(
         self,
@@ -220,10 +220,6 @@ class ConnectionSource(Place):
             if name is not None:
                 with suppress(DPError):  # of a connection that is lost
                     set_time_zone(self.connection, before)
-
-    def wrap(self, table: pa.Table) -> Any:
-        """Return the result of a statement that reads no table."""
-        return self.connection.from_arrow(table)
 
     def check_texts(self) -> None:
         """Refuse a default collation: which of two equal texts is taken would depend on others."""

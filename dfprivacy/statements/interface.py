@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -37,7 +38,8 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.explanation import SIZE, no_loss_beside, target_of
 from dfprivacy.frames.tables import Origin, with_origin
-from dfprivacy.frames.viz.pictures import show
+from dfprivacy.frames.viz.numbers import Shown
+from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.catalog import typed_frame
 from dfprivacy.statements.schema import schema_of, unit_in
@@ -115,9 +117,9 @@ def sql(
 
     Returns
     -------
-    DuckDBPyRelation, or a frame of the type of the protected one
-        The rows of the statement, sorted by group key unless it has an ORDER BY; None for CREATE
-        TABLE, which needs `con`. A path gives an Arrow table.
+    Result, or a frame of the type of the protected one
+        The rows of the statement, sorted by group key unless it has an ORDER BY. `con` gives a
+        `Result`, or None for CREATE TABLE; a path gives an Arrow table.
 
     Raises
     ------
@@ -144,7 +146,10 @@ def sql(
     (['AA', 'UA'], True)
     """
     with asked(**locals()) as job:
-        return job.run()
+        if con is None:
+            return job.run()
+        table, origin = job.release()
+        return None if job.script.target else Result.of(table, origin)
 
 
 def explain(
@@ -383,7 +388,7 @@ class Connection(_Closing):
         named = {name: given.pop(name) for name in list(given) if name in ASKED}
         with asked(query, given, **{**ASKED, **named}) as job:
             table, origin = job.release()
-            return with_origin(Result(pa.table({}) if job.script.target else table, origin), origin)
+            return Result.of(pa.table({}) if job.script.target else table, origin)
 
     def explain(
         self, query: str, *, within: Any = None, size: int = SIZE, **terms: Any
@@ -479,15 +484,30 @@ def _wrong_parameters(why: str) -> RefusedStatementError:
 @boundary
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a statement has released: rows, as any frame you like; CREATE TABLE has no columns."""
+    """The released rows of a statement, with the methods of a DuckDB relation that convert them.
+
+    Its frames know their cost: `dfp.show`, `dfp.plot` and `dfp.released` take them. CREATE TABLE
+    on a `dfp.connect` gives a result without columns.
+    """
 
     table: pa.Table
     origin: Origin
+
+    @classmethod
+    def of(cls, table: pa.Table, origin: Origin) -> Result:
+        """Return released rows with their origin."""
+        return with_origin(cls(table, origin), origin)
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
         return list(self.table.column_names)
+
+    @property
+    def types(self) -> list[Any]:
+        """The SQL types of the columns, which follow from declared types."""
+        with embedded(idle=True) as engine:
+            return list(engine.from_arrow(self.table).types)
 
     def arrow(self) -> pa.Table:
         """Return an Arrow table."""
@@ -501,9 +521,28 @@ class Result:
         """Return a polars frame."""
         return with_origin(pl.DataFrame(self.table), self.origin)
 
+    def show(self, **terms: Any) -> Shown:
+        """Return the rows as a table of text or HTML: `dfp.show`."""
+        return show(self, **terms)
+
+    def plot(self, **terms: Any) -> Any:
+        """Return the rows as a chart: `dfp.plot`."""
+        return plot(self, **terms)
+
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """Return the rows as tuples."""
-        return list(zip(*(values_of(column) for column in self.table.columns), strict=True))
+        """Return all rows as tuples."""
+        return list(self)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row, or None after the last."""
+        return next(self._cursor, None)
+
+    @cached_property
+    def _cursor(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return zip(*(values_of(column) for column in self.table.columns), strict=True)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the rows over to any library of frames."""
@@ -513,7 +552,7 @@ class Result:
         return int(self.table.num_rows)
 
     def __repr__(self) -> str:
-        return repr(pl.DataFrame(printable(self.table)))
+        return f"{pl.DataFrame(printable(self.table))!r}\n{self.origin.cost}"
 
     def _repr_html_(self) -> str:
         with suppress(Exception):
@@ -544,7 +583,7 @@ class Cursor(_Closing):
             operation = with_constants(operation, parameters)
         made = self.connection.sql(operation)
         if made.columns:
-            self._result, self._rows = made, iter(made.fetchall())
+            self._result, self._rows = made, iter(made)
         return self
 
     def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002 as PEP 249 has it

@@ -90,16 +90,12 @@ class Job:
         return {}
 
     def run(self) -> Any:
-        """Return the released rows as a frame of the source's type; None where they are a table."""
+        """Return the released rows as a frame of the source's type."""
         table, origin = self.release()
-        if self.script.target is not None:
-            return None
         whole = 0 if self.script.rest else -1
         tables = [plan.statement.rows.table for plan in self.plans]
-        public = [relation for _, relation in self.script.public]
-        read = tables or public
-        frame = read[whole].table.wrap(table) if read else self.place.wrap(table)
-        return with_origin(frame, origin)
+        read = tables or [relation for _, relation in self.script.public]
+        return with_origin(read[whole].table.wrap(table) if read else table, origin)
 
     @silent()
     def release(self) -> tuple[pa.Table, Origin]:

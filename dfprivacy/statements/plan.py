@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -20,7 +22,9 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     MissingDeltaError,
 )
+from dfprivacy.frames.arithmetic import Expression, Range
 from dfprivacy.frames.planning import plan_statistics
+from dfprivacy.frames.tables import floats_in, is_number
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION
 from dfprivacy.release.plan import Plan as ReleasePlan
@@ -339,7 +343,63 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     for given in plan.statement.givens:
         if given.single:
             named = named.append_column(given.name, given.repeated(named.num_rows))
+    for index, steps in enumerate(plan.statement.released.computed):
+        named = _append_interval(plan, named, f"computed_{index}", steps)
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
+
+
+@dataclass(frozen=True)
+class _ReleasedNumber:
+    """A released number with its interval, and the draws behind it; none if they are unknown."""
+
+    range: Range
+    draws: frozenset[int]
+
+    def range_at(self, level: float) -> Range:  # noqa: ARG002 released at one level
+        """Return the interval."""
+        return self.range
+
+    def may_share_noise_with(self, other: _ReleasedNumber) -> bool:
+        """Check whether a draw may be behind both."""
+        return not (self.draws and other.draws and self.draws.isdisjoint(other.draws))
+
+
+def _append_interval(plan: Plan, released: pa.Table, name: str, steps: Sequence[Any]) -> pa.Table:
+    """Append the interval of arithmetic with answers in each group, and the notes of the answers.
+
+    Numbers from different noisy vectors are independent, but not with the error of sampling. An
+    interval of dates is NULL.
+    """
+    drawn = [names for part in plan.request.parts for names, _ in part.draws()]
+    drawn = [] if plan.terms.population else drawn
+    columns: list[Sequence[Any]] = []
+    notes: list[list[str | None]] = [[None] * released.num_rows]
+    for step in steps:
+        ends = (step, f"{step}_low", f"{step}_high")
+        if not isinstance(step, str) or step in _SIGNS:
+            columns.append([step] * released.num_rows)
+        elif all(is_number(released, end) for end in ends):
+            draws = frozenset(
+                index for index, names in enumerate(drawn) if any(n.endswith(step) for n in names)
+            )
+            rows = zip(*(floats_in(released, end) for end in ends), strict=True)
+            columns.append([_ReleasedNumber(Range(*row), draws) for row in rows])
+        else:
+            columns.append([_ReleasedNumber(_UNKNOWN, frozenset())] * released.num_rows)
+        if f"{step}_{NOTE}" in released.column_names:
+            notes.append(released[f"{step}_{NOTE}"].to_pylist())
+    ranges = [Expression(row).range_at(math.nan, 0.0) for row in zip(*columns, strict=True)]
+    texts = [
+        "; ".join(filter(None, dict.fromkeys(row))) or None for row in zip(*notes, strict=True)
+    ]
+    for end in ("low", "high"):
+        values = pa.array([getattr(row, end) for row in ranges], pa.float64(), from_pandas=True)
+        released = released.append_column(f"{name}_{end}", values)
+    return released.append_column(f"{name}_{NOTE}", pa.array(texts, pa.string()))
+
+
+_SIGNS = frozenset("+-*/")
+_UNKNOWN = Range(math.nan, math.nan, math.nan)
 
 
 def planned(

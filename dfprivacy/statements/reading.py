@@ -84,6 +84,8 @@ class Released:
     order: tuple[tuple[str, str], ...] = ()
     limit: int | None = None
     offset: int | None = None
+    computed: tuple[tuple[Any, ...], ...] = ()
+    """Arithmetic with answers: names of answers, numbers, and each sign behind its operands."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,8 @@ def statement(select: Node, reader: Reader) -> Statement:
     qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
     sorts = tuple(pair for item in order for pair in _sorted(item, release))
     windows = tuple(release.windows)
-    released = Released(outputs, having, windows, qualify, sorts, limit, offset)
+    computed = tuple(release.computed)
+    released = Released(outputs, having, windows, qualify, sorts, limit, offset, computed)
     if not release.calls and (not keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
@@ -305,6 +308,8 @@ class Release:
     sets: Sequence[tuple[int, ...]] = ()
     calls: dict[Call, str] = field(default_factory=dict)
     windows: list[str] = field(default_factory=list)
+    computed: list[tuple[Any, ...]] = field(default_factory=list)
+    """Arithmetic with answers whose interval is computed, as in `Released`."""
     with_ends: set[Call] = field(default_factory=set)
     """The calls of which an interval is shown, and a note beside it."""
 
@@ -333,6 +338,8 @@ class Release:
     def _special(self, node: Node) -> str | None:
         if is_dp(node):
             return self._answer(node)
+        if "steps" in node:
+            return self._end_of_steps(node)
         if "given" in node:
             return qualified(node["given"])
         if is_grouping(node):
@@ -372,10 +379,29 @@ class Release:
         ]
         return f"({' + '.join(bits)})"
 
-    def _answer(self, node: Node) -> str:
+    def _end_of_steps(self, node: Node) -> str:
+        """Return the column with one end of the interval of arithmetic with answers."""
+        steps = []
+        for step in node["steps"]:
+            if isinstance(step, dict):
+                call, name = self._named(step)
+                self.with_ends.add(call)
+                steps.append(name)
+            else:
+                steps.append(step)
+        if tuple(steps) not in self.computed:
+            self.computed.append(tuple(steps))
+        return qualified(f"computed_{self.computed.index(tuple(steps))}_{node['end']}")
+
+    def _named(self, node: Node) -> tuple[Call, str]:
+        """Return a call with the name of its answer."""
         call = read_call(node, self._over_rows, self.rows.bounds)
         self.calls.setdefault(call, display(node))
-        start = qualified(f"answer_{list(self.calls).index(call)}")
+        return call, f"answer_{list(self.calls).index(call)}"
+
+    def _answer(self, node: Node) -> str:
+        call, name = self._named(node)
+        start = qualified(name)
         if wants_interval(node):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"

@@ -91,10 +91,6 @@ class Place(ABC):
         """Return a block in which times of a zone are those of a named zone, or of UTC."""
         return in_time_zone(UTC if name is None else name)
 
-    def wrap(self, table: pa.Table) -> Any:
-        """Return the result of a statement that reads no table."""
-        return table
-
     def check_texts(self) -> None:  # noqa: B027 there are no settings elsewhere
         """Refuse settings by which texts that differ are one."""
 

@@ -62,6 +62,9 @@ def test_every_place_answers_the_same(places, place):
     assert result.pl().to_dicts() == wanted
     assert pl.DataFrame(result).to_dicts() == wanted
     assert [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()] == wanted
+    assert [result.fetchone(), *[result.fetchone() for _ in wanted]] == [*result, None]
+    assert len(result) == len(wanted)
+    assert repr(result).endswith("epsilon=1, delta=1e-06")
 
 
 def test_doors_have_one_price(places, tmp_path):
@@ -239,13 +242,17 @@ def test_names_that_no_frame_can_have(name):
 
 
 def test_results_are_shown_and_drawn(places):
-    """dfp.show and dfp.plot take a result as they take its frames, with its cost and intervals."""
+    """A result shows and draws itself as its frames are shown, with its cost and intervals."""
     with dfp.connect(places["frames"], **TERMS) as con:
         result = con.sql(BY, intervals=True)
-    assert repr(dfp.show(result)) == repr(dfp.show(result.df()))
-    assert "epsilon=1" in repr(dfp.show(result))
-    wanted = dfp.plot(result.df(), answer="d").to_dict()["title"]
-    assert dfp.plot(result, answer="d").to_dict()["title"] == wanted
+    for one in (result, dfp.sql(BY, con=places["connection"], intervals=True, **TERMS)):
+        for frame in (one.df(), one.pl(), one.arrow()):
+            assert repr(one.show()) == repr(dfp.show(frame))
+            assert (
+                one.plot(answer="d").to_dict()["title"]
+                == (dfp.plot(frame, answer="d").to_dict()["title"])
+            )
+        assert "epsilon=1" in repr(one.show())
 
 
 def test_command_explains_writes_and_refuses(places, tmp_path):

@@ -275,7 +275,7 @@ def test_values_that_are_none_of_their_type(kind, inside, stored):
             given["con"].from_arrow(frame).create("t")
         query = "SELECT dp_count(CAST(x AS VARCHAR)) AS n, dp_count(x) AS m FROM t"
         made = dfp.sql(query, **given, **TERMS)
-        table = made if isinstance(made, pa.Table) else made.to_arrow_table()
+        table = made if isinstance(made, pa.Table) else made.arrow()
         found.append((table.schema, tuple(table.to_pylist()[0].values())))
     assert found[0][0] == found[1][0]
     assert found[0][1] == ((120, 120) if inside else (90, 90))

@@ -120,7 +120,7 @@ def test_what_has_no_private_form_is_refused(shared, query):
 
 
 def test_intervals_stand_behind_their_answers(shared):
-    """`intervals=True` adds the ends of each answer that has some; they are names like others."""
+    """`intervals=True` adds ends to answers and to arithmetic with them; ORDER BY names them."""
     query = (
         "SELECT city, avg(income) AS a, count(*) AS n, median(age) AS m, n + 1 AS more FROM visits "
         "GROUP BY city HAVING n_high > 100 ORDER BY a_low DESC"
@@ -129,16 +129,26 @@ def test_intervals_stand_behind_their_answers(shared):
     found = dfp.sql(query, intervals=True, **terms)
     assert found.columns == [
         "city", "a", "a_low", "a_high", "a_note", "n", "n_low", "n_high", "m", "m_low", "m_high",
-        "more",
+        "more", "more_low", "more_high",
     ]  # fmt: skip
     lows = [row[2] for row in found.fetchall()]
     assert len(lows) == 3
     assert lows == sorted(lows, reverse=True)
     assert all(row[2] <= row[1] <= row[3] for row in found.fetchall())
+    assert all(row[-2] == row[6] + 1 and row[-1] == row[7] + 1 for row in found.fetchall())
     plain = query.replace("n_high", "n").replace("a_low", "a")
     with_ends = dfp.explain(query, intervals=True, con=shared, delta=1e-3, **UNIT)
     without = dfp.explain(plain, con=shared, delta=1e-3, **UNIT)
     assert [own.epsilon for own in with_ends.draws] == [own.epsilon for own in without.draws]
+
+
+def test_a_quotient_by_what_may_be_0_has_an_open_interval(shared):
+    """The interval of a quotient holds every number where that of the divisor holds 0."""
+    query = "SELECT sum(income) / (count(*) - count(*)) AS none, avg(income) AS a, a / 2 AS half"
+    terms = {"con": shared, "epsilon": 1, "intervals": True}
+    found = dfp.sql(f"{query} FROM visits", **terms).df().iloc[0]
+    assert (found["none_low"], found["none_high"]) == (-math.inf, math.inf)
+    assert found["half_low"] == pytest.approx(found["a_low"] / 2)
 
 
 @pytest.mark.parametrize("groups", [(), ("city",), ("city", "vip")])

@@ -85,7 +85,7 @@ def outcome(terms, query):
         released = dfp.sql(query, **terms, delta=1e-3)
     except dfp.DPError as error:
         return type(error).__name__, str(error)
-    if isinstance(released, duckdb.DuckDBPyRelation):
+    if hasattr(released, "types"):
         return released.columns, list(map(str, released.types))
     kinds = released.dtypes if hasattr(released, "dtypes") else released.schema.types
     names = released.columns if hasattr(released, "dtypes") else released.column_names

@@ -30,7 +30,7 @@ def answer(work):
         if q.key:
             query = f"SELECT {q.key}, {call(work, q)} AS answer FROM t GROUP BY {q.key}"
         delta = q.delta if q.key else None
-        return dfp.sql(query, con=con, epsilon=q.epsilon, delta=delta).to_arrow_table()
+        return dfp.sql(query, con=con, epsilon=q.epsilon, delta=delta).arrow()
 
     return ask
 
@@ -38,7 +38,7 @@ def answer(work):
 def mean_by_group(con, q):
     # region: private mean by group
     query = f"SELECT {q.key}, dp_mean(x, {q.lower}, {q.upper}) AS mean FROM t GROUP BY {q.key}"
-    return dfp.sql(query, con=con, epsilon=q.epsilon, delta=q.delta).to_arrow_table()
+    return dfp.sql(query, con=con, epsilon=q.epsilon, delta=q.delta).arrow()
     # endregion
 
 
