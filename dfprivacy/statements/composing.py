@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -23,7 +24,8 @@ import duckdb
 import pyarrow as pa
 
 from dfprivacy.engine.returning import released_rows
-from dfprivacy.errors import DPError, InvalidQuestionError
+from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
+from dfprivacy.statements.alternatives import find_alternative
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.reading import Statement, qualified, statement
 from dfprivacy.statements.rewrites import CLOCK, rewrite
@@ -43,6 +45,7 @@ from dfprivacy.statements.tree import (
     parse,
     plain,
     selected,
+    split_explain,
     text_of_query,
 )
 
@@ -63,6 +66,13 @@ class Script:
     rest: str | None = None
     public: tuple[tuple[str, Relation], ...] = ()
     target: Target | None = None
+    explains: bool = False
+    """True where the text asks for its plan in place of rows."""
+
+    @property
+    def makes_table(self) -> bool:
+        """Check for a text that makes a table of released rows."""
+        return self.target is not None and not self.explains
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -83,12 +93,28 @@ def read(text: object, reader: Reader) -> Script:
     """Return a text that has been checked whole; nothing of the data is looked at."""
     token = CLOCK.set(datetime.now(UTC))
     try:
+        text, explains = split_explain(text)
         target, select = parse(text, reader.engine)
-        return replace(_taken_apart(rewrite(select), reader), target=target)
+        script = _read_query(rewrite(select), reader)
+        return replace(script, target=target, explains=explains)
     except RecursionError:
         raise refuse("nested") from None
     finally:
         CLOCK.reset(token)
+
+
+def _read_query(select: Node, reader: Reader) -> Script:
+    """Return the releases of a statement, or those of another with the same answer."""
+    other = deepcopy(select)
+    try:
+        return _taken_apart(select, reader)
+    except RefusedStatementError:
+        alternative = find_alternative(other)
+        if alternative is not None:
+            reader.givens.clear()
+            with suppress(DPError):
+                return _taken_apart(alternative, reader)
+        raise
 
 
 def _taken_apart(select: Node, reader: Reader) -> Script:
@@ -222,11 +248,12 @@ class _Taken:
             return self._over_answers(node, sees)
         except _Unreleased:
             self._restore(before)
-        if has_aggregates(node) or node.get("group_expressions"):
+        by_all = node.get("aggregate_handling") == "FORCE_AGGREGATES"
+        if has_aggregates(node) or node.get("group_expressions") or by_all:
             inner = self.below(node, sees)
             if about_all(self._alone(inner, sees), self.reader):
                 released = self.release(inner, sees)
-                if node["group_expressions"] and not self.reader.has_public_keys:
+                if (by_all or node["group_expressions"]) and not self.reader.has_public_keys:
                     self.ordinary.add(released["from_table"]["table_name"])
                 return released
             self._restore(before)

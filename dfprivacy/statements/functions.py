@@ -268,6 +268,10 @@ NESTED = _words(
 ROW_FUNCTIONS = NUMBERS | CHOICES | TEXT | TIMES | NESTED
 
 _BY_VALUE = ", or SELECT x, dp_count(*) FROM t GROUP BY x"
+_VALUES = (
+    "values with their counts, SELECT x, count(*) FROM t GROUP BY x; or aggregate the rows of each "
+    "unit in a subquery, GROUP BY user_id"
+)
 OF_FRAMES = {
     "regression": ", or the line of one column: dp_slope(y, x, 0, 100, 0, 100), dp_intercept",
     "describe": "", "crosstab": ", or GROUP BY both columns", "pivot": ", or GROUP BY both columns",
@@ -322,7 +326,7 @@ def not_a_row_function(name: str) -> RefusedStatementError:
     if name == "count_star":  # count(*) in DuckDB's tree
         name = "count"
     if name in AGGREGATES:
-        instead = of_frame(name) if name in OF_FRAMES else _private().get(name, "dp_count(*)")
+        instead = of_frame(name) if name in OF_FRAMES else _private().get(name, _VALUES)
         return refuse("aggregate", name=name, instead=instead)
     if name in CHANGING:
         return refuse("changing", name=name)

@@ -149,7 +149,7 @@ def sql(
         if con is None:
             return job.run()
         table, origin = job.release()
-        return None if job.script.target else Result.of(table, origin)
+        return None if job.script.makes_table else Result.of(table, origin)
 
 
 def explain(
@@ -388,7 +388,7 @@ class Connection(_Closing):
         named = {name: given.pop(name) for name in list(given) if name in ASKED}
         with asked(query, given, **{**ASKED, **named}) as job:
             table, origin = job.release()
-            return Result.of(pa.table({}) if job.script.target else table, origin)
+            return Result.of(pa.table({}) if job.script.makes_table else table, origin)
 
     def explain(
         self, query: str, *, within: Any = None, size: int = SIZE, **terms: Any

@@ -56,6 +56,7 @@ from dfprivacy.statements.tables import WHY, Tables
 from dfprivacy.statements.tree import parse, plain
 
 _EXACT = "a query over public tables alone: exact"
+_PLAN = "the plan of a statement: it reads no row"
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,10 @@ class Job:
     @silent()
     def release(self) -> tuple[pa.Table, Origin]:
         """Measure, charge, draw, and run the rest of the text over what was released."""
+        if self.script.explains:
+            keys, values = zip(*explanation_of(self).head(), strict=True)
+            page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
+            return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         drawn = _Drawn(self)
         lines: list[str] = []
         if self.plans:

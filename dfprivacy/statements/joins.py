@@ -186,6 +186,8 @@ class Joins(ABC):
         names = _shared_names(node, left, right)
         right, conditions = _by_names(names, left, right, over=over)
         conditions += correlated
+        right, behind, nearest = self._nearest(node, left, right, behind)
+        conditions += nearest
         if over:
             left, around, joint = [], [], True
         if way != "INNER" and len(self.later) > waiting:
@@ -250,6 +252,52 @@ class Joins(ABC):
             seen.append(VisibleColumn((), name, either))
         bags = [extended(bag, value) for bag, value in zip(bags, values, strict=True)]
         return Scope(united(bags, [{name: name for name in bags[0].columns}] * 2), tuple(seen))
+
+    def _nearest(
+        self,
+        node: Node,
+        left: Sequence[Scope],
+        right: Sequence[Scope],
+        behind: list[Condition],
+    ) -> tuple[list[Scope], list[Condition], list[Condition]]:
+        """Return the right side of an ASOF JOIN with the time of the row after, and its condition.
+
+        Other joins stay as they are.
+        Among right rows that are equal by what else is compared, a left row meets the last one
+        whose time is not after its own. Rows of one time are told apart by the whole row.
+        """
+        if node["ref_type"] != "ASOF":
+            return [*right], behind, []
+        parts = split_condition(node["condition"])
+        bounds = [part for part in parts if part["type"] in _NEAREST]
+        scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
+        if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
+            raise refuse("ASOF JOIN")
+        pairs = [self.condition_of(part, scope, ()).pair for part in parts if part is not bounds[0]]
+        sides = [self.written(bounds[0][side], scope, ()) for side in ("left", "right")]
+        columns, operators = frozenset(inner.bag.columns), _NEAREST[bounds[0]["type"]]
+        if sides[0].uses <= columns:
+            sides, operators = sides[::-1], _NEAREST[_TURNED[bounds[0]["type"]]]
+        if not sides[1].uses <= columns or sides[0].uses & columns:
+            raise refuse("ASOF JOIN")
+        (way, before), bag = operators, inner.bag
+        bag, time = as_column(bag, sides[1], scope.bag.columns)
+        partition = []
+        for pair in pairs:
+            theirs = next((side for side in pair or () if side.uses <= columns), None)
+            if theirs is None:
+                raise refuse("ASOF JOIN")
+            bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
+            partition.append(name)
+        kinds = self.tables.kinds(bag, bag.columns)
+        bag = unify_equal_values(bag, bag.columns, kinds)
+        bag = keep_distinguishing_columns(bag, kinds, {*bag.columns})
+        after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
+        window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
+        bag = windowed(bag, {after: window})
+        last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {before} {quoted(after)}))"
+        is_last = Condition(Expression(last, sides[0].uses | {after}))
+        return [replace(inner, bag=bag)], [], [is_last]
 
     def _on(
         self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
@@ -916,6 +964,19 @@ def _by_names(
 
 
 _JOINS = frozenset(("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"))
+_NEAREST = {
+    "COMPARE_GREATERTHANOREQUALTO": ("ASC NULLS LAST", "<"),
+    "COMPARE_GREATERTHAN": ("ASC NULLS LAST", "<="),
+    "COMPARE_LESSTHANOREQUALTO": ("DESC NULLS LAST", ">"),
+    "COMPARE_LESSTHAN": ("DESC NULLS LAST", ">="),
+}
+"""How right rows of an ASOF JOIN are ordered, and how a left row compares with the row after."""
+_TURNED = {
+    "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO",
+    "COMPARE_LESSTHANOREQUALTO": "COMPARE_GREATERTHANOREQUALTO",
+    "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
+    "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
+}
 
 
 def _turn_right_join(node: Node) -> Node:
@@ -925,7 +986,8 @@ def _turn_right_join(node: Node) -> Node:
     if node["alias"]:
         raise refuse_part("an alias of a whole join")
     way, sort = node["join_type"], node["ref_type"]
-    if sort not in {"REGULAR", "CROSS", "NATURAL"} or way not in _JOINS:
+    nearest = sort == "ASOF" and way in {"INNER", "LEFT"} and not node["using_columns"]
+    if not nearest and (sort not in {"REGULAR", "CROSS", "NATURAL"} or way not in _JOINS):
         names = [f"{sort} JOIN", f"{way} JOIN"]
         raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
     if way != "RIGHT":

@@ -67,7 +67,7 @@ def rewrite(tree: Any) -> Any:
         return node
     operands = [item["expression"] for item in node["arguments"]]
     if name in _CLOCKS and not operands:
-        result = _template(_read_clock(_CLOCKS[name]))
+        result = read_template(_read_clock(_CLOCKS[name]))
     elif (name, len(operands)) in _MACROS:
         result = _expand(name, operands, node)
     elif node["distinct"] and len(operands) == 1 and called(operands[0]) == "row":
@@ -92,7 +92,7 @@ def _read_clock(sort: str) -> str:
 
 
 @lru_cache(64)
-def _template(sql: str) -> Node:
+def read_template(sql: str) -> Node:
     """Return the tree of an expression."""
     with embedded(idle=True) as engine:
         _, select = parse(f"SELECT {sql}", engine)
@@ -105,22 +105,23 @@ def _expand(name: str, operands: list[Node], call: Node) -> Any:
     """Return the expression of a macro over the arguments of a call."""
     if name in _FORMATTED and len(operands) == 2:
         operands = [operands[0], _with_format(operands[1])]
-    return _filled(
-        _template(_MACROS[name, len(operands)]), dict(zip("abcd", operands, strict=False)), call
+    return fill_template(
+        read_template(_MACROS[name, len(operands)]), dict(zip("abcd", operands, strict=False)), call
     )
 
 
-def _filled(tree: Any, values: Mapping[str, Node], call: Node) -> Any:
+def fill_template(tree: Any, values: Mapping[str, Node], call: Node | None = None) -> Any:
     """Return a template with arguments in it; its aggregate takes the FILTER of the call."""
     if isinstance(tree, list):
-        return [_filled(part, values, call) for part in tree]
+        return [fill_template(part, values, call) for part in tree]
     if not isinstance(tree, dict):
         return tree
     if is_column(tree):
         return values[tree["column_names"][0]]
-    node = {name: _filled(part, values, call) for name, part in tree.items()}
-    clauses = {part: call[part] for part in ("filter", "distinct", "order_bys")}
-    return {**node, **clauses} if called(node) == "avg" else node
+    node = {name: fill_template(part, values, call) for name, part in tree.items()}
+    if call is None or called(node) != "avg":
+        return node
+    return {**node, **{part: call[part] for part in ("filter", "distinct", "order_bys")}}
 
 
 def _with_format(node: Node) -> Node:

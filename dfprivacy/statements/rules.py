@@ -62,8 +62,13 @@ def refuse_node(node: Node) -> RefusedStatementError:
 
 def refused_statement(word: str) -> RefusedStatementError:
     """Return the error for a statement that is neither a query nor makes a table of one."""
-    described = word.upper() in {"SUMMARIZE", "DESCRIBE"}
-    return refuse("SUMMARIZE" if described else "no query", word=word.upper())
+    rules = {
+        "SUMMARIZE": "SUMMARIZE",
+        "DESCRIBE": "SUMMARIZE",
+        "PIVOT": "PIVOT",
+        "UNPIVOT": "PIVOT",
+    }
+    return refuse(rules.get(word.upper(), "no query"), word=word.upper())
 
 
 @dataclass(frozen=True)
@@ -166,7 +171,8 @@ unnest = UNNEST: it makes many rows out of one
 EXPRESSION_LIST = VALUES: it holds no one's data
     -> SELECT dp_count(*) FROM t
 PIVOT = PIVOT and UNPIVOT: %once
-    -> SELECT city, dp_sum(x, 0, 9) FROM t GROUP BY city
+    -> pivot the answers: FROM (SELECT city, plan, count(*) AS n FROM t GROUP BY ALL) PIVOT (sum(n)
+    FOR plan IN ('free', 'pro'))
 SET_OPERATION_NODE:UNION = UNION: %once
     -> ask two questions; losses add up: dp_count(*) FROM a, then dp_count(*) FROM b
 SET_OPERATION_NODE:EXCEPT = EXCEPT: %once
@@ -191,7 +197,8 @@ having = HAVING inside a subquery or CTE: %several
 DISTINCT_MODIFIER = DISTINCT: %several
     -> count by group: SELECT city, dp_count(*) FROM t GROUP BY city
 LIMIT_MODIFIER = LIMIT inside a subquery or CTE: which rows are left depends on all the others
-    -> put LIMIT at the end of the statement
+    -> filter by a number, WHERE x > 100 or HAVING sum(x) > 100; or put LIMIT at the end of the
+    statement
 OFFSET = OFFSET inside a subquery or CTE: which rows are left depends on all the others
     -> put OFFSET at the end of the statement
 ORDER_MODIFIER = ORDER BY inside a subquery or CTE: the order of protected rows means nothing
@@ -387,8 +394,9 @@ keys of a public table = a LEFT JOIN from a public table to protected rows, with
     ON: SELECT d.day, count(o.id) FROM dates d LEFT JOIN orders o ON o.day = d.day GROUP BY d.day
 NATURAL JOIN = a NATURAL JOIN of tables without a common column: it would pair all rows
     -> JOIN t ON t.id = u.customer
-ASOF JOIN = ASOF JOIN: %unknown
-    -> JOIN with BETWEEN: ON p.day BETWEEN f.day - 1 AND f.day
+ASOF JOIN = such an ASOF JOIN: it is INNER or LEFT, compares columns by = and one pair by >=, >, <=
+    or <, and has protected rows on its left
+    -> FROM orders o ASOF JOIN rates r ON r.currency = o.currency AND o.day >= r.day
 FULL JOIN = a FULL JOIN with a public table: which public rows have no match depends on everybody at
     once
     -> ask two questions: LEFT JOIN, and a public table by itself

@@ -187,6 +187,9 @@ class _Select:
     outer: Scope | None = None
     used_names: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.original = self.node
+
     def name(self, label: str) -> str:
         name = fresh(label, [*self.used_names, OWNER])
         self.used_names.add(folded(name))
@@ -249,7 +252,7 @@ class _Select:
         unique = result.pop("DISTINCT_MODIFIER", None)
         targets = [] if unique is None else unique.get("distinct_on_targets") or []
         order = result.pop("ORDER_MODIFIER", None) if targets else None
-        for name, modifier in result.items():
+        for name, modifier in sorted(result.items()):  # LIMIT before ORDER
             skips = name == "LIMIT_MODIFIER" and not modifier["limit"]
             raise refuse_part("OFFSET" if skips else name)
         if unique is None:
@@ -331,7 +334,7 @@ class _Stage:
         bag = self.view.bag
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
-            self.select.compiler.about_all.append(self.select.node)
+            self.select.compiler.about_all.append(self.select.original)
         require(
             is_said,
             "GROUP BY across units",

@@ -104,6 +104,14 @@ class _Words:
         return refuse("unreadable", line=line, column=column, near=near)
 
 
+def split_explain(text: object) -> tuple[object, bool]:
+    """Return a text without a leading EXPLAIN, and whether there is one; places stay."""
+    words = _Words(text) if isinstance(text, str) else None
+    if words is None or not words.has("EXPLAIN"):
+        return text, False
+    return re.sub(r"\S", " ", words.text[: words.place]) + words.text[words.place :], True
+
+
 def parse(
     text: object, engine: duckdb.DuckDBPyConnection, *, parameters: bool = False
 ) -> tuple[Target | None, Node]:

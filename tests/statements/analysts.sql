@@ -26,3 +26,20 @@ WITH o(c, s) AS (SELECT customer, status FROM orders) SELECT s, count(*) FROM o 
 SELECT 1 AS x, 'a' AS y;
 SELECT count(*) AS n FROM (SELECT customer FROM orders EXCEPT SELECT id FROM customer WHERE
     nation > 2);
+SELECT status, mode(total > 2), mode(total > 2) AS m FROM orders GROUP BY status ORDER BY status;
+SELECT mode(status) AS m FROM orders WHERE total > 3 AND status <> 'lost' HAVING mode(status) > 'a';
+SELECT histogram(status), approx_top_k(status, 1) AS k FROM orders WHERE
+    status = 'open' AND day < '2024-02-01';
+SELECT any_value(status) FROM orders WHERE status = 'done';
+SELECT mode(total) AS m, histogram(total) AS h FROM orders WHERE total < 0;
+SELECT mode(name) AS m FROM nation WHERE nation = 3;
+SELECT count(*) + 1 AS n FROM (SELECT DISTINCT status, CASE WHEN total > 2 THEN total > 4 END FROM
+    orders WHERE order_id > 5) AS d;
+SELECT count(*) FROM (SELECT DISTINCT called FROM customer WHERE id > 100);
+SELECT count(*) AS n FROM orders o WHERE o.total > (SELECT avg(x.total) FROM orders x WHERE
+    x.status = o.status AND x.total < 5);
+SELECT o.status, count(*) FROM orders o WHERE (SELECT 1.5 * avg(x.total) FROM orders x WHERE o.status =
+    x.status) < o.total GROUP BY 1 ORDER BY 1;
+SELECT corr(total, customer), regr_slope(total, customer % 9) AS s, covar_pop(total, total) AS c,
+    regr_r2(total, 3 - total) AS r, count(*) AS n FROM orders;
+SELECT sum(n) FROM (SELECT status, count(*) AS n FROM orders GROUP BY ALL);

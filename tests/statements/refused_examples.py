@@ -183,7 +183,7 @@ EXAMPLES = {
             "SELECT nation, count(*) FROM nation LEFT JOIN customer USING (nation) GROUP BY nation"
         ),
         "NATURAL JOIN": "SELECT dp_count(*) FROM orders NATURAL JOIN nation",
-        "ASOF JOIN": "SELECT dp_count(*) FROM orders ASOF JOIN product ON total >= price",
+        "ASOF JOIN": "SELECT dp_count(*) FROM product ASOF JOIN orders ON total >= price",
         "FULL JOIN": "SELECT dp_count(*) FROM customer FULL JOIN nation USING (nation)",
         "POSITIONAL JOIN": "SELECT dp_count(*) FROM customer POSITIONAL JOIN nation",
         "column of several tables": "SELECT dp_count(*) FROM customer, nation WHERE nation > 1",

@@ -19,7 +19,7 @@ def is_same(ours, theirs):
     """Compare two values, numbers by three digits."""
     if isinstance(ours, int | float) and isinstance(theirs, int | float):
         return math.isclose(ours, theirs, rel_tol=0.03, abs_tol=0.1)
-    return ours == theirs
+    return dict(ours) == theirs if isinstance(theirs, dict) else ours == theirs
 
 
 @pytest.mark.sample(20)
@@ -43,6 +43,33 @@ def test_keys_without_calls_cost_one_count():
     assert (plan.epsilon, plan.delta, len(plan.draws)) == (1, 1e-2, 1)
     found = dfp.sql("SELECT DISTINCT status FROM orders", con=con, **TERMS).fetchall()
     assert ("rare",) not in found
+
+
+def test_values_cost_one_count():
+    """The mode of a column is read from counts by value: it shows no value of few units."""
+    con = shop("UPDATE orders SET status = 'rare' || order_id WHERE order_id > 40")
+    terms = {**TERMS, "epsilon": 1}
+    plan = dfp.explain("SELECT histogram(status), mode(status) FROM orders", con=con, **terms)
+    assert (plan.epsilon, plan.delta, len(plan.draws)) == (1, 1e-2, 1)
+    assert plan.keys == ("status",)
+    ((shown, most),) = dfp.sql(
+        "SELECT histogram(status), mode(status) FROM orders", con=con, **{**TERMS, "delta": 1e-9}
+    ).fetchall()
+    assert not any(value.startswith("rare") for value, _ in shown)
+    assert most in dict(shown)
+
+
+def test_explain_is_a_plan_at_no_cost(tmp_path):
+    """EXPLAIN returns what `explain` says, makes no table and charges nothing."""
+    con, ledger = shop(), dfp.Ledger(tmp_path / "budget.db", epsilon=1)
+    terms = {**TERMS, "epsilon": 1, "ledger": ledger, "dataset": "shop"}
+    query = "CREATE TABLE counts AS SELECT count(*) AS n FROM orders"
+    rows = dfp.sql(f"EXPLAIN {query}", con=con, **terms).fetchall()
+    assert rows == dfp.explain(query, con=con, **terms).head()
+    connected = dfp.connect(con, **terms)
+    assert connected.sql(f"explain {query}").fetchall() == rows
+    assert ledger.spent("shop").epsilon == 0
+    assert ("counts",) not in con.sql("SHOW TABLES").fetchall()
 
 
 def test_a_statement_has_one_clock():

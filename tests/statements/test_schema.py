@@ -106,7 +106,7 @@ def test_bounds_of_a_schema_are_those_of_its_columns(call, same):
     assert found[0] == pytest.approx(found[1], abs=1e-4)
 
 
-@pytest.mark.parametrize("call", ["corr(total, price)", "regr_slope(total + 1, product)"])
+@pytest.mark.parametrize("call", ["dp_corr(total, price)", "dp_slope(total + 1, product)"])
 def test_two_columns_need_the_bounds_of_both(call):
     """Without bounds of both expressions a statistic of two is refused, and told of the schema."""
     known = dfp.Schema(SCHEMA.unit, SCHEMA.links, SCHEMA.public, {"product.price": (0, 5)})
@@ -356,7 +356,7 @@ REFUSED = [
     ("nation LEFT JOIN customer USING (nation)", "LEFT JOIN from a public table"),
     ("customer FULL JOIN nation USING (nation)", "FULL JOIN"),
     ("customer POSITIONAL JOIN nation", "POSITIONAL JOIN"),
-    ("customer ASOF JOIN orders ON id = customer AND balance >= total", "ASOF JOIN"),
+    ("customer ASOF RIGHT JOIN orders ON id = customer AND balance >= total", "ASOF JOIN"),
     ("nation", "a release of public tables"),
     ("(SELECT nation FROM customer UNION ALL SELECT nation FROM nation)", "UNION ALL of"),
     ("(SELECT id FROM customer UNION ALL SELECT called FROM customer)", "UNION ALL of columns"),
