@@ -11,7 +11,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import narwhals as nw
@@ -51,6 +51,21 @@ MOMENTS = (DATE, TIME, CLOCK, DURATION)
 Declared = Mapping[Hashable, str]
 """The columns of a frame, and what each is declared to hold: numbers, text (categories are), one of
 `MOMENTS` or something else."""
+
+
+def declared_by_engine(frame: object) -> Declared | None:
+    """Return the columns that an Ibis table or a Spark frame declares; None for other objects.
+
+    Of dates and times they rank none, but on DuckDB: these are of another type.
+    """
+    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}
+    if libraries.isdisjoint({"ibis", "pyspark"}):
+        return None
+    source = cast("Any", frame)
+    kinds = {n: _kind(t, frame, n) for n, t in nw.from_native(source).collect_schema().items()}
+    if "ibis" in libraries and source.get_backend().name == "duckdb":
+        return kinds
+    return {name: OTHER if kind in MOMENTS else kind for name, kind in kinds.items()}
 
 
 @singledispatch

@@ -31,6 +31,7 @@ from dfprivacy.engine.columns import (
     TEXT,
     Declared,
     declared,
+    declared_by_engine,
     require_columns,
 )
 from dfprivacy.engine.embedded import embedded
@@ -196,9 +197,12 @@ def _declared(frame: object, numbers: set[Hashable], terms: Terms) -> Mapping[Ha
             numeric = {*numbers, *terms.bounds}
             return {label: NUMBER if label in numeric else TEXT for label in kinds}
     if kinds is None:
+        kinds = guarded(lambda: declared_by_engine(frame))
+    if kinds is None:
         raise UnsupportedFrameError(
             f"an object of type {type(frame).__name__} declares no columns to describe",
-            hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation or a file",
+            hint="pass a pandas or polars frame, an Arrow, Ibis or Spark table, a DuckDB relation "
+            "or a file",
         )
     if numbers:
         raise InvalidQuestionError(

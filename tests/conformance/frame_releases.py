@@ -27,6 +27,7 @@ RELEASES = {
     "center": lambda f: f.center("x", 2, epsilon=2),
     "bounds": lambda f: f.bounds("x", epsilon=2),
     "histogram": lambda f: f.histogram("x", bins=3, epsilon=2),
+    "description": lambda f: f(bounds={"x": (0, 9)}).describe(["x", "i", "g"], rho=2, delta=1e-3),
     "by group": lambda f: f.group_by("g").agg(
         n=dfp.count(), m=dfp.mean("x"), q=dfp.median("x"), epsilon=9, delta=1e-3
     ),

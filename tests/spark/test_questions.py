@@ -28,7 +28,15 @@ def rows(frame):
     return frame(TABLE).cache()
 
 
+def described(private):
+    """Return the rows of a description of two columns."""
+    made = private(bounds={"x": (0, 100)}).describe(["x", "i"], rho=0.5)
+    table = made.toArrow() if hasattr(made, "toArrow") else made.to_arrow_table()
+    return dict(enumerate(table.to_pylist()))
+
+
 WHOLE = {
+    "describe": described,
     "count": lambda p: p.count(epsilon=1),
     "sum": lambda p: p.sum("i", (-20, 20), epsilon=1),
     "mean without bounds": lambda p: p.mean("x", epsilon=1),
