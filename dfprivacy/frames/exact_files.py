@@ -24,7 +24,7 @@ import pyarrow as pa
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_new
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.exact_tables import ExactTables, is_possible, kind_of_part, list_sources, told
+from dfprivacy.frames.exact_tables import ExactTables, kind_of_part, list_sources, told
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -280,13 +280,13 @@ class StatisticsFile:
     header: Header = field(repr=False)
 
     def tables(self) -> ExactTables:
-        """Return the exact tables, unless some number is there that no rows can have given."""
+        """Return the exact tables as they were written."""
         tables = None
         digest, read_tables = self._read(self.header.tables())
         with suppress(*_UNREADABLE):
             if digest_tables(read_tables) == digest:
                 tables = _exact(self.header, *read_tables)
-        if tables is None or not is_possible(tables, self.header.sources):
+        if tables is None:
             raise _unusable(self.path, _damage_error())
         return tables
 

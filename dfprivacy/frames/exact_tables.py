@@ -1,4 +1,4 @@
-"""Hold the exact tables of a release, secret; add them up; tell which no rows can have given.
+"""Hold the exact tables of a release, secret, and add them up.
 
 Also: which group keys a file can hold, and the one type in which declared types meet: int64 (uint64
 stays apart), float64, large_string, microseconds, UTC, the most digits. A cast from a type to its
@@ -21,11 +21,10 @@ from dfprivacy.engine.keys import number_groups
 from dfprivacy.engine.pandas import has_utf8
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import UnsupportedDtypeError
-from dfprivacy.measurement.bin_table import BIN_ROW_LIMIT, BinTable, merge_tables
-from dfprivacy.measurement.binning import Floats, Integers, Octaves
-from dfprivacy.measurement.grid import ROW_LIMIT
-from dfprivacy.measurement.linear import Product, Source, Term
-from dfprivacy.measurement.sums import Statistics, sum_name, sum_names
+from dfprivacy.measurement.bin_table import BinTable, merge_tables
+from dfprivacy.measurement.binning import Integers
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import Statistics, sum_names
 from dfprivacy.release.answers import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.part import MeasuredTable, Part
@@ -140,73 +139,6 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
     )
     merged = (merge_tables(list(map(moved, tables_of_part, places))) for tables_of_part in bins)
     return ExactTables(numbered.keys, sums, tuple(merged), kinds)
-
-
-def is_possible(tables: ExactTables, sources: Sequence[Source]) -> bool:
-    """Check whether some rows could have given these tables: no pass writes any others."""
-    sums = all(_sums_possible(tables.sums, index, source) for index, source in enumerate(sources))
-    return sums and all(map(_bins_possible, tables.bins))
-
-
-def _sums_possible(sums: dict[str, Integers], index: int, source: Source) -> bool:
-    rows = sums[sum_name(index)]
-    sums_of_terms = {
-        term: sums[sum_name(index, at)] for at, term in enumerate(source.terms, start=1)
-    }
-    return (
-        _between(rows, 0, ROW_LIMIT - 1)
-        and all(
-            _between(sums_of_terms[term], rows * term.least, rows * term.most)
-            for term in sums_of_terms
-        )
-        and all(
-            _product_possible(term, rows, sums_of_terms)
-            for term in sums_of_terms
-            if isinstance(term, Product)
-        )
-    )
-
-
-def _product_possible(term: Product, rows: Integers, sums: dict[Term, Integers]) -> bool:
-    """Check whether no coordinate of a partition of unity is negative."""
-    if not term.tied or not {term.left, term.right} <= sums.keys():
-        return True
-    lower, mosts = term.ends(rows, sums[term.left], sums[term.right])
-    return all(_between(sums[term], lower, upper) for upper in mosts)
-
-
-def _bins_possible(table: BinTable) -> bool:
-    """Check whether entries are in order, in a group and a bin, and fit the bin."""
-    group, bins, last = table.group, table.bins, table.binning.last
-    after = (group[1:] > group[:-1]) | ((group[1:] == group[:-1]) & (bins[1:] > bins[:-1]))
-    return (
-        bool(after.all())
-        and _between(group, 0, table.groups - 1)
-        and _between(bins, -last, last)
-        and _between(table.rows, 1, BIN_ROW_LIMIT - 1)
-        and _moments_possible(table)
-    )
-
-
-def _moments_possible(table: BinTable) -> bool:
-    if not table.moments:
-        return True
-    assert isinstance(table.binning, Octaves)  # noqa: S101 no other bins have moments
-    rows, negative = table.rows.astype(np.float64), table.bins < 0
-    ends = [table.binning.lower(table.bins), table.binning.upper(table.bins)]
-    inner, outer = np.where(negative, ends[::-1], ends) - table.binning.bases(table.bins)
-    lower = np.abs(inner) if table.binning.bits == 1 else 0.0
-    upper = np.abs(outer)
-    sizes = [np.where(negative, -1, 1) * table.moments[0], *table.moments[1:]]
-    return all(
-        _between(sums, rows * lower**k, rows * upper**k) for k, sums in enumerate(sizes, start=1)
-    )
-
-
-def _between(
-    values: Integers | Floats, lower: Integers | Floats | int, upper: Integers | Floats | int
-) -> bool:
-    return bool(((values >= lower) & (values <= upper)).all())
 
 
 def keepable(frame: object, labels: Sequence[Hashable]) -> object:

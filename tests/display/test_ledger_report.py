@@ -172,19 +172,19 @@ def test_where_a_report_may_go(ledger, tmp_path):
     ]  # fmt: skip
 
 
-def test_many_datasets_are_cut_and_say_so(tmp_path):
-    """The drawing has a line for each of six datasets, and says of how many."""
+def test_many_datasets_are_listed(tmp_path):
+    """Every charge and dataset of a longer ledger is listed and counted."""
     ledger = dfp.Ledger(tmp_path / "many.db", epsilon=100)
     for number in range(27):
         charged(ledger, f"data {number % 9}", epsilon=0.001 * (number + 1))
     page = ledger.report(tmp_path / "many.html").read_text()
     assert len(rows_of(page, "charges")) == 27
     assert "27 charges to 9 datasets" in page
-    assert "Shows 6 of 9 datasets, those that spent most." in page
+    assert len(rows_of(page, "accounts")) == 9
 
 
 def test_large_ledgers_stay_bounded(tmp_path):
-    """Of 12,000 charges the newest 10,000 are listed, all count, and the drawing stays small."""
+    """Of 12,000 charges the newest 10,000 are listed, and all count."""
     ledger = dfp.Ledger(tmp_path / "big.db", epsilon=100, timeout=60)
     about = {
         "uuid": "u", "time": "2026-11-20T00:00:00+00:00", "question": "count()", "note": None,
@@ -198,5 +198,4 @@ def test_large_ledgers_stay_bounded(tmp_path):
     assert len(rows_of(page, "charges")) == 10_000
     assert "Shows 10,000 of 12,000 charges, the newest." in page
     assert "12,000 charges to 9 datasets" in page
-    assert all(len(path) < 10_000 for path in re.findall(r'd="([^"]*)"', page))
     assert len(page) < 3_000_000

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import math
 import os
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,18 +29,11 @@ MOST_TIGHT = 24
 """Tight totals are computed for at most this many datasets, those that spent most."""
 MOST_CHARGES = 10_000
 """At most this many charges are listed, the newest. All of them count in the spent budget."""
-MOST_LINES = 6
-MOST_STEPS = 240
 
 Cell = tuple[str, float | None]
 """The text of a cell, and the percentage that a bar under it shows."""
 
-Steps = list[tuple[float, float]]
-"""Times of a dataset's charges in seconds, and the fraction of its budget spent by then."""
-
 _SPARE = Fraction(1, 10**6)
-_TICKS = 4
-_TOPS = (0.001, 0.01, 0.02, 0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | None) -> Path:
@@ -125,7 +117,6 @@ def _page(ledger: Ledger, delta: object) -> str:
         style_digest=_digest(style),
         script=trusted(script),
         script_digest=_digest(script),
-        **_spending(charges, _loss(budget)),
     )
 
 
@@ -283,85 +274,3 @@ def _about_tight(read: Sequence[Statement]) -> str:
     if len(read) > MOST_TIGHT:
         return f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
     return ""
-
-
-def _spending(charges: Sequence[Charged], budget: float) -> dict[str, Any]:
-    """Return the drawings of spent budgets over time, for the datasets that spent most."""
-    if not charges:
-        return {}
-    steps: dict[str, Steps] = defaultdict(list)
-    for charge in charges:
-        before = steps[charge.dataset][-1][1] if steps[charge.dataset] else 0.0
-        part = min(before + charge.cost / budget, 1.0)
-        steps[charge.dataset].append((charge.time.timestamp(), part))
-    ranked = sorted(steps.items(), key=lambda item: (-item[1][-1][1], item[0]))
-    legend, stairs = zip(*ranked[:MOST_LINES], strict=True)
-    top = highest(stairs[0][-1][1])
-    return {
-        "top": top,
-        "legend": legend,
-        "drawings": [
-            _drawing(name, width, height, stairs, top)
-            for name, width, height in (("wide", 960, 300), ("narrow", 360, 240))
-        ],
-        "undrawn": left_out(len(stairs), len(ranked), "datasets", ", those that spent most"),
-    }
-
-
-def highest(largest: float) -> float:
-    """Return how far up a drawing goes, so that small parts of a budget can be seen.
-
-    >>> highest(0.07), highest(0.9)
-    (0.1, 1.0)
-    """
-    return next((top for top in _TOPS if largest <= top), 1.0)
-
-
-def thinned(steps: Steps, start: float, end: float) -> Steps:
-    """Return at most `MOST_STEPS` steps: the last one of each stretch of time.
-
-    >>> thin = thinned([(i, i / 5000) for i in range(5000)], 0, 4999)
-    >>> len(thin), thin[-1]
-    (240, (4999, 0.9998))
-    """
-    width = max(end - start, 1e-9) / MOST_STEPS
-    last = {min(int((step[0] - start) / width), MOST_STEPS - 1): step for step in steps}
-    return list(last.values())
-
-
-def _drawing(
-    name: str, width: int, height: int, stairs: Sequence[Steps], top: float
-) -> dict[str, Any]:
-    """Return the lines of a drawing of steps, in pixels: datasets, grid and times."""
-    left, right, above, below = 56, 14, 10, 30
-    moments = [time for steps in stairs for time, _ in steps]
-    start, end = min(moments), max(moments)
-    span = end - start
-
-    def x(time: float) -> float:
-        part = (time - start) / span if span else 0.5
-        return round(left + part * (width - left - right), 1)
-
-    def y(part: float) -> float:
-        return round(height - below - part / top * (height - above - below), 1)
-
-    def path(steps: Steps) -> str:
-        line = "".join(f"H{x(time)}V{y(part)}" for time, part in thinned(steps, start, end))
-        return f"M{x(steps[0][0])} {y(0)}{line}H{x(end)}"
-
-    form = "%Y-%m-%d" if span > 3 * 86_400 else "%m-%d %H:%M" if span > 600 else "%H:%M:%S"
-    count = min(_TICKS, max(1, (width - 60) // 130)) if span else 0  # no room for more
-    times = [start + span * tick / max(count, 1) for tick in range(count + 1)]
-    anchors = ["start", *["middle"] * (count - 1), "end"] if count else ["middle"]
-    time_texts = [f"{datetime.fromtimestamp(math.floor(time), UTC):{form}}" for time in times]
-    parts = [top * step / _TICKS for step in range(_TICKS + 1)]
-    return {
-        "name": name,
-        "width": width,
-        "height": height,
-        "left": left,
-        "right": right,
-        "paths": map(path, stairs),
-        "grid": [(y(part), f"{100 * part:.4g} %") for part in parts],
-        "times": list(zip(map(x, times), time_texts, anchors, strict=True)),
-    }
