@@ -81,7 +81,7 @@ class Commands(TyperGroup):
         if option and question in error.ctx.find_root().command.list_commands(error.ctx):
             return f"{question} is a command of its own: dfprivacy {question} --help"
         if other is None:
-            return f"{path} --help lists what it takes"
+            return f"{path} --help lists its options"
         return f"write {path} {other}, or see {path} --help"
 
 

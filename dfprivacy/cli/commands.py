@@ -62,7 +62,7 @@ from dfprivacy.statistics.histogram import Histogram
 
 _FRAME_QUESTIONS = {
     "histogram": (
-        "Count the values of a column bin by bin.",
+        "Count the values of a column by bin.",
         "histogram flights.csv delay --bins 10 --bounds -60 240",
     ),
     "crosstab": (
@@ -70,7 +70,7 @@ _FRAME_QUESTIONS = {
         "crosstab flights.csv carrier month --margins --delta 1e-6",
     ),
     "value_counts": (
-        "Release how often each value is there.",
+        "Release the count of each value.",
         "value_counts flights.csv carrier --delta 1e-6",
     ),
     "top": (
@@ -79,7 +79,7 @@ _FRAME_QUESTIONS = {
     ),
     "mode": ("Release the most frequent value.", "mode flights.csv carrier --delta 1e-6"),
     "describe": (
-        "Describe every column by its type, for one price.",
+        "Describe every column by its type, under one privacy loss.",
         "describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6",
     ),
     "regression": (
@@ -91,9 +91,9 @@ _FRAME_QUESTIONS = {
 
 _BINS = options("""
     COLUMN (text): The column of numbers.
-    --bins (whole): So many equal bins; or name each --edge.
+    --bins (whole): The number of equal bins. Or name each --edge.
     --bounds LOW HIGH (pair): Where the first of --bins begins and the last one ends; values beyond
-        are not counted. Found privately when left out.
+        are not counted. Estimated privately when left out.
     --edge X (numbers): Where a bin begins or ends; repeat, in ascending order.
     """)
 _READ_AS = options("""
@@ -103,9 +103,9 @@ _READ_AS = options("""
 _BOUNDS, _EVERY_BOUNDS, _BOUNDS_ASKED = (
     option("bounds", list[str], words, "COLUMN=LOW,HIGH", "--bounds")
     for words in (
-        "Bounds of a column, e.g. delay=-60,240; found privately when left out.",
-        "What a column is clipped to, e.g. delay=-60,240; every column needs it.",
-        "Bounds of a column that is asked about.",
+        "Bounds of a column, e.g. delay=-60,240. Estimated privately when left out.",
+        "Bounds of a column, e.g. delay=-60,240. Every column needs them.",
+        "Bounds of a column, e.g. delay=-60,240.",
     )
 )
 
@@ -244,7 +244,7 @@ def _question_option(kind: type[Statistic]) -> inspect.Parameter:
     metavar = "COLUMN" if len(places) < 2 else ",".join(map(str.upper, places))
     metavar += f"={','.join(argument.name.upper() for argument in needed)}" if needed else ""
     metavar += "[=VALUE]" if any(argument.form == "value" for argument in kind.arguments()) else ""
-    return option(name, list[str], f"Ask for {kind.title}; repeat for several.", metavar, flag)
+    return option(name, list[str], f"Ask for {kind.title}. Repeat for several.", metavar, flag)
 
 
 def _questions(values: Mapping[str, Any], source: Source) -> Iterator[Statistic]:
@@ -307,7 +307,7 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
 
 @with_options(*SHARED, own=(_BOUNDS, *map(_question_option, STATISTICS.values())))
 def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
-    """Answer several questions at once: all of them share one epsilon.
+    """Answer several questions under one epsilon.
 
     [bold]Example[/bold]
 
@@ -320,28 +320,28 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
         answer(spec_of(file, values, named, bounds=ends), values)
 
 
-_UNIT, _SHARE, _SPENDING = options("""
+_UNIT, _UNCHANGED, _SPENDING = options("""
     --unit COLUMN (text, required): The column of units, e.g. a user's number.
-    --share (number, 0.95): The fraction of units, from 0 to 1, that the limits leave unchanged.
-    --spending (number): The epsilon (or rho) of the later call. As much as this call by default.
+    --unchanged (number, 0.95): The fraction of units, from 0 to 1, within the limits.
+    --spending (number): The epsilon (or rho) of the later release. That of this call by default.
     """)
 
 
 @with_options(
     *("file", "where", *FORM, "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
     *("memory", "threads", "temporary", "timezone", "explain"),
-    own=(_UNIT, _SHARE, _BOUNDS_ASKED, _SPENDING, *map(_question_option, STATISTICS.values())),
+    own=(_UNIT, _UNCHANGED, _BOUNDS_ASKED, _SPENDING, *map(_question_option, STATISTICS.values())),
 )
 def limits(
     file: Path,
     *,
     unit: str,
-    share: float,
+    unchanged: float,
     bounds: list[str] | None,
     spending: float | None,
     **values: Any,
 ) -> None:
-    """Find limits of a unit privately: those that suit a question, or that nearly all stay within.
+    """Find limits of a unit privately: the best for one question, or wide enough for nearly all.
 
     [bold]Example[/bold]
 
@@ -354,17 +354,17 @@ def limits(
         questions = list(_questions(values, source))
         if len(questions) > 1:
             raise InvalidQuestionError(
-                "limits are found for one question", hint="ask again for the others, or for none"
+                "limits suit one question at most", hint="call it again for each other question"
             )
         question = questions[0].completed(_bounds(bounds)) if questions else None
         losses: dict[str, Any] = {"question": question, "epsilon": loss, "rho": rho}
         if values["explain"]:
             goal_of(question, spending, loss, rho)
-            show_lines(explain_limits(unit, by, share, **losses))
+            show_lines(explain_limits(unit, by, unchanged, **losses))
             return
         with open_rows(source, values["where"]) as rows:
             suited = suggest_limits(
-                rows, unit=unit, by=by, share=share, spending=spending, **losses
+                rows, unit=unit, by=by, share=unchanged, spending=spending, **losses
             )
         groups = "" if suited.max_groups is None else f" --max-groups {suited.max_groups}"
         show_line(Console(), f"--unit {unit} --max-rows {suited.max_rows}{groups}")

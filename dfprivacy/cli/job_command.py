@@ -45,10 +45,10 @@ _LOG_FORMAT = option(
     own=(
         *options("""
         FILE (path): A .yml or .yaml file.
-        --set NAME=VALUE (texts): Set a parameter that the file declares; repeat it for each.
-        --check (flag): Only check the file; nothing else is read.
-        --explain (flag): Show what a run would cost; no row is read.
-        --quiet -q (flag): Print nothing but errors and warnings.
+        --set NAME=VALUE (texts): Set a parameter that the file declares. Repeat it for each.
+        --check (flag): Check the file and read nothing else.
+        --explain (flag): Forecast cost and error. No row is read and nothing is spent.
+        --quiet -q (flag): Print errors and warnings only.
         """),
         _LOG_FORMAT,
     ),

@@ -143,10 +143,10 @@ _SHARED = options("""
         --epsilon (number): Privacy loss of the whole call. Smaller is more private and noisier.
             1.0 unless --rho is given.
         --rho (number): Privacy loss in zCDP (Gaussian noise), instead of --epsilon.
-        --within HALF (text): The half-width to reach, instead of --epsilon: 2.0 in the answer's
-            unit, 2%, or of some answers NAME=2%,NAME=3. The least epsilon of three digits is spent.
+        --within HALF (text): Half-width to reach, instead of --epsilon: 2.0 in the unit of the
+            answer, 2%, or NAME=2%,NAME=3. Spends the least sufficient epsilon of three digits.
         --size N (whole): Number of rows of the group for --within. 1000 by default.
-        --delta (number): Probability with which a group of a single row may show up, e.g. 1e-6.
+        --delta (number): Probability that a group of a single row is shown, e.g. 1e-6.
             Needed with --by unless --keys are listed.
         --unit COLUMN (text): Protect all rows with one value of this column, e.g. a user's
             number. One row is protected by default. Limits are estimated unless they are given.
@@ -167,7 +167,7 @@ _SHARED = options("""
         --memory SIZE (text): Memory limit of the engine, e.g. 500MB or 2GiB. Beyond it data spill
             to disk.
         --threads N (whole): Thread limit of the engine.
-        --temporary DIR (path): Folder for spilled data, in a private folder removed at the end.
+        --temporary DIR (path): Folder for spilled data, which are removed at the end.
         --explain (flag): Forecast cost and error. No row is read and nothing is spent.
         """)
 SHARED = {parameter.name: parameter for parameter in _SHARED}

@@ -33,7 +33,7 @@ from dfprivacy.release.plan import NOTE
 
 ENDS = ("low", "high")
 MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
-UNKNOWN = "unknown: too few values for this privacy loss (text is no value)"
+UNKNOWN = "unknown: too few values at this privacy loss (text does not count as a value)"
 
 _LARGEST = 1e15  # numbers from here on are shown by their power of ten,
 _MOST_PLACES = 12  # and so are those that would need more decimals
@@ -185,7 +185,7 @@ def check_output(output: Path | None, source: Path) -> None:
         return
     if output.suffix.lower() not in WRITERS:
         raise InvalidQuestionError(
-            f"the output file ends in {output.suffix!r}",
+            f"the output file can't end in {output.suffix!r}",
             hint="name a file that ends in .csv, .parquet or .json",
         )
     if not output.absolute().parent.is_dir():
@@ -220,7 +220,7 @@ def show_error(console: Console, message: str, hint: str | None) -> None:
         console.print(Text("Hint: ", style="bold") + plain(hint), soft_wrap=True)
 
 
-INTERRUPTED = "Interrupted; what a ledger shows as charged stays charged"
+INTERRUPTED = "Interrupted. Charges in a ledger stay."
 
 _HINTS: dict[type[DPError], str] = {
     MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "

@@ -168,7 +168,7 @@ class UnitSpec:
         """Return the unit with its limits."""
         if schema is not None and self.column is not None:
             raise InvalidQuestionError(
-                "the schema says whose rows they are: name no column here",
+                "the schema names the unit already",
                 hint="leave the unit out, or the schema",
             )
         column = self.column if schema is None else schema.unit
@@ -188,7 +188,7 @@ class Comparison:
     def __post_init__(self) -> None:
         named = [name for name in ("diff", "change", "ratio_to") if getattr(self, name) is not None]
         if len(named) != 1:
-            raise ValueError("one of diff, change, ratio_to names where it goes")
+            raise ValueError("name one of diff, change and ratio_to")
         if self.ratio_to is not None and self.base is None:
             raise ValueError("ratio_to needs a base: total, or a key")
 
@@ -357,7 +357,7 @@ class ReleaseSpec:
         with checking("keys"):
             self._set(keys=TypedKeys.of(self.keys, self.by))
             if self.keys is not None and not self.by and self.source.query is None:
-                raise ValueError("there is no 'by' that they are keys of")
+                raise ValueError("keys need 'by'")
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():
@@ -547,24 +547,26 @@ class JobRelease(ReleaseSpec):
         with checking("source", "tables"):
             for name in self.source.tables or {}:
                 if not name.isidentifier():
-                    raise ValueError(f"{name!r} is no plain name")
+                    raise ValueError(f"{name!r} is not a plain name")
         for name in ("where", "by", "bounds", "questions"):
             if is_query and getattr(self, name):
                 with checking(name):
-                    raise ValueError("the query says this itself: leave the field out")
+                    raise ValueError("a query can't have this field: write it in the SQL")
         if not is_query and not self.questions:
             raise ValueError("questions are missing")
         with checking("intervals"):
             if self.intervals and not is_query:
-                raise ValueError("answers to questions have their intervals: leave it out")
+                raise ValueError("'intervals' is for a query: questions have intervals anyway")
         with checking("unit"):
             _ = self.privacy_unit
         with checking("outputs"):
             if not self.outputs:
-                raise ValueError("there is none")
+                raise ValueError("at least one output is needed")
         with checking("margins"):
             if self.margins and (len(self.by) != 2 or len(self.numbers) != 1):
-                raise ValueError("they are for one question that is no histogram, by two columns")
+                raise ValueError(
+                    "needs exactly one question, no histogram, and two columns in 'by'"
+                )
         with checking("budget"):
             self._check_budget()
         if not is_query and self.described is None:
@@ -576,15 +578,13 @@ class JobRelease(ReleaseSpec):
         budget = self.budget
         if self.source.query is not None:
             if budget.rho is not None or budget.target is not None:
-                raise ValueError(
-                    "a query spends an epsilon that is named, not one that is looked for"
-                )
+                raise ValueError("a query needs a fixed epsilon: no rho, and no 'within'")
         elif self.described is not None:
             if self.by or budget.target is not None:
-                raise ValueError("a description has no 'by', and spends a loss that is named")
+                raise ValueError("describe takes neither 'by' nor 'within'")
         elif budget.delta is not None and (self.keys is not None or not self.by):
-            why = "there is no 'by'" if self.keys is None else "these are listed"
-            raise ValueError(f"delta is for secret keys, and {why}: leave it out")
+            reason = "there is no 'by'" if self.keys is None else "keys are listed"
+            raise ValueError(f"delta is for secret keys, but {reason}: leave it out")
 
     def _check_comparisons(self) -> None:
         keys = [] if self.keys is None else zip(*self.keys.rows, strict=True)
@@ -593,11 +593,11 @@ class JobRelease(ReleaseSpec):
             if comparison is None:
                 continue
             if not self.by or self._alone_of(Histogram) is not None:
-                raise ValueError("answers to questions 'by' a column are compared, and no others")
+                raise ValueError("diff, change and ratio_to need 'by', and no histogram")
             along, base = comparison.along or self.by[-1], comparison.base
             bases = {(type(key), key) for key in keys_by_column.get(along, ())}
             if base not in {None, TOTAL} and (type(base), base) not in bases:
-                raise ValueError(f"the base {base!r} is none of the keys that are listed")
+                raise ValueError(f"the base {base!r} is not among the listed keys")
             comparison.compare(self._example(along, base), self.origin)
 
     def _example(self, along: str, base: Plain) -> pa.Table:

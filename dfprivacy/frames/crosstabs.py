@@ -82,17 +82,21 @@ class Crosstab(Question):
     kind: ClassVar[str] = "crosstab"
     asked_of: ClassVar[tuple[str, ...]] = ("frame",)
 
-    index: Hashable = argument("The column of the rows.")
-    columns: Hashable = argument("The column of the columns.")
-    values: Any = argument("What is aggregated; rows are counted without it.", None, form="Any")
-    aggregate: str | None = argument(
-        "sum, mean, median and the like; the sum when left out.", None, form="str | None"
+    index: Hashable = argument("The column whose values label rows.")
+    columns: Hashable = argument("The column whose values label columns.")
+    values: Any = argument(
+        "The column to aggregate. Rows are counted without it.", None, form="Any"
     )
-    bounds: BoundsLike | None = argument("What values are clipped to.", None)
+    aggregate: str | None = argument(
+        "sum, mean, median or the like. The sum when left out.", None, form="str | None"
+    )
+    bounds: BoundsLike | None = argument(
+        "Values are clipped to these bounds, (lower, upper).", None
+    )
     keys: Any = argument(
         "A mapping of both columns to public values, or a list of pairs.", None, form="Any"
     )
-    margins: bool = argument("Add the totals of rows, of columns and of all.", False)  # noqa: FBT003 a default
+    margins: bool = argument("Add totals of rows and columns, and a grand total.", False)  # noqa: FBT003 a default
     rounded: str | None = argument(
         '"integer" for whole numbers that add up.', None, form="str | None"
     )
@@ -256,7 +260,9 @@ class Pivot(Crosstab):
     kind: ClassVar[str] = "pivot"
 
     values: Any = argument("A column, or a question about each cell.", form="Any")
-    aggregate: str | None = argument("What is asked about a column.", "mean", form="str | None")
+    aggregate: str | None = argument(
+        "The statistic of a column in each cell.", "mean", form="str | None"
+    )
 
 
 @plan_question.register

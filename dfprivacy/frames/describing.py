@@ -106,8 +106,8 @@ class Describe(Question):
         form="Sequence[Hashable] | None",
     )
     exclude: Sequence[Hashable] = argument("Columns to leave out.", (), form="Sequence[Hashable]")
-    quantiles: Sequence[float] = argument("Which quantiles of numbers and dates.", QUANTILES)
-    top: int = argument("How many of the most frequent values of text are named.", SHOWN)
+    quantiles: Sequence[float] = argument("The quantiles of numbers and dates.", QUANTILES)
+    top: int = argument("The number of most frequent values of text.", SHOWN)
     numbers: Sequence[Hashable] = argument(
         "Columns of a text file (CSV, TSV) to read as numbers: such a file declares no types. "
         "Those with bounds are numbers anyway.",

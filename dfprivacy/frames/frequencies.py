@@ -81,7 +81,7 @@ def _with_others(keys: PublicKeys | None) -> PublicKeys:
     )
 
 
-_KEYS = "Public values: exactly these come out. Without, values are secret and need a delta."
+_KEYS = "Public values: exactly these are shown. Values are secret when left out, and need a delta."
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Top(Frequencies):
 
     kind: ClassVar[str] = "top"
 
-    k: int = argument("How many values.", 10)  # type: ignore[misc]
+    k: int = argument("The number of values.", 10)  # type: ignore[misc]
     keys: Any = argument(_KEYS, None, form="Any")
 
     def __post_init__(self) -> None:

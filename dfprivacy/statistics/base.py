@@ -114,7 +114,7 @@ def argument(
 
 BOUNDS_DOC = (
     "Values are clipped to these bounds, (lower, upper). Choose them from what you know about the "
-    "subject, never from the data. Found privately when left out."
+    "subject, never from the data. Estimated privately when left out."
 )
 """Documentation of the bounds of a statistic that can find its own."""
 

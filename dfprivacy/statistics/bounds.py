@@ -51,7 +51,7 @@ class PrivateBounds(Statistic):
 
     column: Hashable = argument("The column of numbers.")
     rank: int | None = argument(
-        "Leave about so many rows beyond each end, instead of nearly none.", None
+        "The number of rows beyond each end, about. Nearly none when left out.", None
     )
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Center(Statistic):
 
     column: Hashable = argument("The column of numbers.")
     p: float = argument(
-        "Which center, above 1: 2 is the mean; nearer to 1, outliers move it less.", sample=2
+        "The power, above 1. 2 is the mean; nearer to 1, outliers move it less.", sample=2
     )
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
     method: str = argument(

@@ -66,11 +66,11 @@ class NUnique(LinearStatistic):
     sql_names: ClassVar[tuple[str, ...]] = ("count_distinct", "approx_count_distinct")
     is_whole: ClassVar[bool] = True
     adds_up: ClassVar[bool] = False
-    title: ClassVar[str] = "the number of different values"
-    units: ClassVar[str] = "different values"
+    title: ClassVar[str] = "the number of distinct values"
+    units: ClassVar[str] = "distinct values"
     example: ClassVar[str] = 'df.dp.nunique("x", epsilon=1)'
 
-    column: Hashable = argument("The column whose different values are counted.")
+    column: Hashable = argument("The column whose distinct values are counted.")
 
     def linear(self, *, grouped: bool) -> Linear:
         """Return the values, each once; by group the rows beside them, which a row moves by 1."""

@@ -350,8 +350,8 @@ def _floats(vector: NoisyVector) -> Floats:
 
 
 PAIR_BOUNDS = (
-    "What values of the {} column are clipped to, (lower, upper): from what you know about the "
-    "subject, never from the data."
+    "Values of the {} column are clipped to these bounds, (lower, upper). Choose them from what "
+    "you know about the subject, never from the data."
 )
 """Documentation of the bounds of a statistic of two columns."""
 
@@ -592,10 +592,10 @@ class RSquaredEstimator(CorrelationEstimator):
 class _Line(PairStatistic):
     """A line y = intercept + slope x by least squares; a row that lacks a value is left out."""
 
-    y: Hashable = argument("The column of numbers that is explained.")
-    x: Hashable = argument("The column of numbers that explains it.")
-    y_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("explained"), None)
-    x_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("explaining"), None)
+    y: Hashable = argument("The dependent column, of numbers.")
+    x: Hashable = argument("The independent column, of numbers.")
+    y_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("dependent"), None)
+    x_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("independent"), None)
 
 
 @dataclass(frozen=True)

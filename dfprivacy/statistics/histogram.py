@@ -57,11 +57,11 @@ class Histogram(Question):
 
     column: Hashable = argument("The column of numbers.")
     bins: int | Sequence[float] = argument(
-        "So many equal bins, or the edges of bins.", form="int | Sequence[float]"
+        "The number of equal bins, or the edges of bins.", form="int | Sequence[float]"
     )
     bounds: BoundsLike | None = argument(
         "Where the first of a number of bins begins and the last one ends; values beyond are not "
-        "counted. Found privately when left out.",
+        "counted. Estimated privately when left out.",
         None,
     )
 

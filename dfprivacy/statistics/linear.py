@@ -63,7 +63,7 @@ from dfprivacy.statistics.forecast import (
 )
 from dfprivacy.statistics.part import Grouping
 
-CLIPPING_DOC = "Whether a twentieth of the loss tells, in a note, what given bounds have clipped."
+CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 
 SHARE = Fraction(1, 20)
 """Fraction of the privacy loss of a sum query that counts clipped rows."""

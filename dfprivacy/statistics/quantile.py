@@ -353,7 +353,7 @@ class Quantile(Ranked):
 
     column: Hashable = argument("The column of numbers, dates or times.")
     q: float = argument(
-        "Which quantile, from 0 to 1: 0.9 is what one value in ten exceeds.", sample=0.9
+        "The level, from 0 to 1. One value in ten exceeds the quantile 0.9.", sample=0.9
     )
     bounds: Candidates | None = argument(CANDIDATES_DOC, None)
     step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)

@@ -77,9 +77,9 @@ class Regression(Question):
         "the keys, for each term a column of its name and those of its ends, and count."
     )
 
-    y: Hashable = argument("The column of numbers that is explained.")
+    y: Hashable = argument("The dependent column, of numbers.")
     xs: Sequence[Hashable] = argument(
-        f"The columns of numbers that explain it, {MOST} at most.", form="Sequence[Hashable]"
+        f"The independent columns, of numbers, {MOST} at most.", form="Sequence[Hashable]"
     )
     bounds: Mapping[Hashable, BoundsLike] | None = argument(
         "(lower, upper) of each column, from what you know and never from the data; those that the "

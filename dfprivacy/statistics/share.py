@@ -24,7 +24,7 @@ class Share(LinearStatistic):
 
     kind: ClassVar[str] = "share"
     aliases: ClassVar[tuple[str, ...]] = ("proportion", "fraction", "rate", "percentage")
-    title: ClassVar[str] = "the share of values that are true, or a constant"
+    title: ClassVar[str] = "the share of values that are true, or equal a constant"
     units: ClassVar[str] = "parts of the values"
     example: ClassVar[str] = 'df.dp.share("city", "Rome", epsilon=1)'
 

@@ -125,7 +125,7 @@ def test_an_interrupt_on_the_command_line(many_rows, tmp_path):
         time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=120)
-    said = "Interrupted; what a ledger shows as charged stays charged\n"
+    said = "Interrupted. Charges in a ledger stay.\n"
     assert (child.returncode, out, err) == (130, "", said)
     assert not answer.exists()
     assert list(temporary.iterdir()) == []

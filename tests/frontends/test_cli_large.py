@@ -20,6 +20,14 @@ def test_limits_for_units(ask, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_limits_leave_a_fraction_of_units_unchanged(ask):
+    """`--unchanged` names the fraction of units, which `--share` of a question does not take."""
+    result = ask("limits", "flights.parquet", "--unit", "day", "--unchanged", "0.5", "--epsilon", 9)
+    assert result.stdout.startswith("--unit day --max-rows ")
+    wrong = ask("limits", "flights.parquet", "--unit", "day", "--unchanged", "2")
+    assert (wrong.exit_code, "from 0 to 1" in wrong.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     "wrong", [("--memory", "much"), ("--threads", "0"), ("--temporary", "no/such/place")]
 )

@@ -98,7 +98,7 @@ MISTAKES = [
     ),
     (
         ["mean", "flights.csv", "delay", *BOUNDS, "--output", "delays.xlsx"],
-        "the output file ends in '.xlsx'",
+        "the output file can't end in '.xlsx'",
         "name a file that ends in .csv, .parquet or .json",
     ),
     (

@@ -52,7 +52,7 @@ def test_limits_for_a_question_are_ready_to_be_pasted(invoke, visits):
     mean = ["--mean", "spent", "--bounds", "spent=0,50"]
     assert "--max-groups" in invoke(*asked, *mean, "--spending", 1).output
     assert "how many rows units have in a group" in invoke(*asked, *mean, "--explain").output
-    assert "limits are found for one question" in invoke(*asked, *mean, "--count").output
+    assert "limits suit one question at most" in invoke(*asked, *mean, "--count").output
 
 
 def test_a_unit_without_limits_has_them_found(invoke, visits):

@@ -9,7 +9,7 @@ from tests.command_line import command
 WRONG = {
     "another library's name": (["avg", "f.csv"], "No such command 'avg'", "write dfprivacy mean"),
     "a near command": (["meen", "f.csv"], "No such command 'meen'", "write dfprivacy mean"),
-    "a far command": (["xyzzy"], "No such command 'xyzzy'", "dfprivacy --help lists what it takes"),
+    "a far command": (["xyzzy"], "No such command 'xyzzy'", "dfprivacy --help lists its options"),
     "a near command of a group": (
         ["ledger", "creat"], "No such command 'creat'", "write dfprivacy ledger create, or",
     ),

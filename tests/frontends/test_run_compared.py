@@ -73,10 +73,10 @@ def test_tables_and_counts_by_value_are_compared(run):
 
 
 WRONG = [
-    ("{diff: a.csv, base: 3}", "the base 3 is none of the keys that are listed"),
+    ("{diff: a.csv, base: 3}", "the base 3 is not among the listed keys"),
     ("{diff: a.csv, along: day}", "the frame has no key 'day'"),
     ("{ratio_to: a.csv}", "ratio_to needs a base: total, or a key"),
-    ("{diff: a.csv, change: b.csv}", "one of diff, change, ratio_to names where it goes"),
+    ("{diff: a.csv, change: b.csv}", "name one of diff, change and ratio_to"),
     ("{diff: a.json}", "'a.json' does not end in .csv or .parquet"),
     ("{diff: a.csv, sort: n}", "outputs.1.sort: Unexpected keyword"),
 ]
@@ -95,7 +95,7 @@ def test_what_can_not_be_compared_is_a_fault(run, output, told):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ("questions: {n: {count: '*'}}", "answers to questions 'by' a column are compared"),
+        ("questions: {n: {count: '*'}}", "diff, change and ratio_to need 'by'"),
         ("by: month\n    keys: [1, 2]\n    questions: {m: {median: delay}}", "no answer with an"),
     ],
 )

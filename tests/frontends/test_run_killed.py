@@ -125,7 +125,7 @@ def test_interrupted_on_the_command_line(folder, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(pl.DataFrame, "write_csv", stop)
         stopped = command("run", "release.yml")
-    said = "Interrupted; what a ledger shows as charged stays charged\n"
+    said = "Interrupted. Charges in a ledger stay.\n"
     assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", said)
     assert command("run", "release.yml").exit_code == 0
     assert dfp.Ledger("budget.db").spent("rows").epsilon == 1.5

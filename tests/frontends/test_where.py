@@ -157,5 +157,5 @@ def test_faults_of_a_described_condition(run):
         "--set",
         "carrier=AA",
     )
-    assert "where: the query says this itself: leave the field out" in told.stderr
+    assert "where: a query can't have this field: write it in the SQL" in told.stderr
     assert spent().epsilon == 0
