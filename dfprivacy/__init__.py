@@ -34,7 +34,7 @@ from dfprivacy.errors import close as _close
 from dfprivacy.frames.accessor import register_accessors as _register_accessors
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.limits import suggest_limits
-from dfprivacy.frames.merging import merge, statistics
+from dfprivacy.frames.merging import merge, merge_files, statistics
 from dfprivacy.frames.private import Private
 from dfprivacy.frames.private import Private as frame
 from dfprivacy.frames.released import released
@@ -101,6 +101,7 @@ __all__ = [
     "mean",
     "median",
     "merge",
+    "merge_files",
     "min",
     "nunique",
     "plot",

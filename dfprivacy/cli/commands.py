@@ -52,7 +52,7 @@ from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.forecasting import explain_limits
 from dfprivacy.frames.limits import goal_of, suggest_limits
-from dfprivacy.frames.merging import files_of, merge, statistics
+from dfprivacy.frames.merging import files_of, merge, merge_files, statistics
 from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import EPSILON, Terms
@@ -413,11 +413,14 @@ def write_statistics(file: Path, *, output: Path, bounds: list[str] | None, **va
     ),
     own=options("""
         FILE... (paths): Files that `dfprivacy statistics` has made.
+        --into FILE (path): Write one secret file of them all, and release nothing.
         --parts-per-unit N (whole): Your promise that no unit has rows in more than N of the files;
             nothing can check it. All of them when left out.
         """),
 )
-def merge_statistics(file: list[Path], *, parts_per_unit: int | None, **values: Any) -> None:
+def merge_statistics(
+    file: list[Path], *, into: Path | None, parts_per_unit: int | None, **values: Any
+) -> None:
     """Add up files of exact statistics and release the answers once, with noise.
 
     [bold]Example[/bold]
@@ -426,6 +429,9 @@ def merge_statistics(file: list[Path], *, parts_per_unit: int | None, **values: 
     """
     output, console = values["output"], Console()
     with readable_errors(), charged(values):
+        if into is not None:
+            show_line(console, f"Wrote {merge_files(file, into)}. It is secret.")
+            return
         names = ("epsilon", "rho", "delta", "interval")
         terms = {name: values[name] for name in names if values[name] is not None}
         for path in file:

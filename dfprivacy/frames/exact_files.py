@@ -40,7 +40,7 @@ from dfprivacy.statistics.quantile import WHOLE, Kind, end_of
 from dfprivacy.statistics.split import split
 
 FORMAT = "dfprivacy exact statistics"
-VERSION = 7
+VERSION = 8
 """Of the file format; to be raised when the same questions would be laid out otherwise."""
 
 ROWS = 2**22
@@ -63,12 +63,12 @@ JSON = dict[str, Any]
 class Header:
     """Public facts of a file, and the number of rows of each of its tables.
 
-    `id` is a random number that no other file has; `keys` is "none" without groups, "public" or
-    "secret"; `bins` says how each part counts by bin, and `kinds` what its column is declared to
-    hold where that matters.
+    `ids` are random numbers, one for each pass over rows that it holds; `keys` is "none" without
+    groups, "public" or "secret"; `bins` says how each part counts by bin, and `kinds` what its
+    column is declared to hold where that matters.
     """
 
-    id: str
+    ids: tuple[str, ...]
     questions: Mapping[str, Statistic]
     by: tuple[Hashable, ...]
     keys: str
@@ -99,7 +99,7 @@ class Header:
         if self.unit is not None:
             unit = {**asdict(self.unit), "column": _label(self.unit.column)}
         return {
-            "id": self.id,
+            "ids": list(self.ids),
             "questions": [_question(name, question) for name, question in self.questions.items()],
             "by": list(map(_label, self.by)),
             "keys": self.keys,
@@ -137,8 +137,8 @@ def _label(label: Hashable) -> str | int:
 def _question(name: str, question: Statistic) -> JSON:
     if not question.adds_up:
         raise InvalidQuestionError(
-            f"{question.title} of several files is not made of what each file holds: a value may "
-            "be in many",
+            f"{question.title} does not follow from that of each file: a value may be in many "
+            "files, and a file holds counts, not values",
             hint=f"ask it of all rows at once: dfp.frame(path).{question.kind}(...)",
         )
     arguments = {
@@ -384,7 +384,7 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
     """Return a header; None where this version would not have written it so."""
     unit, by, rows = written["unit"], tuple(written["by"]), tuple(written["rows"])
     header = Header(
-        written["id"],
+        tuple(written["ids"]),
         dict(map(_asked, written["questions"])),
         by,
         written["keys"],
@@ -405,7 +405,7 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
         len(rows) == 1 + len(bins) and all(type(count) is int and count >= 0 for count in rows),
         header.keys in (("public", "secret") if by else ("none",)),
         len(set(by)) == len(by) and (by != () or rows[0] == 1),
-        isinstance(header.id, str) and len(header.id) == 32,
+        0 < len(header.ids) == len(set(header.ids)) and set(map(len, header.ids)) == {32},
     ]
     return header if all(same) else None
 

@@ -124,7 +124,7 @@ def statistics(
         name_columns(parts, asked, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
-    header = Header(fresh_id(16), asked, labels, kind, limited)
+    header = Header((fresh_id(16),), asked, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
     kept = keepable(open_source(frame), labels)
@@ -139,11 +139,16 @@ def statistics(
 
 def _check(questions: Sequence[object], named: Mapping[str, object], bounds: object) -> None:
     """Refuse what has no statistics that add up, terms of a release, and bounds that are no map."""
-    if any(isinstance(question, MeanVector | Histogram) for question in questions):
+    if any(isinstance(question, MeanVector) for question in questions):
         raise InvalidQuestionError(
-            "means of vectors and histograms are not made of one table that adds up: mean_vector "
-            "takes several passes, and later ones depend on the noise of earlier ones",
-            hint="ask it of the whole frame: dfp.frame(path).mean_vector(...) or .histogram(...)",
+            "a mean of vectors takes several passes, and later ones depend on the noise of earlier "
+            "ones: no file can hold what they need",
+            hint="ask it of the whole frame: dfp.frame(path).mean_vector(...)",
+        )
+    if any(isinstance(question, Histogram) for question in questions):
+        raise InvalidQuestionError(
+            "a file holds one answer a group to each question, and a histogram has one a bin",
+            hint="make the bin a column of the frame, and count by it: by=bin, dfp.count()",
         )
     given = [name for name in ("epsilon", "rho", "delta", "interval") if name in named]
     if given:
@@ -231,13 +236,39 @@ def merge(
     """
     files = files_of(paths)
     header = files.header
-    parts = _parts_per_unit(header, len(files.files), parts_per_unit)
+    parts = _parts_per_unit(header, len(files.ids()), parts_per_unit)
     terms = Terms(unit=header.unit, files=Files(files.ids(), parts)).updated(
         epsilon=epsilon, rho=rho, delta=delta, interval=interval,
         ledger=ledger, dataset=dataset, version=version, note=note,
     )  # fmt: skip
     keys = files.public_keys() if header.by else None
     return release_plan(plan_answers(header.questions, terms, header.by, keys), files)
+
+
+def merge_files(paths: Paths, path: str | os.PathLike[str]) -> Path:
+    """Add up files of exact statistics into one **secret** file, such as a month of its days.
+
+    Nothing is released or charged. `merge` answers from it as from the files that it was made of,
+    and counts each of them for units with rows in several.
+
+    >>> import dfprivacy as dfp, polars as pl, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> days = [f"{folder.name}/{day}.parquet" for day in ("monday", "tuesday")]
+    >>> made = [dfp.statistics(pl.DataFrame({"x": [1]}), day, dfp.count()) for day in days]
+    >>> dfp.merge_files(days, folder.name + "/week.parquet").name
+    'week.parquet'
+    >>> folder.cleanup()
+
+    Raises
+    ------
+    StatisticsFileError
+        When a file can't be read, is there twice, or differs from the others; or when there is a
+        file at `path` already, or it can't be written.
+    """
+    target, files = Path(path), files_of(paths)
+    check_target(target)
+    write_file(target, replace(files.header, ids=files.ids()), files.tables())
+    return target
 
 
 def _matching(named: str | os.PathLike[str]) -> list[Path]:
@@ -287,7 +318,7 @@ class Pooled:
 
     def ids(self) -> tuple[str, ...]:
         """Return what tells these files from any others, in any order."""
-        return tuple(sorted(file.header.id for file in self.files))
+        return tuple(sorted(number for file in self.files for number in file.header.ids))
 
     def public_keys(self) -> PublicKeys | None:
         """Return the public keys, the same in every file; None where they are secret."""
@@ -320,13 +351,14 @@ def files_of(paths: Paths) -> Pooled:
             "no file of statistics was named", hint='name some: dfp.merge("folder/*.parquet")'
         )
     first = files[0]
-    count = Counter(file.header.id for file in files)
+    count = Counter(number for file in files for number in file.header.ids)
     said = {file.path: {**file.header.json(), "moments": file.header.moments} for file in files}
     for file in files:
-        if count[file.header.id] > 1:
+        if any(count[number] > 1 for number in file.header.ids):
             raise StatisticsFileError(
-                f"{str(file.path)!r} is named twice, or is a copy of another of the files",
-                hint="name each file once: its rows would count twice",
+                f"{str(file.path)!r} is named twice, or another of the files holds its rows",
+                hint="name each file once, and no file beside one that was made of it: its rows "
+                "would count twice",
             )
         for name, term in _TERMS.items():
             if said[file.path][name] != said[first.path][name]:

@@ -118,6 +118,8 @@ REST = """\
 
 ::: dfprivacy.merge
 
+::: dfprivacy.merge_files
+
 ## Functions in DuckDB
 
 ::: sql_udfs

@@ -71,10 +71,10 @@ def test_foreign_files_are_refused(tmp_path):
 def test_versions_are_told(made, tmp_path):
     """A file of another version of the format is refused with the way out: update."""
     path = made("one.parquet")
-    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"8"})
-    older = rewritten(path, tmp_path / "old.parquet", {b"dfprivacy.version": b"6"})
+    newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"9"})
+    older = rewritten(path, tmp_path / "old.parquet", {b"dfprivacy.version": b"7"})
     for other in (newer, older):
-        refused(other, "version of the format is not 7", "pip install -U dfprivacy")
+        refused(other, "version of the format is not 8", "pip install -U dfprivacy")
 
 
 def signed(header):
@@ -107,7 +107,7 @@ def test_metadata_that_was_edited_is_refused(made, tmp_path):
         "sums": changed(header, sums=[header["sums"][0].replace("5000", "4000")]),
         "types": changed(header, key_types=["int64"]),
         "unit": changed(header, unit={"column": "u", "max_rows": 0, "max_groups": 1}),
-        "id": changed(header, id=7),
+        "ids": changed(header, ids=[7]),
         "field": changed(header, extra=1),
     }  # fmt: skip
     for name, metadata in edits.items():

@@ -43,7 +43,7 @@ def test_no_file_counts_twice(made, tmp_path):
     shutil.copy(path, tmp_path / "copy.parquet")
     os.link(path, tmp_path / "link.parquet")
     for other in (path, tmp_path / "copy.parquet", tmp_path / "link.parquet"):
-        refused([path, other], "is named twice, or is a copy")
+        refused([path, other], "is named twice, or another of the files holds its rows")
 
 
 @pytest.mark.parametrize("asked", [{}, {"keys": ["a", "b"]}])

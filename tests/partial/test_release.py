@@ -50,6 +50,25 @@ def test_the_noise_is_for_all_files(made, given, terms, times):
     assert gaussian.mechanism.sigma_squared == Fraction(K * K * times**2)
 
 
+@pytest.mark.parametrize("given", [{}, USER, {**USER, "by": "g", "max_groups": 1}], ids=str)
+def test_a_file_of_files_answers_as_they_do(made, tmp_path, replayed, given):
+    """Files added up into one have the answers and the noise of all, for units in each of them.
+
+    A file beside one that holds its rows is refused.
+    """
+    paths = made(dfp.mean("x", (0, 8)), dfp.median("x"), **given)
+    month = dfp.merge_files(paths[:2], tmp_path / "month.parquet")
+    terms = {"epsilon": 5, "delta": 0.1} if "by" in given else {"epsilon": 5}
+    wanted, found = (
+        replayed(lambda p=p: dfp.merge(p, **terms)) for p in (paths, [month, paths[2]])
+    )
+    assert repr(found) == repr(wanted)
+    with pytest.raises(dfp.errors.StatisticsFileError, match="holds its rows"):
+        dfp.merge([month, paths[0]])
+    with pytest.raises(dfp.errors.StatisticsFileError, match="already"):
+        dfp.merge_files(paths, month)
+
+
 def width(paths):
     table = dfp.merge(paths, epsilon=0.01)
     return table.column("high")[0].as_py() - table.column("low")[0].as_py()

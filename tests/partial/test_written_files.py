@@ -55,7 +55,7 @@ def test_a_file_says_what_it_is(made):
     """The metadata says that the file is secret, in which format it is, and what was asked."""
     known = pq.read_metadata(made("one.parquet")).metadata
     assert known[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
-    assert known[b"dfprivacy.version"] == b"7"
+    assert known[b"dfprivacy.version"] == b"8"
     written = json.loads(known[b"dfprivacy.header"])
     assert [own["ask"] for own in written["questions"]] == ["mean", "var", "median"]
     assert (written["by"], written["keys"]) == (["g"], "secret")
@@ -64,4 +64,4 @@ def test_a_file_says_what_it_is(made):
 def test_ids_are_fresh(made):
     """Two files of the same rows have different ids."""
     known = [pq.read_metadata(made(f"{k}.parquet")).metadata for k in range(5)]
-    assert len({json.loads(own[b"dfprivacy.header"])["id"] for own in known}) == 5
+    assert len({json.loads(own[b"dfprivacy.header"])["ids"][0] for own in known}) == 5
