@@ -22,7 +22,7 @@ from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, kind_of, pla
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import Answer, Estimated, Told
+from dfprivacy.release.answers import AnnotatedFloat, Answer, Estimated
 from dfprivacy.release.estimator import Estimator
 from dfprivacy.release.pipeline import Release
 from dfprivacy.release.plan import Plan, ReleaseInfo, list_answers
@@ -111,7 +111,7 @@ class Paid(Readable):
 
 
 @boundary
-class Estimate(Paid, Told):
+class Estimate(Paid, AnnotatedFloat):
     """A private number: a float that knows its interval, its note and its cost.
 
     `+ - * /` with numbers and other estimates give estimates that cost nothing. Their interval is

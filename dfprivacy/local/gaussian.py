@@ -25,7 +25,7 @@ from dfprivacy.local.published import MOST_USERS, campaign_name, is_whole, no_pl
 from dfprivacy.local.randomizers import Counts, Floats, RandomizedResponse, checked_epsilon
 from dfprivacy.local.rounds import Digit, Distance, Query, Side
 from dfprivacy.measurement.exact import number_within
-from dfprivacy.release.answers import Told
+from dfprivacy.release.answers import AnnotatedFloat
 from dfprivacy.release.terms import EPSILON, interval_level
 
 HALVES = (Fraction(1, 2), Fraction(1, 2))
@@ -674,7 +674,7 @@ def wilson(hits: int, total: int, deviations: float) -> tuple[float, float]:
     return low, 1.0 if hits == total else min(1.0, (center + 1 + reach(-1)) / scale)
 
 
-class LocalEstimate(Told):
+class LocalEstimate(AnnotatedFloat):
     """A mean estimated from private reports: a float with an interval.
 
     Unlike the intervals of `.dp`, this one covers the sampling of owners as well: the mean is that

@@ -22,7 +22,7 @@ from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, E
 Column = npt.NDArray[Any]
 
 
-class Told(float):
+class AnnotatedFloat(float):
     """A number that knows public facts about itself; a copy or a pickle keeps them too."""
 
     def __new__(cls, value: float, **facts: Any) -> Self:
@@ -34,7 +34,7 @@ class Told(float):
     __str__ = float.__repr__
 
 
-def everyone(groups: int) -> Integers:
+def all_groups(groups: int) -> Integers:
     """Return the numbers of all groups."""
     return np.arange(groups, dtype=np.int64)
 
@@ -44,7 +44,7 @@ class Answer(Protocol):
 
     @property
     def name(self) -> str:
-        """What the answer is called."""
+        """The name of the answer."""
 
     @property
     def declared(self) -> pa.DataType | None:
@@ -62,7 +62,7 @@ class Threshold:
     least: int
 
     def interval(self, estimator: Estimator, vector: NoisyVector, level: float) -> Ends:
-        """Return the ends of the interval of each group, for those that are shown."""
+        """Return the interval of each group, given that it is shown."""
         indices, reads = self.weights.indices, getattr(estimator, "reads", None)
         low, high = estimator.interval(vector, level)
         if reads is not None and not {*reads} & {*indices}:
@@ -70,33 +70,31 @@ class Threshold:
         if type(estimator) is CountEstimator and estimator.weights == self.weights:
             return np.minimum(low, self.lowest(vector, level)), high
         excess = vector.excess(indices, self.least)
-        far, *outside = selected_outside(vector.noise, len(indices), self.least, 1 - level)
-        near, wide = (estimator.interval(vector, 1 - own) for own in outside)
+        limit, *misses = selected_outside(vector.noise, len(indices), self.least, 1 - level)
+        marginal, clear = (estimator.interval(vector, 1 - miss) for miss in misses)
         if isinstance(estimator, CountEstimator):  # its upper end holds anyway
-            near, wide = (near[0], high), (wide[0], high)
-        low, high = (
-            np.where(excess < far, one, other) for one, other in zip(near, wide, strict=True)
-        )
+            marginal, clear = (marginal[0], high), (clear[0], high)
+        low, high = (np.where(excess < limit, *ends) for ends in zip(marginal, clear, strict=True))
         return low, high
 
     def lowest(self, vector: NoisyVector, level: float) -> Floats:
-        """Return the least count that each noisy one is likely enough for, given it is shown."""
+        """Return the lower end of the interval of each count, given that it is shown."""
         noise, terms = vector.noise, len(self.weights.indices)
         total = vector.total(self.weights.indices)
         step = max(math.isqrt(int(noise.variance)) // 8, 1)
         excess = vector.excess(self.weights.indices, self.least)
         steps = np.clip(excess // step, 0, _STEPS).astype(np.int64)
-        different, place = np.unique(steps, return_inverse=True)
+        distinct, index = np.unique(steps, return_inverse=True)
         reaches = [
-            reach_down(noise, terms, self.least, int(own) * step, 1 - level) for own in different
+            reach_down(noise, terms, self.least, int(count) * step, 1 - level) for count in distinct
         ]
-        reach = np.array([math.inf if own is None else own for own in reaches])[place]
+        reach = np.array([math.inf if limit is None else limit for limit in reaches])[index]
         lowest = (to_floats(total) - reach) / self.weights.divisor
         return np.asarray(np.maximum(np.ceil(lowest - _EDGE), 0.0))
 
 
 _STEPS = 160
-"""So many eighths of a standard deviation above its threshold a count may lie where it likes."""
+"""Eighths of a standard deviation above the threshold, beyond which its effect is the same."""
 
 _EDGE = 1e-9  # a true count at the very end of an interval stays inside despite float division
 
@@ -142,9 +140,9 @@ class Estimated:
             (piece.groups, (piece.estimator.value(piece.vector), *piece.interval(level)))
             for piece in self.pieces
         ]
-        made = [
+        columns = [
             _scattered(
-                [(groups, own[index]) for groups, own in parts], self.groups, self.blank[index]
+                [(groups, ends[index]) for groups, ends in parts], self.groups, self.blank[index]
             )
             for index in range(3)
         ]
@@ -153,8 +151,8 @@ class Estimated:
             for piece in self.pieces:
                 if piece.notes is not None:
                     notes[piece.groups] = piece.notes
-            made.append(notes)
-        return made
+            columns.append(notes)
+        return columns
 
     def within_limits(self, below: float, above: float, note: str | None) -> Estimated:
         """Return the answer with room for the bias of limits, and a note about them."""
@@ -168,19 +166,21 @@ class Estimated:
             pieces.append(replace(piece, estimator=estimator, notes=joined))
         return replace(self, pieces=tuple(pieces), has_notes=True)
 
-    def shown_by(self, counted: Counted, rule: KeyRule, kept: Integers) -> Estimated:
+    def conditional_on_selection(
+        self, counted: Counted, rule: KeyRule, selected: Integers
+    ) -> Estimated:
         """Return the answer with intervals that hold for groups which their noisy count shows.
 
         Where it is read off other vectors than the count, its noise knows nothing of that. Of
-        several pieces those stay that have a group to show, which `kept` has.
+        several pieces those stay that have a group to show, which `selected` has.
         """
-        thresholds = {id(own.vector): own.threshold(rule) for own in counted.pieces}
+        thresholds = {id(piece.vector): piece.threshold(rule) for piece in counted.pieces}
         shown = np.zeros(self.groups, dtype=bool)
-        shown[kept] = True
+        shown[selected] = True
         pieces = [
-            replace(own, threshold=thresholds.get(id(own.vector)))
-            for own in self.pieces
-            if len(self.pieces) == 1 or shown[own.groups].any()
+            replace(piece, threshold=thresholds.get(id(piece.vector)))
+            for piece in self.pieces
+            if len(self.pieces) == 1 or shown[piece.groups].any()
         ]
         return replace(self, pieces=tuple(pieces))
 
@@ -218,7 +218,7 @@ class Dated:
 
     @property
     def name(self) -> str:
-        """What the answer is called."""
+        """The name of the answer."""
         return self.number.name
 
     def columns(self, level: float) -> list[Column]:
@@ -266,8 +266,8 @@ class Counted:
 
     def kept(self, rule: KeyRule) -> Integers:
         """Return the groups that may be shown, ascending."""
-        found = [piece.kept(rule) for piece in self.pieces]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+        groups = [piece.kept(rule) for piece in self.pieces]
+        return np.sort(np.concatenate(groups)) if groups else np.zeros(0, dtype=np.int64)
 
     def column(self) -> Column:
         """Return the count of each group; 0 for a group that was not counted."""

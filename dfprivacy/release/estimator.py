@@ -24,8 +24,8 @@ from dfprivacy.noise.laws import Noise, reach_of
 
 
 @dataclass(frozen=True)
-class Moved:
-    """How far clipping may have moved sums of some groups, in units of the column.
+class ClippingBias:
+    """A bound on the bias of clipped sums of some groups, in units of the column.
 
     For the rows below the bounds and those above: the sum of their distances from the bound, and
     that of the squares of these.
@@ -44,14 +44,14 @@ Ends = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Draw:
-    """What an answer is read off: a vector, its noise, and the level that a distance holds at."""
+    """A query, its noise, and the level of an interval that is forecast."""
 
     linear: Linear
     noise: Noise
     level: float
 
     def spread(self, share: float = 1.0) -> float:
-        """Return what a draw of unit length stays below, for `share` of the outside probability."""
+        """Return the reach of a draw of unit length, for `share` of the outside probability."""
         return reach_of(self.noise, share * (1 - self.level))
 
 
@@ -68,7 +68,7 @@ class Estimator(Protocol):
         """Return the standard deviation of the noise in each estimate."""
 
 
-class Foreseen(Estimator, Protocol):
+class ForecastableEstimator(Estimator, Protocol):
     """An estimator whose error is known before there is data."""
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
@@ -86,15 +86,15 @@ class Clipped(Estimator, Protocol):
     def grid(self) -> Grid:
         """The grid of the values, with their bounds."""
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return an interval of values that are not clipped, from that of the clipped ones."""
 
 
 @runtime_checkable
-class Counting(Foreseen, Protocol):
+class Counting(ForecastableEstimator, Protocol):
     """An estimator whose interval grows with the number of rows."""
 
-    def counted_by(self, counts: NoisyVector) -> Foreseen:
+    def counted_by(self, counts: NoisyVector) -> ForecastableEstimator:
         """Return an estimator that reads rows off noisy counts of values within bounds or not."""
 
 
@@ -188,8 +188,8 @@ def _rounded(total: npt.NDArray[Any], divisor: int) -> npt.NDArray[np.int64]:
         limit = 2**63 - 1
         exact = [(2 * int(t) + divisor) // (2 * divisor) for t in total]
         return np.array([min(max(n, -limit), limit) for n in exact], dtype=np.int64)
-    whole, rest = np.divmod(total, divisor)
-    return np.asarray(whole + (2 * rest >= divisor), dtype=np.int64)
+    quotient, rest = np.divmod(total, divisor)
+    return np.asarray(quotient + (2 * rest >= divisor), dtype=np.int64)
 
 
 Weights = tuple[int, ...]
@@ -230,11 +230,11 @@ class RatioEstimator:
         lower, upper = self._units(low) - slack, self._units(high) + slack
         return np.maximum(lower, self.grid.lower), np.minimum(upper, self.grid.upper)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the mean of values that are not clipped."""
         doubt = reach_of(vector.noise, _DOUBT) * math.hypot(*self.denominator)
-        whole = self.denominator[0] * self.grid.last
-        rows = np.maximum((_dot(self.denominator, vector) - doubt) / whole, 1.0)
+        weight = self.denominator[0] * self.grid.last
+        rows = np.maximum((_dot(self.denominator, vector) - doubt) / weight, 1.0)
         return ends[0] - moved.below / rows, ends[1] + moved.above / rows
 
     def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from dfprivacy.release.answers import (
     Counted,
     Estimated,
     Measured,
-    everyone,
+    all_groups,
 )
 from dfprivacy.release.plan import Plan, ReleaseInfo, index_of_counting_part
 
@@ -146,11 +146,13 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     keys = answered[counting].keys
     answers = _note_limits(plan, {name: by_name[name] for name in plan.questions})
     groups = keys.num_rows if plan.by else 1
-    shown = everyone(groups) if rule is None else counted.kept(rule)
+    shown = all_groups(groups) if rule is None else counted.kept(rule)
     if rule is not None:  # intervals hold for the groups that it shows
         answers = {
             name: tuple(
-                answer.shown_by(counted, rule, shown) if isinstance(answer, Estimated) else answer
+                answer.conditional_on_selection(counted, rule, shown)
+                if isinstance(answer, Estimated)
+                else answer
                 for answer in parts
             )
             for name, parts in answers.items()

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.additive import NoisyVector, added_up
 from dfprivacy.noise.laws import Summed
-from dfprivacy.release.answers import NO_COUNT, Answers, Counted, Estimated, Piece, everyone
+from dfprivacy.release.answers import NO_COUNT, Answers, Counted, Estimated, Piece, all_groups
 
 Set = tuple[int, ...]
 """The keys by which the rows of a grouping set are grouped, by their places."""
@@ -35,7 +35,7 @@ def totals(answers: Answers, by: Set) -> Answers:
     }
     counted = Counted(groups, ())
     return replace(
-        answers, keys=keys, answers=totals_by_name, counted=counted, kept=everyone(groups)
+        answers, keys=keys, answers=totals_by_name, counted=counted, kept=all_groups(groups)
     )
 
 

@@ -37,7 +37,7 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.exact import describe, exact_number, whole_number
 from dfprivacy.measurement.vectors import padded_size
 from dfprivacy.noise.entropy import EntropySource, system_entropy
-from dfprivacy.release.answers import Told
+from dfprivacy.release.answers import AnnotatedFloat
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import EPSILON, INTERVAL, interval_level
 from dfprivacy.shuffle.sums import Sums, rounded, shared, shuffle
@@ -197,7 +197,7 @@ def simulate(
     return protocol.estimate(interval=interval)
 
 
-class ShuffleChoice(Told):
+class ShuffleChoice(AnnotatedFloat):
     """A quantile found by noisy counts: a float that knows its cost, and has no interval."""
 
     epsilon: float

@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import reach_of
-from dfprivacy.release.estimator import Draw, Foreseen, to_floats
+from dfprivacy.release.estimator import Draw, ForecastableEstimator, to_floats
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -93,7 +93,7 @@ class PairStatistic(LinearStatistic):
         """Return the estimator that reads the answer from this basis."""
         return self.reader(self.grids, self.degrees)
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 the degrees say all
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:  # noqa: ARG002 the degrees say all
         """Return another answer about the same columns that a basis of no higher degree has."""
         if not isinstance(other, PairStatistic):
             return None

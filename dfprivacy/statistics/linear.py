@@ -41,13 +41,13 @@ from dfprivacy.release.answers import (
     CountPiece,
     Estimated,
     Piece,
-    everyone,
+    all_groups,
 )
 from dfprivacy.release.estimator import (
     CountEstimator,
     Counting,
     Draw,
-    Foreseen,
+    ForecastableEstimator,
     ProportionEstimator,
     to_floats,
 )
@@ -182,10 +182,10 @@ class LinearStatistic(Statistic):
         """Return the sum query: the terms that a row adds and their sensitivity."""
 
     @abstractmethod
-    def estimator(self, linear: Linear) -> Foreseen:
+    def estimator(self, linear: Linear) -> ForecastableEstimator:
         """Return the estimator that reads the answer from the noisy sums."""
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:  # noqa: ARG002 none by default
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:  # noqa: ARG002 none by default
         """Return the estimator of another statistic on the sums of this one, or None."""
         return None
 
@@ -235,7 +235,7 @@ class Read:
 
     name: str
     vector: int
-    estimator: Foreseen
+    estimator: ForecastableEstimator
 
 
 @dataclass(frozen=True)
@@ -530,7 +530,7 @@ class MeasuredSums:
         vectors = self.part.vectors
         noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
         noisy_vectors, groups = noisy.vectors, noisy.vectors[0].coordinates.shape[1]
-        shown = everyone(groups)
+        shown = all_groups(groups)
         index, weights = vectors.counting() if vectors.counts else (0, None)
         if rule is not None and weights is not None:
             shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)

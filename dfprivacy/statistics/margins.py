@@ -26,8 +26,8 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
-from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, everyone
-from dfprivacy.release.estimator import CountEstimator, Draw, Foreseen, to_floats
+from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, all_groups
+from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator, to_floats
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
@@ -296,7 +296,7 @@ class PlainCount(CountEstimator):
         return factor * math.sqrt(terms * noise.variance) / self.weights.divisor
 
 
-def choose_estimator(estimator: Foreseen, law: Noise) -> Foreseen:
+def choose_estimator(estimator: ForecastableEstimator, law: Noise) -> ForecastableEstimator:
     """Return the estimator for sums with noise of this distribution."""
     if isinstance(estimator, CountEstimator) and isinstance(law, Summed) and not law.many:
         return PlainCount(estimator.weights)
@@ -326,7 +326,7 @@ class MeasuredMargins(MeasuredSums):
         ]
         groups = noisy.coordinates.shape[1]
         pieces = [
-            Piece(everyone(groups), choose_estimator(read.estimator, vector.noise), vector)
+            Piece(all_groups(groups), choose_estimator(read.estimator, vector.noise), vector)
             for vector in self._read(noisy, totals)
         ]
         titles = self.part.titles.values()
@@ -334,7 +334,7 @@ class MeasuredMargins(MeasuredSums):
         counted = None
         if vectors.counts:
             _, weights = vectors.counting()
-            counted = Counted(groups, (CountPiece(everyone(groups), noisy, weights),))
+            counted = Counted(groups, (CountPiece(all_groups(groups), noisy, weights),))
         return Answered(self.keys, {read.name: tuple(answers)}, counted)
 
     def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:

@@ -27,7 +27,7 @@ from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
-from dfprivacy.release.estimator import CountEstimator, Foreseen, RatioEstimator
+from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator, RatioEstimator
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.monotone import CentreLength
@@ -130,7 +130,7 @@ class Mean(LinearStatistic):
         ends = grid.first / grid.largest, grid.last / grid.largest
         return RatioEstimator((1, 0), (0, 1), *ends, grid.largest * grid.step, grid)
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
         """Return the count or the sum of the column, which come with the transformed noise."""
         if self.method != "transformed":
             return None

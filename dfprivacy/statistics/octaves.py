@@ -44,7 +44,7 @@ from dfprivacy.release.answers import (
     Estimated,
     Piece,
 )
-from dfprivacy.release.estimator import Clipped, CountEstimator, Estimator, Moved
+from dfprivacy.release.estimator import Clipped, ClippingBias, CountEstimator, Estimator
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -365,7 +365,7 @@ class BiasAwareEstimator:
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return an interval of the values as they are (docs/explanation/intervals.md)."""
-        moved = Moved(*(self.bias * (math.log(1 - level) / math.log(0.05))))
+        moved = ClippingBias(*(self.bias * (math.log(1 - level) / math.log(0.05))))
         return self.clipped.widened(vector, self.clipped.interval(vector, level), moved)
 
     def standard_error(self, vector: NoisyVector) -> Floats:

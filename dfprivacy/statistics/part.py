@@ -20,7 +20,7 @@ from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, everyone
+from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, all_groups
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
@@ -193,7 +193,7 @@ def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
     """Return the noisy number of rows of each group: sensitivity 1."""
     noise = loss.noise(1, 1)
     vector = NoisyVector(add_to(table.totals()[None, :], noise), noise)
-    piece = CountPiece(everyone(table.groups), vector, CountWeights((0,), 1))
+    piece = CountPiece(all_groups(table.groups), vector, CountWeights((0,), 1))
     return Counted(table.groups, (piece,))
 
 

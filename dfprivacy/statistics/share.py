@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dfprivacy.measurement.linear import WHOLE, Equal, Linear
-from dfprivacy.release.estimator import CountEstimator, Foreseen, ShareEstimator
+from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator, ShareEstimator
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
@@ -40,7 +40,7 @@ class Share(LinearStatistic):
         """Return the first sum as a part of both."""
         return ShareEstimator(2, 0, WHOLE)
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
         """Return the count of the column."""
         if other != Count(self.column) or linear.count is None:
             return None

@@ -16,11 +16,11 @@ from dfprivacy.measurement.linear import WHOLE, CountWeights, Linear, OnGrid, So
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, reach_of
 from dfprivacy.release.estimator import (
+    ClippingBias,
     CountEstimator,
     Draw,
     Ends,
-    Foreseen,
-    Moved,
+    ForecastableEstimator,
     to_floats,
 )
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
@@ -67,7 +67,7 @@ class Sum(LinearStatistic):
         (below, _), (last, _) = linear.matrix
         return SumEstimator.of_unity((grid.step * last, -grid.step * below), last + below, grid)
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
         """Return the count of the column, which comes with a sum by group."""
         if other != Count(self.column) or linear.count is None:
             return None
@@ -159,7 +159,7 @@ class SumEstimator:
     def _length(self) -> float:
         return math.hypot(*self.weights)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:  # noqa: ARG002 one interface
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:  # noqa: ARG002 one interface
         """Return the interval of the sum of values that are not clipped."""
         return ends[0] - moved.below, ends[1] + moved.above
 

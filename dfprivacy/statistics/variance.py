@@ -27,11 +27,11 @@ from dfprivacy.measurement.linear import Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import reach_of
 from dfprivacy.release.estimator import (
+    ClippingBias,
     CountEstimator,
     Draw,
     Ends,
-    Foreseen,
-    Moved,
+    ForecastableEstimator,
     RatioEstimator,
     to_floats,
 )
@@ -70,7 +70,7 @@ class _Spread(LinearStatistic):
         k = q.grid.last
         return Linear.unity((q, q * q // k), ((k, -2, 1), (0, 2, -2), (0, 0, 1)), k)
 
-    def estimator_for(self, other: Statistic, linear: Linear) -> Foreseen | None:
+    def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
         """Return the mean or the sum within the same bounds, or the count of the column."""
         about, grid = (self.column, self.bounds), self._grid
         if isinstance(other, Mean) and replace(other, clipping=True) == Mean(*about):
@@ -184,7 +184,7 @@ class UnitVariance:
         high = np.where(total > 0, middle + distance**2 + half, _MOST)
         return np.clip(low, 0, _MOST), np.clip(high, 0, _MOST)
 
-    def added(self, vector: NoisyVector, moved: Moved) -> Floats:
+    def added(self, vector: NoisyVector, moved: ClippingBias) -> Floats:
         """Return by how much rows beyond the bounds raise the variance at most, in squared units.
 
         A row that lies a distance d beyond the bound U raises the sum of squares around the mean m
@@ -241,7 +241,7 @@ class VarianceEstimator:
         low, high = UnitVariance(self.grid).interval(vector, level)
         return low * _width(self.grid) ** 2, high * _width(self.grid) ** 2
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the variance of values that are not clipped."""
         return ends[0], ends[1] + UnitVariance(self.grid).added(vector, moved)
 
@@ -273,7 +273,7 @@ class StandardDeviationEstimator:
         low, high = UnitVariance(self.grid).interval(vector, level)
         return np.sqrt(low) * _width(self.grid), np.sqrt(high) * _width(self.grid)
 
-    def widened(self, vector: NoisyVector, ends: Ends, moved: Moved) -> Ends:
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the deviation of values that are not clipped."""
         added = UnitVariance(self.grid).added(vector, moved)
         return ends[0], np.sqrt(ends[1] ** 2 + added)
