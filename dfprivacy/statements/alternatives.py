@@ -13,7 +13,12 @@ from dfprivacy.engine.embedded import embedded
 from dfprivacy.statements.expressions import conjuncts
 from dfprivacy.statements.functions import AGGREGATES
 from dfprivacy.statements.names import holds_aggregates
-from dfprivacy.statements.rewrites import fill_template, read_template
+from dfprivacy.statements.rewrites import (
+    fill_template,
+    read_query,
+    read_template,
+    select_item,
+)
 from dfprivacy.statements.rules import Node
 from dfprivacy.statements.tree import (
     called,
@@ -25,7 +30,6 @@ from dfprivacy.statements.tree import (
     nodes,
     own_nodes,
     plain,
-    selected,
     text_of_query,
 )
 
@@ -67,12 +71,12 @@ def _name_item(node: Node) -> str:
     if node["alias"] or is_column(node):
         return str(node["alias"] or node["column_names"][-1])
     with embedded(idle=True) as engine:
-        return text_of_query(selected(node), engine).removeprefix("SELECT ")
+        return text_of_query(select_item(node), engine).removeprefix("SELECT ")
 
 
 def _wrap_query(query: Node, items: Sequence[Node], name: str) -> Node:
     """Return SELECT items FROM (query) AS name."""
-    outer = read_template(f"(SELECT 1 FROM (SELECT 1) AS {name})")["subquery"]["node"]  # noqa: S608 ours
+    outer = read_query(f"SELECT 1 FROM (SELECT 1) AS {name}")  # noqa: S608 ours
     source = outer["from_table"]
     inner = {**source["subquery"], "node": query}
     return {**outer, "select_list": [*items], "from_table": {**source, "subquery": inner}}

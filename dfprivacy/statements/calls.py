@@ -21,6 +21,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import condition, display, is_dp
 from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
 from dfprivacy.statements.relations import Expression
+from dfprivacy.statements.rewrites import fill_template, read_template
 from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
 from dfprivacy.statements.tree import (
     arguments,
@@ -318,7 +319,8 @@ def _wrong(function: str) -> RefusedStatementError:
     own, values, known = functions()[function], "an expression", ""
     calls = ", ".join(example_calls(function, own))
     if len(own.places()) > 1:
-        function, values = f"{function}, which answers {own.sql_names[0]},", "two expressions"
+        answers = f", which answers {own.sql_names[0]}," if own.sql_names else ""
+        function, values = f"{function}{answers}", "two expressions"
         known = "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
     return refuse(
         "arguments of a dp_ call", function=function, values=values, calls=calls, known=known
@@ -430,27 +432,23 @@ def _within(tree: Any, known: Mapping[str, str]) -> Any:
     }
 
 
-_ANY = {"bool_or": "COMPARE_GREATERTHAN", "bool_and": "COMPARE_LESSTHANOREQUALTO"}
+_ANY = {
+    "bool_or": "dp_count_interval(CASE WHEN x THEN 1 END).low > 0",
+    "bool_and": "dp_count_interval(CASE WHEN NOT x THEN 1 END).low <= 0",
+}
+"""Conditions on some or all rows, by whether the interval of a count lies above 0."""
 
 
 def _any(node: Node) -> Node:
-    """Return bool_or(x) as whether the interval of the count of x lies above 0.
-
-    bool_and(x) is that the interval of the count of NOT x does not.
-    """
-    (item,) = node["arguments"] if len(node["arguments"]) == 1 else [None]
-    if item is None:
+    if len(node["arguments"]) != 1:
         raise refuse("arguments of an aggregate", name=called(node))
-    test = item["expression"]
-    if called(node) == "bool_and":
-        test = {"class": "OPERATOR", "type": "OPERATOR_NOT", "alias": "", "children": [test]}
-    both = [test] if node["filter"] is None else [node["filter"], test]
-    test = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", "alias": "", "children": both}
     only(node, "function_name", "arguments", "filter")
-    count = {**node, "function_name": "dp_count", "filter": None, "arguments": _chosen([], test)}
-    return {"class": "COMPARISON", "type": _ANY[called(node)], "alias": node["alias"],
-            "written": _text(node), "left": _end_of(count, "low"),
-            "right": _literal("INTEGER", "0")}  # fmt: skip
+    test = node["arguments"][0]["expression"]
+    if node["filter"] is not None:
+        both = "k AND x" if called(node) == "bool_or" else "NOT k OR x"
+        test = fill_template(read_template(both), {"k": node["filter"], "x": test})
+    answer = fill_template(read_template(_ANY[called(node)]), {"x": test})
+    return {**answer, "alias": node["alias"], "written": _text(node)}
 
 
 def _name(node: Node) -> str:
@@ -490,21 +488,19 @@ def _unordered(node: Node) -> Node:
     empty = {"type": "ORDER_MODIFIER", "orders": []}
     operands = node["arguments"]
     if orders[0]["type"] == "DESCENDING":  # the same fraction from the other end
-        whole_ = [{"name": "", "expression": _literal("INTEGER", "1")}]
-        rest = {**node, "function_name": "-", "distinct": False, "order_bys": empty, "filter": None}
+        rest = read_template("1 - x")
         operands = [
-            {**item, "expression": {**rest, "arguments": [*whole_, item]}} for item in operands
+            {**item, "expression": fill_template(rest, {"x": item["expression"]})}
+            for item in operands
         ]
     return {**node, "order_bys": empty, "arguments": [first, *operands]}
 
 
 def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:
     """Return the arguments of a call, the first one only where a condition is fulfilled."""
-    row = {"name": "", "expression": _literal("INTEGER", "1")}
-    first, *others = given or [row]
-    check = {"when_expr": kept, "then_expr": first["expression"]}
-    case = {"class": "CASE", "type": "CASE_EXPR", "alias": "", "case_checks": [check],
-            "else_expr": _literal("NULL_LITERAL", "")}  # fmt: skip
+    first, *others = given or [{"name": "", "expression": read_template("1")}]
+    values = {"k": kept, "x": first["expression"]}
+    case = fill_template(read_template("CASE WHEN k THEN x END"), values)
     return [{**first, "expression": case}, *others]
 
 

@@ -28,14 +28,12 @@ from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementErro
 from dfprivacy.statements.alternatives import find_alternative
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.reading import Statement, qualified, statement
-from dfprivacy.statements.rewrites import CLOCK, rewrite
+from dfprivacy.statements.rewrites import CLOCK, read_template, rewrite, select_all, select_item
 from dfprivacy.statements.rows import Given, Reader, Relation
 from dfprivacy.statements.rules import Node, refuse
 from dfprivacy.statements.select import about_all
 from dfprivacy.statements.tree import (
     Target,
-    all_of,
-    any_value,
     called,
     folded,
     is_column,
@@ -44,7 +42,6 @@ from dfprivacy.statements.tree import (
     own_nodes,
     parse,
     plain,
-    selected,
     split_explain,
     text_of_query,
 )
@@ -233,7 +230,7 @@ class _Taken:
         if text not in self.known:
             self.releases.append(statement(alone, self.reader))
             self.known[text] = len(self.releases) - 1
-        return all_of(self.names[self.known[text]])
+        return select_all(self.names[self.known[text]])
 
     # over answers
 
@@ -327,7 +324,7 @@ class _Taken:
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
         called_ = node["alias"] or path[-1]
-        table: Node = all_of(name)["from_table"]
+        table: Node = select_all(name)["from_table"]
         return {**node, **table, "alias": called_, "column_name_alias": node["column_name_alias"]}
 
     def _described(self, node: Node) -> Node:
@@ -420,10 +417,10 @@ class _Taken:
         name = self._taken_of(tree["subquery"]["node"], sees, tree if scalar else None)
         if name is None:
             return {**parts, "subquery": self._inside(tree["subquery"], sees)}
-        lent = all_of(name)
+        lent = select_all(name)
         if scalar:
-            lent["select_list"] = [any_value("value")]
-            text = text_of_query(selected(tree), self.reader.engine)
+            lent["select_list"] = [read_template("any_value(value)")]
+            text = text_of_query(select_item(tree), self.reader.engine)
             parts |= {"given": name, "written": text.removeprefix("SELECT ")}
         return {**parts, "subquery": {**tree["subquery"], "node": lent}}
 
@@ -438,7 +435,7 @@ class _Taken:
                     if scalar is None:
                         return self._lent(rest, sees)
                     inner = {**scalar["subquery"], "node": rest}  # one row, its value is `value`
-                    whole = selected({**scalar, "alias": "value", "subquery": inner})
+                    whole = select_item({**scalar, "alias": "value", "subquery": inner})
                     return self._lent(whole, sees, single=True)
         except DPError as error:
             if asks(node) or (holds_dp(node) and not isinstance(error, InvalidQuestionError)):
@@ -470,8 +467,8 @@ class _Taken:
         """Return a CTE as a release can name it."""
         if not common.released:
             return common.entry
-        whole = all_of(common.entry["key"])
-        made = _made_of(common.entry, all_of(self._lent(whole, sees)))
+        whole = select_all(common.entry["key"])
+        made = _made_of(common.entry, select_all(self._lent(whole, sees)))
         return {**made, "value": {**made["value"], "aliases": []}}
 
     def _alone(self, select: Node, sees: _Seen) -> Node:
@@ -573,7 +570,7 @@ def _selected_names(items: Sequence[Node], unique: Unique) -> Unique:
         if is_column(item)
     }
     if unique is not None and any(
-        item == all_of("")["select_list"][0] for item in map(plain, items)
+        item == select_all("")["select_list"][0] for item in map(plain, items)
     ):
         names = {name: name for name in unique} | names
     if unique is None or not unique <= names.keys():
@@ -654,7 +651,7 @@ def _columns_of(query: Node, known: Mapping[str, frozenset[str]]) -> frozenset[s
     """Return the columns of a query that is all of a released table; none of any other."""
     table = query.get("from_table") or {}
     name = table.get("table_name", "")
-    return known.get(folded(name), frozenset()) if query == all_of(name) else frozenset()
+    return known.get(folded(name), frozenset()) if query == select_all(name) else frozenset()
 
 
 def _tables_in(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.statements.expressions import type_name
 from dfprivacy.statements.rules import Node, refuse
-from dfprivacy.statements.tree import cast_to, is_column, kind, nodes, text_of
+from dfprivacy.statements.tree import cast_to, is_column, kind, list_operands, nodes, text_of
 
 _KINDS = {
     *("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", "UUID"),
@@ -52,21 +52,13 @@ def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
             if text is not None:
                 yield text, type_name(part["type_expr"])
             continue
-        operands = _list_operands(part)
+        is_comparison = kind(part)[0] in {"COMPARISON", "BETWEEN"} or kind(part)[1] == "COMPARE_IN"
+        operands = list_operands(part) if is_comparison else []
         texts = [text for text in map(text_of, operands) if text is not None]
         if texts:
             kinds = (_find_operand_kind(operand, find_kind) for operand in operands)
             expected = next(filter(None, kinds), "")
             yield from ((text, expected) for text in texts)
-
-
-def _list_operands(node: Node) -> list[Node]:
-    """Return the expressions that a comparison compares; none for other nodes."""
-    if kind(node)[0] == "COMPARISON":
-        return [node["left"], node["right"]]
-    if kind(node)[0] == "BETWEEN":
-        return [node["input"], node["lower"], node["upper"]]
-    return list(node["children"]) if kind(node) == ("OPERATOR", "COMPARE_IN") else []
 
 
 def _find_operand_kind(node: Node, find_kind: FindKind) -> str:

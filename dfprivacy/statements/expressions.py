@@ -31,6 +31,7 @@ from dfprivacy.statements.tree import (
     folded,
     is_column,
     kind,
+    list_operands,
     literal,
     shown,
     text_of,
@@ -258,7 +259,7 @@ def _escaped(sign: str, given: Sequence[Node], inner: Inner) -> str:
 
 def _comparison(node: Node, inner: Inner) -> str:
     only(node, "left", "right")
-    return f"({inner(node['left'])} {_COMPARED[node['type']]} {inner(node['right'])})"
+    return f"({inner(node['left'])} {COMPARED[node['type']]} {inner(node['right'])})"
 
 
 def _between(node: Node, inner: Inner) -> str:
@@ -365,7 +366,7 @@ def type_name(node: Node) -> str:
     return f"DECIMAL({', '.join(str(int(text)) for _, text in digits)})"
 
 
-_COMPARED = {
+COMPARED = {
     "COMPARE_EQUAL": "=", "COMPARE_NOTEQUAL": "!=", "COMPARE_LESSTHAN": "<",
     "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=", "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
@@ -385,7 +386,7 @@ _SIGNS = _BINARY.keys() | _NOT_LIKE.keys() | _UNARY | {"list_value"}
 _RULES: dict[tuple[str, str], Callable[[Node, Inner], str]] = {
     ("CONSTANT", "VALUE_CONSTANT"): _constant,
     ("FUNCTION", "FUNCTION"): _call,
-    **{("COMPARISON", name): _comparison for name in _COMPARED},
+    **{("COMPARISON", name): _comparison for name in COMPARED},
     ("BETWEEN", "COMPARE_BETWEEN"): _between,
     ("CONJUNCTION", "CONJUNCTION_AND"): _children(lambda *own: f"({' AND '.join(own)})"),
     ("CONJUNCTION", "CONJUNCTION_OR"): _children(lambda *own: f"({' OR '.join(own)})"),
@@ -416,7 +417,7 @@ def certain(node: Node, kinds: Kinds) -> str:
     """
     if is_column(node):
         return kinds(node["column_names"])
-    name, below = called(node), _parts(node)
+    name, below = called(node), list_operands(node)
     if name in {"~~", "!~~"}:
         is_pattern = len(below) == 2 and text_of(below[1]) is not None
         return "BOOLEAN" if is_pattern and certain(below[0], kinds) == "VARCHAR" else ""
@@ -438,7 +439,9 @@ def _certain_constant(node: Node) -> str:
             day = text_of(node["child"]) or ""
             return "DATE" if date.fromisoformat(day).isoformat() == day else ""
     if called(node) in {"+", "-"}:
-        few = (sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, _parts(node)))
+        few = (
+            sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, list_operands(node))
+        )
         return "INTEGER" if all(few) else ""
     plain = text if _LITERAL.match(text) else ""
     return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN", "": ""}.get(sort, plain)
@@ -456,16 +459,8 @@ def by_row(node: Node, kinds: Kinds) -> bool:
         whens = (certain(own["when_expr"], kinds) for own in checks)
         return all(own == "BOOLEAN" for own in whens) and all(by_row(own, kinds) for own in results)
     if called(node) in {"+", "-", "*"}:
-        return all(by_row(own, kinds) for own in _parts(node))
+        return all(by_row(own, kinds) for own in list_operands(node))
     return bool(certain(node, kinds)) or literal(node)[0] == "NULL_LITERAL"
-
-
-def _parts(node: Node) -> list[Node]:
-    """Return the expressions that a node is made of, as far as `certain` knows of its kind."""
-    if called(node):
-        return [own["expression"] for own in node["arguments"]]
-    named = [node[part] for part in ("left", "input", "right", "lower", "upper") if part in node]
-    return named or list(node.get("children") or ())
 
 
 _HELD = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}

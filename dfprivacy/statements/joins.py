@@ -17,6 +17,7 @@ from dfprivacy.errors import MissingColumnError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
+    COMPARED,
     Spelling,
     certain,
     condition,
@@ -71,6 +72,7 @@ from dfprivacy.statements.tree import (
     fresh,
     is_column,
     kind,
+    list_operands,
     literal,
     nodes,
 )
@@ -269,19 +271,19 @@ class Joins(ABC):
         if node["ref_type"] != "ASOF":
             return [*right], behind, []
         parts = split_condition(node["condition"])
-        bounds = [part for part in parts if part["type"] in _NEAREST]
+        bounds = [part for part in parts if COMPARED.get(part["type"]) in _NEAREST]
         scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
         if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
             raise refuse("ASOF JOIN")
         pairs = [self.condition_of(part, scope, ()).pair for part in parts if part is not bounds[0]]
         sides = [self.written(bounds[0][side], scope, ()) for side in ("left", "right")]
-        columns, operators = frozenset(inner.bag.columns), _NEAREST[bounds[0]["type"]]
+        columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0]["type"]]
         if sides[0].uses <= columns:
-            sides, operators = sides[::-1], _NEAREST[_TURNED[bounds[0]["type"]]]
+            sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
         if not sides[1].uses <= columns or sides[0].uses & columns:
             raise refuse("ASOF JOIN")
-        (way, before), bag = operators, inner.bag
-        bag, time = as_column(bag, sides[1], scope.bag.columns)
+        way = "ASC NULLS LAST" if sign.startswith(">") else "DESC NULLS LAST"
+        bag, time = as_column(inner.bag, sides[1], scope.bag.columns)
         partition = []
         for pair in pairs:
             theirs = next((side for side in pair or () if side.uses <= columns), None)
@@ -295,7 +297,7 @@ class Joins(ABC):
         after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
         window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
         bag = windowed(bag, {after: window})
-        last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {before} {quoted(after)}))"
+        last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
         is_last = Condition(Expression(last, sides[0].uses | {after}))
         return [replace(inner, bag=bag)], [], [is_last]
 
@@ -730,6 +732,7 @@ class Joins(ABC):
         return inner, [_opened(term) for term in conditions]
 
 
+_ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
 _NUMERIC = "numeric"
 """The mark of a name that stands for a text of a file and is compared with a number."""
 
@@ -737,21 +740,13 @@ _NUMERIC = "numeric"
 def _compare_as_numbers(where: Node | None, scope: Scope) -> None:
     """Mark the names of texts of files that a WHERE compares with numbers."""
     for node in nodes(where) if TEXT in scope.bag.kinds.values() else ():
-        operands = _operands(node)
+        compares = kind(node)[0] in {"COMPARISON", "BETWEEN"} or called(node) in _ARITHMETIC
+        if not compares and kind(node)[1] not in {"COMPARE_IN", "COMPARE_NOT_IN"}:
+            continue
+        operands = list_operands(node)
         if any(literal(operand)[0] in {"INTEGER", "NUMERIC"} for operand in operands):
             for name in filter(is_column, operands):
                 name[_NUMERIC] = scope.kind(name["column_names"]) == TEXT
-
-
-def _operands(node: Node) -> list[Node]:
-    """Return the operands of a comparison or an arithmetic operator."""
-    if kind(node)[0] == "COMPARISON":
-        return [node["left"], node["right"]]
-    if kind(node)[0] == "BETWEEN":
-        return [node["input"], node["lower"], node["upper"]]
-    if kind(node)[1] in {"COMPARE_IN", "COMPARE_NOT_IN"}:
-        return list(node["children"])
-    return arguments(node) if called(node) in {"+", "-", "*", "/", "%", "//"} else []
 
 
 def _opened(term: Condition) -> Condition:
@@ -964,19 +959,8 @@ def _by_names(
 
 
 _JOINS = frozenset(("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"))
-_NEAREST = {
-    "COMPARE_GREATERTHANOREQUALTO": ("ASC NULLS LAST", "<"),
-    "COMPARE_GREATERTHAN": ("ASC NULLS LAST", "<="),
-    "COMPARE_LESSTHANOREQUALTO": ("DESC NULLS LAST", ">"),
-    "COMPARE_LESSTHAN": ("DESC NULLS LAST", ">="),
-}
-"""How right rows of an ASOF JOIN are ordered, and how a left row compares with the row after."""
-_TURNED = {
-    "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO",
-    "COMPARE_LESSTHANOREQUALTO": "COMPARE_GREATERTHANOREQUALTO",
-    "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
-    "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
-}
+_NEAREST = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
+"""How a left row of an ASOF JOIN compares with the time of a right row, and of the row after."""
 
 
 def _turn_right_join(node: Node) -> Node:

@@ -18,7 +18,16 @@ from dfprivacy.statements.relations import Bag, Expression
 from dfprivacy.statements.rewrites import rewrite
 from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.rules import REFUSALS, Node, nearly, only, refuse, refuse_part
-from dfprivacy.statements.tree import called, folded, is_column, kind, nodes, parse_view, plain
+from dfprivacy.statements.tree import (
+    called,
+    folded,
+    is_column,
+    kind,
+    nodes,
+    own_nodes,
+    parse_view,
+    plain,
+)
 
 CLAUSES = (
     "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
@@ -221,27 +230,6 @@ def require_apart(columns: Sequence[tuple[str, object]]) -> None:
         raise refuse("two columns in a subquery")
 
 
-def starred(
-    star: Node, seen: Sequence[tuple[str, list[str]]], absent: Callable[[str], Exception]
-) -> list[tuple[str, Node]]:
-    """Return the items that * stands for; `seen` are columns with the parts of their full names."""
-    only(star, "relation_name", "exclude_list", "replace_list")
-    left_out = {folded(name) for name in star["exclude_list"]}
-    for item in star["replace_list"]:
-        only(item, "key", "value")
-    replaced = {folded(item["key"]): item["value"] for item in star["replace_list"]}
-    visible_names = {folded(name) for name, _ in seen}
-    for name in [*left_out, *replaced]:
-        if name not in visible_names:
-            raise absent(name)
-    plain = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
-    return [
-        (name, replaced.get(folded(name), {**plain, "column_names": parts}))
-        for name, parts in seen
-        if folded(name) not in left_out
-    ]
-
-
 def put_beside(views: Sequence[Scope]) -> Scope:
     """Return the columns of several relations; their rows are joined later."""
     seen = tuple(column for view in views for column in view.seen)
@@ -261,16 +249,31 @@ def _no_text(*_: object) -> str:
 
 def unfolded(node: Node, view: Scope) -> list[tuple[str, Node]]:
     """Return items of a SELECT list with their names, * written out."""
-    if kind(node) == ("STAR", "STAR") and not node["columns"]:
-        of = node["relation_name"]
-        seen = [
-            column for column in view.seen if (qualifies(column.path, [of]) if of else column.plain)
-        ]
-        if not seen:
-            raise view.missing([of or "*"])
-        named = [(column.name, [*column.path[-1:], column.name]) for column in seen]
-        return starred(node, named, lambda name: view.missing([name]))
-    return [named_item(node, ((column.name, column) for column in view.seen))]
+    if kind(node) != ("STAR", "STAR") or node["columns"]:
+        return [named_item(node, ((column.name, column) for column in view.seen))]
+    only(node, "relation_name", "exclude_list", "replace_list")
+    table = node["relation_name"]
+    seen = [
+        column
+        for column in view.seen
+        if (qualifies(column.path, [table]) if table else column.plain)
+    ]
+    if not seen:
+        raise view.missing([table or "*"])
+    for item in node["replace_list"]:
+        only(item, "key", "value")
+    replaced = {folded(item["key"]): item["value"] for item in node["replace_list"]}
+    left_out = {folded(name) for name in node["exclude_list"]}
+    for name in [*left_out, *replaced]:
+        if name not in {folded(column.name) for column in seen}:
+            raise view.missing([name])
+    plain_column = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
+    items = []
+    for column in seen:
+        names = [*column.path[-1:], column.name]
+        item = replaced.get(folded(column.name), {**plain_column, "column_names": names})
+        items += [] if folded(column.name) in left_out else [(column.name, item)]
+    return items
 
 
 def split_condition(node: Node | None) -> list[Node]:
@@ -312,18 +315,4 @@ def is_plain(select: Node) -> bool:
 
 def holds_aggregates(tree: object) -> bool:
     """Check for an aggregate or window in a tree, outside of subqueries."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            if kind(node) == ("SUBQUERY", "SUBQUERY"):
-                continue
-            if called(node) in AGGREGATES:
-                return True
-            if node.get("class") == "WINDOW":
-                waiting.extend(v for k, v in node.items() if k != "function_name")
-                continue
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return False
+    return any(called(node) in AGGREGATES for node in own_nodes(tree))

@@ -15,7 +15,7 @@ from typing import Any
 
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.statements.rules import Node, refuse
-from dfprivacy.statements.tree import called, folded, is_column, parse, text_of
+from dfprivacy.statements.tree import called, folded, is_column, parse, plain, text_of
 
 CLOCK: ContextVar[datetime] = ContextVar("clock")
 """The time at which a statement is planned: all of it sees the same one."""
@@ -99,6 +99,24 @@ def read_template(sql: str) -> Node:
     (node,) = select["select_list"]
     assert isinstance(node, dict)  # noqa: S101 as DuckDB has it
     return node
+
+
+def read_query(sql: str) -> Node:
+    """Return a tree of a query, without places, that may be changed."""
+    node: Node = plain(read_template(f"({sql})")["subquery"]["node"])
+    return node
+
+
+def select_all(name: str) -> Node:
+    """Return SELECT * FROM a table."""
+    query = read_query("SELECT * FROM t")
+    query["from_table"] |= {"table_name": name, "qualified_name": {"path": [name]}}
+    return query
+
+
+def select_item(expression: Node) -> Node:
+    """Return SELECT of one expression over nothing."""
+    return {**read_query("SELECT 1"), "select_list": [expression]}
 
 
 def _expand(name: str, operands: list[Node], call: Node) -> Any:

@@ -287,6 +287,14 @@ def arguments(node: Node) -> list[Node]:
     return [argument["expression"] for argument in node["arguments"]]
 
 
+def list_operands(node: Node) -> list[Node]:
+    """Return the expressions that a call, comparison, BETWEEN, IN, AND, OR or NOT is about."""
+    if called(node):
+        return [item["expression"] for item in node["arguments"]]
+    named = [node[part] for part in ("left", "input", "right", "lower", "upper") if part in node]
+    return named or list(node.get("children") or ())
+
+
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -325,37 +333,6 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     while folded(f"{name}_{number}") in used:
         number += 1
     return f"{name}_{number}"
-
-
-def selected(expression: Node) -> Node:
-    """Return SELECT of one expression over nothing."""
-    empty: Node = {"type": "EMPTY", "alias": "", "sample": None}
-    return {**all_of(""), "select_list": [expression], "from_table": empty}
-
-
-def any_value(name: str) -> Node:
-    """Return any_value(column)."""
-    column: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "",
-                    "column_names": [name]}  # fmt: skip
-    return {"class": "FUNCTION", "type": "FUNCTION", "alias": "", "function_name": "any_value",
-            "schema": "", "filter": None, "order_bys": {"type": "ORDER_MODIFIER", "orders": []},
-            "distinct": False, "is_operator": False, "export_state": False, "catalog": "",
-            "arguments": [{"name": "", "expression": column}],
-            "qualified_name": {"path": ["any_value"]}}  # fmt: skip
-
-
-def all_of(name: str) -> Node:
-    """Return SELECT * FROM a table."""
-    star = {"class": "STAR", "type": "STAR", "alias": "", "relation_name": "", "exclude_list": [],
-            "replace_list": [], "columns": False, "expr": None, "qualified_exclude_list": [],
-            "rename_list": []}  # fmt: skip
-    table: Node = {"type": "BASE_TABLE", "alias": "", "sample": None, "schema_name": "",
-             "table_name": name, "column_name_alias": [], "catalog_name": "", "at_clause": None,
-             "qualified_name": {"path": [name]}}  # fmt: skip
-    return {"type": "SELECT_NODE", "modifiers": [], "cte_map": {"map": []}, "select_list": [star],
-            "from_table": table, "where_clause": None, "group_expressions": [], "group_sets": [],
-            "aggregate_handling": "STANDARD_HANDLING", "having": None, "sample": None,
-            "qualify": None}  # fmt: skip
 
 
 def text_of_query(query: Node, engine: duckdb.DuckDBPyConnection) -> str:
