@@ -443,6 +443,10 @@ def is_answerable(values: Mapping[str, str]) -> bool:
     if "question" not in values:
         return True
     question, entry = QUESTIONS[values["question"]], values.get("entry")
+    if entry == "functions" and any(
+        own.finds_bounds and len(own.columns) > 1 for own in question.asked
+    ):
+        return False
     allowed = {"keys": question.keys, "unit": question.units, "measure": question.measures}
     named = dict(values)
     if "loss" in values:
@@ -456,7 +460,10 @@ def is_answerable(values: Mapping[str, str]) -> bool:
     if entry in STATEMENTS:
         return bool(question.asked) and None not in map(call_of, question.asked)
     if entry == "files":
-        return bool(question.asked) and all(own.adds_up for own in question.asked)
+        return bool(question.asked) and all(
+            own.adds_up and not (own.finds_bounds and len(own.columns) > 1)
+            for own in question.asked
+        )
     if entry == "command":
         is_cross_table = question.statistic == "crosstab" and values.get("keys") == "public"
         return bool(question.words) and not is_cross_table

@@ -145,6 +145,12 @@ CALLS = {
         words=("regression", "y", "x", "--bounds", "x=-20,60", "--bounds", "y=-20,60"),
         fields={"regression": "y", "xs": ["x"]},
     ),
+    "regression without bounds": Question(
+        "regression",
+        ask=lambda private: private.regression("y", ["x", "i"], {"i": (-20, 60)}),
+        words=("regression", "y", "x"),
+        fields={"regression": "y", "xs": ["x"]},
+    ),
     "describe": Question(
         "describe",
         ask=lambda private: private.describe(["x", "i"]),

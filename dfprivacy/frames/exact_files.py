@@ -141,6 +141,8 @@ def _question(name: str, question: Statistic) -> JSON:
             "files, and a file holds counts, not values",
             hint=f"ask it of all rows at once: dfp.frame(path).{question.kind}(...)",
         )
+    if question.finds_bounds and len(question.columns) > 1:  # in a second pass over the rows
+        question.required_bounds()
     arguments = {
         argument.name: getattr(question, argument.name) for argument in question.arguments()
     }

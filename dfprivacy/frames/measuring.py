@@ -17,7 +17,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.release.terms import PublicKeys, Unit
-from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import (
     MeasuredOctaves,
     OctavePart,
@@ -25,6 +25,7 @@ from dfprivacy.statistics.octaves import (
     measured_together,
 )
 from dfprivacy.statistics.part import Grouping, Part
+from dfprivacy.statistics.products import MeasuredProducts, ProductPart
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ def measure(
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
     grouping = Grouping(by, public=keys is not None)
-    if len(parts) > 1:
+    if len(parts) > 1 or any(isinstance(part, ProductPart) for part in parts):
         frame = guarded(lambda: rereadable(frame))
     if isinstance(frame, pa.RecordBatchReader):
         parts = in_fine_bins(parts)
@@ -74,12 +75,18 @@ def measure(
         assert isinstance(fine, MeasuredOctaves)  # noqa: S101 what the part measures
         return fine.table
 
-    return adopted, [
-        replace(octaves, finer=partial(finer, octaves.part))
-        if isinstance(octaves, MeasuredOctaves) and octaves.part.grouped and not octaves.part.fine
-        else octaves
-        for octaves in measured
-    ]
+    def add_up(part: LinearPart) -> MeasuredSums:
+        """Add up sums within bounds that have been found."""
+        _, (sums,) = measure(frame, by, keys, [part], unit=unit)
+        assert isinstance(sums, MeasuredSums)  # noqa: S101 what the part measures
+        return sums
+
+    for index, exact in enumerate(measured):
+        if isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.fine:
+            measured[index] = replace(exact, finer=partial(finer, exact.part))
+        if isinstance(exact, MeasuredProducts):
+            measured[index] = replace(exact, add_up=add_up)
+    return adopted, measured
 
 
 def _measure_from_table(

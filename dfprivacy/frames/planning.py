@@ -15,6 +15,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.answers import Answers, Estimated, arrow
 from dfprivacy.release.plan import (
+    NOTE,
     SELECTION,
     Plan,
     limits_of,
@@ -219,7 +220,9 @@ def plan_line(question: Regression, terms: Terms) -> Plan:
     plan = plan_statistics(question.questions, terms, form="regression")
     rest = plan.charge.question.removeprefix(question_text(question.questions))
     charge = replace(plan.charge, question=question.text + rest)
-    return RegressionPlan.of_plan(plan, charge=charge, names=("term", "coefficient", "low", "high"))
+    notes = [NOTE] if any(term.has_note for term in plan.questions.values()) else []
+    names = ("term", "coefficient", "low", "high", *notes)
+    return RegressionPlan.of_plan(plan, charge=charge, names=names)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,8 @@ class Call:
     @property
     def needs_numbers(self) -> bool:
         """Tell whether it is about numbers, or about what is there."""
-        return bool(self.values) and any(part_of(self.question).columns.values())
+        finds = self.question.finds_bounds
+        return bool(self.values) and (finds or any(part_of(self.question).columns.values()))
 
 
 def holds_dp(node: Node) -> bool:
@@ -168,8 +169,11 @@ def read_call(
     expressions = [written(value) for value in about]
     values = tuple(expression.sql for expression in expressions)
     question: Any = _simplest(form.question(constants))
-    if question.finds_bounds and values[0] in bounds:
-        question = replace(question, bounds=bounds[values[0]])
+    if question.finds_bounds:
+        named = zip(question.columns, values, strict=True)
+        question = question.completed(
+            {column: bounds[value] for column, value in named if value in bounds}
+        )
     by_row = all(expression.by_row for expression in expressions)
     conditional = any(map(_lacks_else, about))
     return Call(question, values, own, tuple(map(display, about)), by_row, conditional)
@@ -205,8 +209,11 @@ def _form(
             continue
         if apart in {0, 1} and not form.about_rows:
             ends = _known_ends(form, [known(node) for node in given[: len(form.columns)]])
+            loss = _own(given[-1]) if apart else None
             if ends is not None:
-                return form, ends, _own(given[-1]) if apart else None
+                return form, ends, loss
+            if getattr(statistic, "searches", False):
+                return replace(form, constants=()), {}, loss
     raise _wrong(function)
 
 
@@ -379,7 +386,8 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         steps = _steps(node, aliases) or []
         aliases.setdefault(folded(name), node)
         asked = [functions()[called(step)] for step in steps if isinstance(step, dict)]
-        ends = ("low", "high", "note") if any(hasattr(s, "clipping") for s in asked) else _ENDS
+        noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in asked)
+        ends = ("low", "high", "note") if noted else _ENDS
         for end in ends if asked else ():
             of_steps = {"class": "COMPUTED", "type": "END", "alias": "", "steps": steps, "end": end}
             found.append((f"{name}_{end}", _end_of(node, end) if steps == [node] else of_steps))

@@ -407,6 +407,8 @@ class Release:
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
             noted = call.question.told(interval=True).has_note
             note = f", 'note': {start}_note" if noted else ""
+            if not noted and hasattr(call.question, "searches"):
+                note = ", 'note': NULL::VARCHAR"
             return f"{{{ends}{note}}}"
         suffixes = call.question.suffixes
         if suffixes == ("",):

@@ -346,7 +346,7 @@ class Statistic(Question):
             names = [
                 argument.name for argument in type(self).arguments() if argument.form == "bounds"
             ]
-            lacking = names if name in names else [name]
+            lacking = names or [name]
             example = ", ".join(f"{missing}=(0, 100)" for missing in lacking)
             raise MissingBoundsError(
                 f"{self.kind} needs the bounds of column {column or self.columns[0]!r}",

@@ -26,7 +26,13 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, Linear, OnGrid
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import reach_of
-from dfprivacy.release.estimator import Draw, ForecastableEstimator, to_floats
+from dfprivacy.release.estimator import (
+    ClippingBias,
+    Draw,
+    Ends,
+    ForecastableEstimator,
+    to_floats,
+)
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import LinearStatistic
 
@@ -52,8 +58,28 @@ class PairStatistic(LinearStatistic):
     x: Hashable
     y: Hashable
 
+    searches: ClassVar[bool] = True
+    """True if bounds that are left out are found."""
+
     def whole(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
+
+    @property
+    def axes(self) -> tuple[Hashable, Hashable]:
+        """The x and the y column."""
+        return self.x, self.y
+
+    @property
+    def searched(self) -> tuple[Hashable, ...]:
+        """The columns whose bounds are found first."""
+        pairs = ((self.x, "x_bounds"), (self.y, "y_bounds"))
+        missing = [column for column, bounds in pairs if getattr(self, bounds) is None]
+        return tuple(dict.fromkeys(missing)) if self.searches else ()
+
+    @property
+    def finds_bounds(self) -> bool:
+        """True if the bounds of a column are found first."""
+        return bool(self.searched)
 
     @property
     def grids(self) -> tuple[Grid, Grid]:
@@ -221,6 +247,53 @@ class PairEstimator(ProductEstimator, ABC):
         """The value theta = 0 in units of the answer."""
         return 0.0
 
+    roots: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    """The powers of the variances of a and of b that theta divides the covariance by."""
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+        """Return the interval of values that are not clipped.
+
+        Theta is a covariance over roots of variances. Clipping moved the covariance, and lowered
+        each variance. Ends have noise of their own: their doubts add up by squares
+        (docs/explanation/octaves.md).
+        """
+        low, high = ((end - self.start) / self.unit for end in ends)
+        off, shrink = self._moved(self.moments(vector), moved)
+        low, high = low - off, high + off
+        low, high = low * np.where(low > 0, shrink, 1.0), high * np.where(high < 0, shrink, 1.0)
+        return (
+            self._units(np.clip(low, self.smallest, self.largest)),
+            self._units(np.clip(high, self.smallest, self.largest)),
+        )
+
+    def _moved(self, moments: Moments, moved: ClippingBias) -> tuple[Floats, Floats]:
+        """Return by how much clipping moved theta, and the least factor of its divisor."""
+        distances, squares, added = self._distances(moments, moved)
+        (x, y), root = np.stack([moments.mean_x, moments.mean_y]), np.sqrt(squares[0] * squares[1])
+        off_x, off_y = distances[0] * np.maximum(y, 1 - y), distances[1] * np.maximum(x, 1 - x)
+        off, factor = np.sqrt(off_x**2 + off_y**2 + root**2), np.zeros_like(moments.rows)
+        variances = [
+            np.where(variance > 0, variance, np.nan) for variance in (moments.var_x, moments.var_y)
+        ]
+        for power, variance, more in zip(self.roots, variances, added, strict=True):
+            if power:
+                off, factor = (
+                    off / variance**power,
+                    np.hypot(factor, power * np.log1p(more / variance)),
+                )
+        return np.nan_to_num(off, nan=np.inf), np.nan_to_num(np.exp(-factor))
+
+    def _distances(self, moments: Moments, moved: ClippingBias) -> list[Floats]:
+        """Return mean distances and squares of rows outside, and the variances that they add."""
+        widths, means = np.array(self.widths)[:, None], np.stack([moments.mean_x, moments.mean_y])
+        below, above = (
+            side / widths / np.maximum(moments.rows, 1.0) for side in (moved.below, moved.above)
+        )
+        squares = (moved.below_squares + moved.above_squares) / widths**2
+        squares = squares / np.maximum(moments.rows, 1.0)
+        added = 2 * np.hypot(means * below, (1 - means) * above) + squares
+        return [np.hypot(below, above), squares, added]
+
     @property
     def even(self) -> float:
         """Theta of values that are spread evenly over the bounds, independently."""
@@ -351,7 +424,7 @@ def _floats(vector: NoisyVector) -> Floats:
 
 PAIR_BOUNDS = (
     "Values of the {} column are clipped to these bounds, (lower, upper). Choose them from what "
-    "you know about the subject, never from the data."
+    "you know about the subject, never from the data. Found privately when left out."
 )
 """Documentation of the bounds of a statistic of two columns."""
 
@@ -377,6 +450,7 @@ class CorrelationEstimator(PairEstimator):
     smallest: ClassVar[float] = -1.0
     largest: ClassVar[float] = 1.0
     spans: ClassVar[tuple[bool, bool]] = (True, True)
+    roots: ClassVar[tuple[float, float]] = (0.5, 0.5)
 
     def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over half of (h (a - mean)^2 + (b - mean)^2 / h).
@@ -502,6 +576,7 @@ class RatioOfSums(_Pair):
     degrees: ClassVar[tuple[int, int]] = (1, 1)
     units: ClassVar[str] = "units of {x!r} a unit of {y!r}"
     reader: ClassVar[type[PairEstimator]] = SumsEstimator
+    searches: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -510,6 +585,7 @@ class SlopeEstimator(PairEstimator):
 
     spans: ClassVar[tuple[bool, bool]] = (True, False)
     powers: ClassVar[tuple[int, int]] = (-1, 1)
+    roots: ClassVar[tuple[float, float]] = (1.0, 0.0)
 
     def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over the mean square."""
@@ -527,11 +603,24 @@ class InterceptEstimator(PairEstimator):
 
     spans: ClassVar[tuple[bool, bool]] = (True, False)
     powers: ClassVar[tuple[int, int]] = (0, 1)
+    roots: ClassVar[tuple[float, float]] = (1.0, 0.0)
 
     @property
     def start(self) -> float:
         """The lower bound of the explained column."""
         return self.grids[1].anchor
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+        """Return the interval for values that are not clipped: both means and the slope move."""
+        moments = self.moments(vector)
+        off, shrink = self._moved(moments, moved)
+        distances, _, _ = self._distances(moments, moved)
+        slope = np.abs(moments.covariance / np.where(moments.var_x > 0, moments.var_x, np.nan))
+        lever = np.abs(self.grids[0].anchor / self.widths[0] + moments.mean_x)
+        turned = off + (slope + off) * (1 - shrink)
+        shift = distances[1] + (slope + off) * distances[0] + turned * lever
+        shift = np.nan_to_num(shift, nan=np.inf) * self.unit
+        return ends[0] - shift, ends[1] + shift
 
     @property
     def even(self) -> float:
@@ -576,6 +665,11 @@ class RSquaredEstimator(CorrelationEstimator):
         low, high = super().interval(vector, level)
         ends = low**2, high**2
         return np.where(low * high > 0, np.minimum(*ends), 0.0), np.maximum(*ends)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+        """Return the interval of values that are not clipped, whichever sign it has."""
+        low, high = super().widened(vector, (np.sqrt(ends[0]), np.sqrt(ends[1])), moved)
+        return np.maximum(low, 0.0) ** 2, high**2
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise, at least that at 0."""

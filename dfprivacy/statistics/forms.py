@@ -93,7 +93,7 @@ class Form:
 def part_of(question: Statistic) -> Any:
     """Return the mechanism of one question over one group."""
     question.check()
-    if question.finds_bounds:
+    if question.finds_bounds and len(question.columns) == 1:
         questions: Any = {question.kind: question}
         return OctavePart(question.column, questions, grouped=False)
     return question.part(question.kind, grouped=False)

@@ -195,7 +195,7 @@ class LinearStatistic(Statistic):
 
     def unit(self, *, found: bool = False) -> str:
         """Return the unit of the answer; `found` if its bounds are found first."""
-        if self.units:
+        if self.units and not (found and "{" in self.units):
             return self.units.format(**{name: getattr(self, name) for name in self.places()})
         return "widths of the bounds found" if found else f"units of {self.column!r}"
 

@@ -19,14 +19,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError, MissingBoundsError
+from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds, BoundsLike, bounds_of
 from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
-from dfprivacy.release.estimator import Draw, to_floats
+from dfprivacy.release.estimator import ClippingBias, Draw, Ends, to_floats
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
@@ -83,7 +83,7 @@ class Regression(Question):
     )
     bounds: Mapping[Hashable, BoundsLike] | None = argument(
         "(lower, upper) of each column, from what you know and never from the data; those that the "
-        "terms of the frame know are used as well.",
+        "terms of the frame know are used as well, and others are found privately.",
         None,
         form="Mapping[Hashable, tuple[float, float]] | None",
     )
@@ -128,17 +128,10 @@ class Regression(Question):
         return replace(self, bounds=bounds)
 
     @property
-    def ends(self) -> tuple[Bounds, ...]:
-        """The bounds of all columns, the explained one first."""
-        bounds = [bounds_of((self.bounds or {}).get(label)) for label in self.columns]
-        for column, pair in zip(self.columns, bounds, strict=True):
-            if pair is None:
-                raise MissingBoundsError(
-                    f"regression needs the bounds of column {column!r}",
-                    hint=f"pass bounds={{{column!r}: (0, 100), ...}} with numbers that you know "
-                    "without looking at the data",
-                )
-        return tuple(pair for pair in bounds if pair is not None)
+    def ends(self) -> dict[Hashable, Bounds]:
+        """The known bounds of its columns, the explained one first."""
+        bounds = ((label, bounds_of((self.bounds or {}).get(label))) for label in self.columns)
+        return {label: pair for label, pair in bounds if pair is not None}
 
     @property
     def columns(self) -> tuple[Hashable, ...]:
@@ -148,11 +141,11 @@ class Regression(Question):
     @property
     def text(self) -> str:
         """The question as it was asked, for the history of a ledger."""
-        pairs = zip(self.columns, self.ends, strict=True)
         within = ", ".join(
-            f"{column!r}: ({ends.lower!r}, {ends.upper!r})" for column, ends in pairs
+            f"{column!r}: ({ends.lower!r}, {ends.upper!r})" for column, ends in self.ends.items()
         )
-        return f"regression({self.y!r}, {list(self.xs)!r}, bounds={{{within}}})"
+        bounds = f", bounds={{{within}}}" if within else ""
+        return f"regression({self.y!r}, {list(self.xs)!r}{bounds})"
 
     @property
     def questions(self) -> dict[str, Coefficient]:
@@ -170,7 +163,23 @@ class Coefficient(LinearStatistic):
 
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold: what else there is has been checked."""
-        _ = self._estimator
+        if not self.finds_bounds:
+            _ = self._estimator
+
+    @property
+    def searched(self) -> tuple[Hashable, ...]:
+        """The columns whose bounds are found first."""
+        return tuple(column for column in self.columns if column not in self.of.ends)
+
+    @property
+    def finds_bounds(self) -> bool:
+        """True if the bounds of a column are found first."""
+        return bool(self.searched)
+
+    @property
+    def axes(self) -> tuple[Hashable, ...]:
+        """The columns in the order of the estimator's grids."""
+        return self.columns
 
     @property
     def kind(self) -> str:  # type: ignore[override]
@@ -187,17 +196,19 @@ class Coefficient(LinearStatistic):
         """The regression in full for its first coefficient, what it is for the others."""
         return f"slope of {self.of.xs[self.place - 1]!r}" if self.place else self.of.text
 
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 bounds are given
-        """Return units of y, or of y a unit of the column."""
+    def unit(self, *, found: bool = False) -> str:
+        """Return units of y, or of y a unit of the column; `found` in widths of their bounds."""
+        if found:
+            return "widths of the bounds found"
         per_unit = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
         return f"units of {self.of.y!r}{per_unit}"
 
     def whole(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:  # noqa: ARG002 it has them
-        """Return itself: the regression has all bounds."""
-        return self
+    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:
+        """Return the coefficient with the bounds that the regression lacks."""
+        return replace(self, of=self.of.completed(bounds_by_column)) if self.searched else self
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the sums of products: the same for all coefficients."""
@@ -209,7 +220,7 @@ class Coefficient(LinearStatistic):
 
     @property
     def _estimator(self) -> CoefficientEstimator:
-        return CoefficientEstimator(tuple(map(even_grid, self.of.ends)), self.place)
+        return CoefficientEstimator(tuple(map(even_grid, self.of.ends.values())), self.place)
 
     @property
     def halve(self) -> tuple[str, ...]:
@@ -316,6 +327,28 @@ class CoefficientEstimator(ProductEstimator):
         ends = [self._ends(row, vector.noise, level) for row in self._rows(vector)]
         low, high = np.array(ends).reshape(-1, 2).T
         return np.minimum(value, low), np.maximum(value, high)
+
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+        """Return the interval for values that are not clipped: docs/explanation/octaves.md."""
+        halves = np.array([[grid.step * self.k / 2] for grid in self.grids])
+        off = np.roll((moved.below + moved.above) / halves, -1, axis=0)
+        root = np.roll(np.sqrt(moved.below_squares + moved.above_squares) / halves, -1, axis=0)
+        first, noise, shifts = np.zeros((1, off.shape[1])), self._deviation(vector.noise), []
+        (off, off_w), (root, root_w) = (
+            (np.concatenate([first, values[:-1]])[:, 0], values[-1, 0]) for values in (off, root)
+        )
+        products = off[:, None] + off + np.outer(root, root)
+        with_w = off + off_w + root * root_w
+        for sums in (sums_of(row, self.size) for row in self._rows(vector)):
+            inverse = np.linalg.inv(lifted_products(sums, noise))
+            moves = with_w + products @ np.abs(inverse @ sums.with_w)
+            gain = np.abs(inverse) @ products
+            if np.abs(np.linalg.eigvals(gain)).max() >= 1:
+                shifts.append(math.inf)
+                continue
+            answer = np.linalg.solve(np.eye(len(gain)) - gain, np.abs(inverse) @ moves)
+            shifts.append(np.abs(self.direction @ inverse) @ (moves + products @ answer))
+        return ends[0] - np.array(shifts), ends[1] + np.array(shifts)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""

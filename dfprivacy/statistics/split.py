@@ -34,6 +34,7 @@ from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vecto
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
+from dfprivacy.statistics.products import split_products
 from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.share import Share
 from dfprivacy.statistics.sum import Sum, SumEstimator
@@ -75,12 +76,18 @@ def split(
     octaves: dict[Hashable, dict[str, LinearStatistic]] = {}
     ranks: dict[Hashable, QuantilePart] = {}
     single: list[Part] = []
+    products: dict[str, Statistic] = {}
     for question in questions.values():
         question.check()
-        if question.finds_bounds:
+        if question.finds_bounds and len(question.columns) == 1:
             octaves[question.column] = {}
     for name, question in questions.items():
-        if question.finds_bounds or (isinstance(question, Count) and question.column in octaves):
+        if question.finds_bounds and len(question.columns) > 1 and not cluster:
+            products[name] = question
+            continue
+        if len(question.columns) < 2 and (
+            question.finds_bounds or (isinstance(question, Count) and question.column in octaves)
+        ):
             octaves[question.column][name] = question  # type: ignore[assignment]
             continue
         part = question.part(name, grouped=grouped)
@@ -115,6 +122,7 @@ def split(
         OctavePart(column, column_questions, grouped, read, groups=groups, cluster=cluster)
         for column, column_questions in octaves.items()
     ]
+    parts += split_products(products, grouped=grouped, units=unit is not None)
     all_parts: tuple[Part, ...] = (*parts, *ranks.values(), *single)
     assert all(part.weight for part in all_parts)  # noqa: S101 plans each part: bounds are looked at
     if grouped and not any(part.counts for part in all_parts):

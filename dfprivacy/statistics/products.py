@@ -1,0 +1,232 @@
+"""Answer statistics of several columns without bounds: find the bounds, then add up within them.
+
+A part of the loss pays for one search a column (`estimators/bounds_search.py`), over all groups
+together. The rest pays for sums of products within these bounds, which a second pass adds up.
+Proof: docs/explanation/octaves.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.histograms import HistogramQuery, count_bins
+from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
+from dfprivacy.measurement.binning import Floats
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.noise.additive import NoisyVector
+from dfprivacy.noise.laws import KeyRule, Noise
+from dfprivacy.release.answers import Answered, Estimated
+from dfprivacy.release.estimator import to_floats
+from dfprivacy.release.plan import PartLimits
+from dfprivacy.statistics.base import Statistic
+from dfprivacy.statistics.estimators.bounds_search import (
+    LEAST_ZOOMED,
+    POLICY,
+    UNITS,
+    FoundBounds,
+    find_bounds,
+)
+from dfprivacy.statistics.forecast import Circumstances, Forecast
+from dfprivacy.statistics.linear import LinearPart, MeasuredSums
+from dfprivacy.statistics.octaves import BiasAwareEstimator, UnknownEstimator, bounds_reach
+from dfprivacy.statistics.part import Grouping
+
+SEARCH = Fraction(7, 10)
+"""Fraction of the loss that the searches of all columns may use together; they return the rest."""
+
+PRODUCTS = replace(POLICY, zoom=0.6, doubt=0.0)
+"""The policy of these searches: rows outside may move a covariance by more than noise does."""
+
+TOO_FEW = "too few rows for bounds"
+
+
+@dataclass(frozen=True)
+class ProductPart:
+    """Statistics of the same columns, of which some have no bounds."""
+
+    questions: Mapping[str, Any]
+    searched: tuple[Hashable, ...]
+    grouped: bool
+    units: bool = False
+    limits: PartLimits | None = None
+
+    def within_limits(self, limits: PartLimits) -> Self:
+        """Return the part for the limits of a unit."""
+        return replace(self, limits=limits)
+
+    def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
+        """Return the part that answers within bounds of the columns without."""
+        questions = {name: question.completed(bounds) for name, question in self.questions.items()}
+        part = LinearPart(questions, self.grouped, units=self.units)
+        return part if self.limits is None else part.within_limits(self.limits)
+
+    @cached_property
+    def form(self) -> LinearPart:
+        """The part within bounds of which only the form matters."""
+        return self.within(dict.fromkeys(self.searched, Bounds(0, 1)))
+
+    @property
+    def weight(self) -> Fraction:
+        """One for each vector that answers."""
+        return self.form.weight
+
+    @property
+    def columns(self) -> Mapping[Hashable, bool]:
+        """The columns it reads, and whether as numbers."""
+        return self.form.columns
+
+    @property
+    def names(self) -> Mapping[str, Mapping[str, bool]]:
+        """One answer a question; each has an interval."""
+        return self.form.names
+
+    @property
+    def counts(self) -> bool:
+        """True if a query can count groups."""
+        return self.form.counts
+
+    @property
+    def answers_count(self) -> bool:
+        """False: its questions are no counts."""
+        return False
+
+    @property
+    def left(self) -> Fraction:
+        """The share of the loss that is left for the answers, at least."""
+        return 1 - SEARCH * (1 - LEAST_ZOOMED)
+
+    def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the noise of the count that selects groups, its divisor and number of terms."""
+        return self.form.count_noise(loss.share(self.left))
+
+    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
+        """Return all questions: bounds and answers are paid for together."""
+        return [(tuple(self.questions), Fraction(1))]
+
+    def pooled(self, loss: Epsilon | Rho) -> Epsilon | Rho:
+        """Return the loss of the search in one column: all groups of a unit count together."""
+        groups = 1 if self.limits is None else self.limits.contribution.groups
+        return loss.pooled(groups).share(SEARCH / len(self.searched))
+
+    def forecasts(
+        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
+    ) -> list[Forecast]:
+        """Return the forecast of each answer, in widths of the bounds that are found first."""
+        reach = bounds_reach(self.pooled(loss).share(LEAST_ZOOMED))
+        remark = f"each column finds bounds {reach} in one octave, of all groups together"
+        forecasts = self.form.forecasts(loss.share(self.left), questions, circumstances)
+        units = [self.questions[forecast.name].unit(found=True) for forecast in forecasts]
+        return [
+            replace(forecast.noted(remark), unit=unit)
+            for forecast, unit in zip(forecasts, units, strict=True)
+        ]
+
+    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredProducts:
+        """Count the values of each column by bin; the frame adds the second pass."""
+        queries = [HistogramQuery(column, FINE) for column in self.searched]
+        tables = tuple(count_bins(adopted, grouping.by, queries, public=grouping.public))
+        return MeasuredProducts(self, tables, tables[0].keys)
+
+
+@dataclass(frozen=True, repr=False)
+class MeasuredProducts:
+    """Bins of each column, and the second pass that adds up products within bounds. Secret."""
+
+    part: ProductPart
+    tables: tuple[BinTable, ...]
+    keys: pa.Table
+    add_up: Callable[[LinearPart], MeasuredSums] | None = None
+    """Function that runs the second pass, with the groups of that moment."""
+    has_keys: bool = False
+    """True if the answers are about exactly the groups of `keys`."""
+
+    def of_groups(self, keys: pa.Table) -> Self:
+        """Return the measurement with sums of exactly the groups with these keys."""
+        return replace(self, keys=keys, has_keys=True)
+
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
+        """Find bounds of each column, then answer within them with the loss that is left."""
+        assert self.add_up is not None  # noqa: S101 every frame has a second pass
+        searched, pooled = self.part.searched, self.part.pooled(loss)
+        results = {
+            column: find_bounds(in_one(table), pooled, PRODUCTS)
+            for column, table in zip(searched, self.tables, strict=True)
+        }
+        used = sum(1 - Fraction(int(result.left[0]), UNITS) for result in results.values())
+        left = loss.share(1 - used * SEARCH / len(searched))
+        is_found = all(result.is_found[0] for result in results.values())
+        bounds = {
+            column: Bounds(float(result.lower[0]), float(result.upper[0]))
+            if is_found
+            else Bounds(0, 1)
+            for column, result in results.items()
+        }
+        sums = self.add_up(self.part.within(bounds))
+        answered = (sums.of_groups(self.keys) if self.has_keys else sums).answer(left, rule)
+        answers = {
+            name: tuple(self._state_doubt(answer, results, is_found=is_found) for answer in named)
+            for name, named in answered.answers.items()
+        }
+        return replace(answered, answers=answers)
+
+    def _state_doubt(
+        self, answer: Any, results: Mapping[Hashable, FoundBounds], *, is_found: bool
+    ) -> Estimated:
+        """Return the answer with room for rows outside the bounds, and with the notes on them.
+
+        A group has its part of them, and as many more as chance may give it.
+        """
+        axes = self.part.questions[answer.name].axes
+        biases = np.stack(
+            [results[column].bias[:, 0] if column in results else np.zeros(4) for column in axes],
+            axis=1,
+        )
+        texts = [
+            f"{column}: {result.notes[0]}" for column, result in results.items() if result.notes[0]
+        ]
+        note = ("; ".join(texts) or None) if is_found else TOO_FEW
+        pieces = []
+        for piece in answer.pieces:
+            estimator: Any = BiasAwareEstimator(piece.estimator, share_biases(biases, piece.vector))
+            if not is_found:
+                estimator = UnknownEstimator(np.full(len(piece.groups), np.nan))
+            notes = [note] * len(piece.groups)
+            pieces.append(replace(piece, estimator=estimator, notes=notes))
+        noted: Estimated = replace(answer, pieces=tuple(pieces), has_notes=True)
+        return noted
+
+
+def share_biases(biases: Floats, vector: NoisyVector) -> Floats:
+    """Return the biases of each group: 4 sums, by column and group.
+
+    Rows outside are in a group as often as other rows are, up to two deviations.
+    """
+    rows = np.maximum(to_floats(vector.coordinates).sum(axis=0), 1.0)
+    part = rows / rows.sum()
+    doubt = 2 * np.sqrt(part * (1 - part))
+    squares = biases[[1, 1, 3, 3], :, None]
+    roots = np.stack([np.sqrt(squares[0]), squares[1], np.sqrt(squares[2]), squares[3]])
+    return np.asarray(biases[:, :, None] * part + doubt * roots)
+
+
+def split_products(
+    questions: Mapping[str, Any], *, grouped: bool, units: bool = False
+) -> list[ProductPart]:
+    """Return a part for all statistics of the same columns that search the same bounds."""
+    questions_by_key: dict[Hashable, dict[str, Any]] = {}
+    for name, question in questions.items():
+        key = frozenset(question.columns), frozenset(question.searched)
+        questions_by_key.setdefault(key, {})[name] = question
+    return [
+        ProductPart(named, next(iter(named.values())).searched, grouped, units)
+        for named in questions_by_key.values()
+    ]
