@@ -512,7 +512,7 @@ def ordered(values: Mapping[str, str]) -> dict[str, str]:
     return {name: values[name] for name in DIMENSIONS if name in values}
 
 
-def cases(seed: int = 1) -> Iterator[Case]:
+def cases(seed: int = 3) -> Iterator[Case]:
     """Yield the cases of the law."""
     for number, values in enumerate(combinations(seed)):
         yield Case(**values, seed=number)
