@@ -305,6 +305,32 @@ def test_times_are_a_line_with_a_band(form):
     assert not any("Shows" in line for line in spec["title"]["subtitle"])
 
 
+@pytest.mark.parametrize("name", ["week", "dep_month"])
+def test_whole_numbers_of_periods_are_a_line(name):
+    """Whole numbers under the name of a period are a line along an axis of numbers."""
+    weeks = list(range(1, 13))
+    frame = pl.DataFrame({name: weeks * 100, "x": [1.0] * 1200})
+    released = frame.dp.group_by(name, keys=weeks).count(epsilon=1)
+    spec = dfp.plot(released).to_dict()
+    marks = [layer["mark"]["type"] for layer in spec["layer"]]
+    assert marks == ["area", "line"]
+    assert spec["layer"][1]["encoding"]["x"]["type"] == "quantitative"
+    assert sorted(row["place"] for row in rows_of(dfp.plot(released))) == weeks
+    other = dfp.plot(released.rename({name: "gate"}), public=True).to_dict()
+    assert "rule" in [layer["mark"]["type"] for layer in other["layer"]]
+
+
+def test_a_comparison_names_what_it_leaves_out():
+    """A group with nothing before it is in no chart of differences, and the caption names it."""
+    frame = pl.DataFrame({"month": ["2024-01", "2024-02", "2024-03"] * 100})
+    released = frame.dp.group_by("month", keys=["2024-01", "2024-02", "2024-03"]).count(epsilon=1)
+    chart = dfp.plot(dfp.released(released).diff())
+    assert len(rows_of(chart)) == 2
+    lines = chart.to_dict()["title"]["subtitle"]
+    assert "Nothing to compare with: 2024-01" in lines
+    assert not any("Shows" in line for line in lines)
+
+
 def test_times_by_group_are_a_line_each():
     """A second key is one line each, in a color of its own."""
     frame = weeks(g=["a", "b"] * 50)

@@ -45,12 +45,11 @@ def test_each_column_has_a_line_with_what_is_known(described):
 
 
 def test_pages_escape_names_and_values_and_load_nothing(described, tmp_path):
-    """Names and values are text; the page draws the quantiles and has no address."""
+    """Names and values are text; the page has no script and no address."""
     page = dfp.show(described).save(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<b>k</b>" not in page
     assert "<script" not in page
     assert "://" not in page
-    assert page.count("<svg") == 3  # x, k and day
     assert "too few rows for this loss: 5%, 25%" in page
 
 
@@ -71,7 +70,7 @@ def test_every_frame_type_is_shown(engine):
 def test_files_of_a_description(described, tmp_path):
     """CSV has all columns of the answer; a chart has the shares that are missing."""
     shown = dfp.show(described)
-    table = pd.read_csv(shown.save(tmp_path / "d.csv"), comment="#")
+    table = pd.read_csv(shown.save(tmp_path / "d.csv"))
     assert list(table.columns) == described.columns
     chart = dfp.plot(described).to_dict()
     values = [row["value"] for row in next(iter(chart["datasets"].values()))]

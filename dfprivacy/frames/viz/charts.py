@@ -401,6 +401,7 @@ def band_panel(
     timed = any(isinstance(position, str) for line in lines for position in line.places)
     x: Spec = {"field": "place", "type": "temporal" if timed else "quantitative"}
     x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
+    x["axis"] = {"tickMinStep": 1, "grid": False}
     x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
     y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
     y["axis"] = _axis(dots)
@@ -413,7 +414,8 @@ def band_panel(
         "mark": {"type": "area", "opacity": 0.25},
         "encoding": {"x": x, **ends, "color": color},
     }
-    points = timed and max(len(line.dots) for line in lines) <= MOST_POINTS
+    longest = max(len(line.dots) for line in lines)
+    points = longest <= (MOST_POINTS if timed else MOST_DOTS)
     line = {
         "mark": {"type": "line", "strokeWidth": 1.5, "point": {"size": 22} if points else False},
         "encoding": {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,9 @@ from dfprivacy.frames.viz.text import (
     with_unit,
     writer,
 )
+
+Cell = tuple[float, tuple[float, float] | None]
+"""A value and the ends of its interval."""
 
 WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
 
@@ -151,11 +156,22 @@ class Shown:
         """The table that is written as CSV."""
         raise NotImplementedError
 
-    def csv(self) -> bytes:
-        """Return the numbers as CSV."""
-        sink = pa.BufferOutputStream()
-        write_csv(self.written, sink)
-        return bytes(sink.getvalue())
+    def _sheet(self, ending: str) -> bytes:
+        """Return the numbers as a CSV or Excel file, which reads back as they are."""
+        sink = io.BytesIO()
+        if ending == ".csv":
+            write_csv(self.written, sink)
+            return sink.getvalue()
+        frame = self.written.to_pandas()
+        zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
+        try:
+            frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
+        except ImportError:
+            raise PictureError(
+                "an Excel file needs openpyxl, which is not installed",
+                hint="pip install openpyxl",
+            ) from None
+        return sink.getvalue()
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return its chart, with more captions."""
@@ -171,25 +187,80 @@ class Shown:
         return rendered("page.html", body=trusted(self._repr_html_()), footer=_written())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file that ends in .html, .csv, .png or .svg, and return its path.
+        """Write it to a file that ends in .html, .csv, .xlsx, .png or .svg, and return its path.
 
-        Each has the cost and the date of writing below: a page, a chart in its caption, CSV in
-        last lines that begin with "#". The file is written wholly or not at all. Charts (.png,
-        .svg) need the extra `plot`.
+        A page and the caption of a chart have the cost and the date of writing; .csv and .xlsx
+        have the numbers alone. The file is written wholly or not at all. Charts (.png, .svg) need
+        the extra `plot`, .xlsx needs openpyxl.
         """
         target = Path(path)
         ending = target.suffix.lower()
         if ending == ".html":
             return write_whole(target, self.to_html().encode())
-        if ending == ".csv":
-            lines = [f"# {line}" for line in (*self.captions, _written())]
-            return write_whole(target, self.csv() + "\n".join([*lines, ""]).encode())
+        if ending in {".csv", ".xlsx"}:
+            return write_whole(target, self._sheet(ending))
         if ending in {".png", ".svg"}:
             return save_plot(self.chart([_written()]), target)
         raise PictureError(
             f"a release can't be written to a file that ends in {target.suffix!r}",
-            hint="name a file that ends in .html, .csv, .png or .svg",
+            hint="name a file that ends in .html, .csv, .xlsx, .png or .svg",
         )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: head, texts (sentences wrap), and the intervals drawn with them."""
+
+    head: str
+    texts: Sequence[str]
+    numeric: bool = True
+    intervals: Sequence[Cell] = ()
+    wraps: bool = False
+
+    @cached_property
+    def span(self) -> Span:
+        """The part of the number line that its bars show."""
+        return Span.around(
+            number for value, ends in self.intervals for number in (value, *(ends or ()))
+        )
+
+
+class ShownColumns(Shown):
+    """A table of a release: text, and HTML with the bars of intervals."""
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the table."""
+        raise NotImplementedError
+
+    @property
+    def heading(self) -> list[str]:
+        """The question."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        padded = []
+        for column in self.columns:
+            texts = [column.head, *column.texts]
+            width = max(map(len, texts))
+            padded.append([t.rjust(width) if column.numeric else t.ljust(width) for t in texts])
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+        return "\n".join([*self.heading, *lines, *self.captions])
+
+    def _repr_html_(self) -> str:
+        return rendered("frame.html", view=self)
+
+    @property
+    def rows(self) -> list[list[tuple[Column, str, Cell | None]]]:
+        """The cells of each row: column, text, and the interval to draw."""
+        columns = self.columns
+        return [
+            [
+                (column, column.texts[i], column.intervals[i] if column.intervals else None)
+                for column in columns
+            ]
+            for i in range(len(columns[0].texts))
+        ]
 
 
 def _written() -> str:

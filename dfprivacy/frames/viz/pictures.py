@@ -52,11 +52,13 @@ from dfprivacy.frames.viz.charts import (
 )
 from dfprivacy.frames.viz.descriptions import ShownDescription, is_description
 from dfprivacy.frames.viz.numbers import (
+    Cell,
+    Column,
     Readable,
     Reading,
     Shown,
+    ShownColumns,
     ShownNumbers,
-    Span,
     readings_chart,
     separate_chart,
 )
@@ -67,7 +69,6 @@ from dfprivacy.frames.viz.text import (
     left_out,
     legible,
     make_writers,
-    rendered,
     shortened,
     unanswered_lines,
     unique_texts,
@@ -82,7 +83,6 @@ __all__ = ["plot", "save_plot", "show"]
 
 _UNSTATED = "cost unknown: state its epsilon and delta"
 
-Cell = tuple[float, tuple[float, float] | None]
 MOST_ROWS = 100
 MOST_ANSWERS = 6
 """Most answers of each group that are shown, side by side."""
@@ -377,62 +377,6 @@ class Series:
             yield Column(NOTE, notes, numeric=False, wraps=True)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a table: head, texts (sentences wrap), and the intervals drawn with them."""
-
-    head: str
-    texts: Sequence[str]
-    numeric: bool = True
-    intervals: Sequence[Cell] = ()
-    wraps: bool = False
-
-    @cached_property
-    def span(self) -> Span:
-        """The part of the number line that its bars show."""
-        return Span.around(
-            number for value, ends in self.intervals for number in (value, *(ends or ()))
-        )
-
-
-class ShownColumns(Shown):
-    """A table of a release: text, and HTML with the bars of intervals."""
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns of the table."""
-        raise NotImplementedError
-
-    @property
-    def heading(self) -> list[str]:
-        """The question."""
-        raise NotImplementedError
-
-    def __repr__(self) -> str:
-        padded = []
-        for column in self.columns:
-            texts = [column.head, *column.texts]
-            width = max(map(len, texts))
-            padded.append([t.rjust(width) if column.numeric else t.ljust(width) for t in texts])
-        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-        return "\n".join([*self.heading, *lines, *self.captions])
-
-    def _repr_html_(self) -> str:
-        return rendered("frame.html", view=self)
-
-    @property
-    def rows(self) -> list[list[tuple[Column, str, Cell | None]]]:
-        """The cells of each row: column, text, and the interval to draw."""
-        columns = self.columns
-        return [
-            [
-                (column, column.texts[i], column.intervals[i] if column.intervals else None)
-                for column in columns
-            ]
-            for i in range(len(columns[0].texts))
-        ]
-
-
 @dataclass(frozen=True, repr=False)
 class ShownFrame(ShownColumns):
     """The first groups of a released frame as a table, out of `groups` that there are.
@@ -450,6 +394,8 @@ class ShownFrame(ShownColumns):
     all_answers: int
     table: pa.Table
     measured_in: MeasuredIn = None
+    uncompared: tuple[str, ...] = ()
+    """The groups that a comparison leaves out, as nothing comes before them."""
 
     @property
     def groups(self) -> int:
@@ -484,7 +430,11 @@ class ShownFrame(ShownColumns):
             keys=tuple(self.keys[row][:-1] for row in rows),
             answers=tuple(answers),
             counts=tuple(self.counts[row] for row in rows),
-            table=self.table.take(pa.array(rows, pa.int64())),
+            uncompared=tuple(
+                ", ".join(keys[:-1])
+                for keys, has_base in zip(self.keys, before, strict=False)
+                if not has_base
+            ),
         )
 
     @property
@@ -522,11 +472,13 @@ class ShownFrame(ShownColumns):
         bars = (
             [covered(self.origin.level)] if any(answer.has_ends for answer in self.answers) else []
         )
+        if self.uncompared:
+            bars.append(shortened(f"Nothing to compare with: {'; '.join(self.uncompared)}"))
         return [
             self.origin.cost,
             *bars,
             *self.origin.hidden_groups,
-            *left_out(len(self.keys), self.groups, "groups", order),
+            *left_out(len(self.keys) + len(self.uncompared), self.groups, "groups", order),
             *left_out(len(self.answers), self.all_answers, "answers"),
         ]
 
@@ -564,10 +516,11 @@ class ShownFrame(ShownColumns):
         names = f"{self.origin.compared} {names}".strip()
         return build_chart(spec, f"{names} by {by}" if by else names, captions)
 
-    def over_time(self) -> dict[str, tuple[list[int], list[str]]] | None:
+    def over_time(self) -> dict[str, tuple[list[int], list[Any]]] | None:
         """Return rows and times of each line over the last key, a time. None if it isn't one."""
-        times = [parse_time(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
-        lines: dict[str, tuple[list[int], list[str]]] = {}
+        read = _read_number if self.key_names and is_period(self.key_names[-1]) else parse_time
+        times = [read(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
+        lines: dict[str, tuple[list[int], list[Any]]] = {}
         for row, time in enumerate(times):
             if time is not None:
                 name = chart_text(", ".join(self.keys[row][:-1]))
@@ -700,6 +653,23 @@ class ShownTable(ShownColumns):
 
 
 _FEWEST_TIMES = 3
+_PERIODS = frozenset(("year", "quarter", "month", "week", "day", "hour"))
+
+
+def is_period(name: str) -> bool:
+    """Check whether whole numbers under a name are times in their order.
+
+    >>> is_period("week"), is_period("Dep Hour"), is_period("weekday")
+    (True, True, False)
+    """
+    return re.split(r"[^a-z]+", name.lower())[-1] in _PERIODS
+
+
+def _read_number(key: str) -> float | str | None:
+    """Return the whole number or the time that a key's text is."""
+    return float(key) if re.fullmatch(r"-?\d{1,9}", key) else parse_time(key)
+
+
 _TIME = re.compile(
     r"(\d{4})-(\d\d)(-\d\d)?([ T]\d\d:\d\d(:\d\d(\.\d+)?)?([+-]\d\d:\d\d|Z)?)?(/.*)?"
     r"|(\d{4})Q([1-4])"
