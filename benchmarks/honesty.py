@@ -35,7 +35,7 @@ from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import keys_of
 from dfprivacy.statistics import STATISTICS
-from dfprivacy.statistics.octaves import BiasAwareEstimator, OctavePart
+from dfprivacy.statistics.octaves import BiasAwareEstimator, MeasuredOctaves, OctavePart
 
 LEVEL = 0.95
 HELD, MARKED = 0.93, 0.05
@@ -140,22 +140,25 @@ class Found:
 
 @dataclass(frozen=True)
 class Data:
-    """Values of some groups, or of one, and their exact table of octaves."""
+    """Values of some groups, or of one, and the frame that holds them."""
 
     groups: tuple[np.ndarray, ...]
-    table: BinTable
+    frame: pl.DataFrame
+
+    def count(self, part: OctavePart) -> MeasuredOctaves:
+        """Return the exact counts of a part, by group if there are several."""
+        labels = ["g"] if part.grouped else []
+        keys = keys_of(sorted(set(self.frame["g"])), labels) if part.grouped else None
+        counts: Any = measure(self.frame, labels, keys, [part])[1][0]
+        return counts
 
 
 def measured(values: np.ndarray, by: np.ndarray | None = None) -> Data:
-    """Return values with their table, by group where there are groups."""
-    deviation: Any = STATISTICS["std"]
-    part = OctavePart("x", {"x": deviation("x")}, grouped=by is not None, fine=True)
-    frame = pl.DataFrame({"x": values} | ({} if by is None else {"g": by}))
-    names = [] if by is None else sorted(set(by.tolist()))
-    labels, keys = (["g"], keys_of(names, ["g"])) if names else ([], None)
-    exact: Any = measure(frame, labels, keys, [part])[1][0]
-    groups = (values,) if by is None else tuple(values[by == name] for name in names)
-    return Data(groups, exact.table)
+    """Return values with their frame, by group where there are groups."""
+    if by is None:
+        return Data((values,), pl.DataFrame({"x": values}))
+    groups = tuple(values[by == name] for name in sorted(set(by.tolist())))
+    return Data(groups, pl.DataFrame({"x": values, "g": by}))
 
 
 def copies_of(table: BinTable, count: int) -> BinTable:
@@ -176,10 +179,12 @@ def released(data: Data, kind: str, epsilon: float, count: int) -> Iterator[tupl
     grouped = len(data.groups) > 1  # groups find bounds together: each release has all of them
     question: Any = STATISTICS[kind]
     part = OctavePart("x", {"x": question("x")}, grouped=grouped)
-    for table in [data.table] * count if grouped else [copies_of(data.table, count)]:
-        own, loss = part.measured(table), Epsilon(Fraction(str(epsilon)))
+    counts, loss = data.count(part), Epsilon(Fraction(str(epsilon)))
+    if not grouped:
+        counts = part.measured(copies_of(counts.table, count))
+    for _ in range(count if grouped else 1):
         with permit("benchmarks.honesty"):
-            answered = own.answer(loss, None) if grouped else own.answer_apart(loss)
+            answered = counts.answer(loss, None) if grouped else counts.answer_apart(loss)
         yield from told(data, kind, answered.answers["x"][0])
 
 

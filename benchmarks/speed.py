@@ -117,6 +117,7 @@ def make_frame(rows: int) -> pl.DataFrame:
             "g6": generator.integers(0, 1_000_000, rows),
             "u": generator.integers(0, max(rows // 10, 1), rows),
             "x": generator.uniform(-60, 240, rows),
+            "far": generator.normal(50, 10, rows),
         }
     )
 
@@ -256,6 +257,11 @@ def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
             ask = engine.done(lambda p=grouped: p.mean("x", delta=1e-6))
             plain = engine.plain([key], {"x": ["mean"]})
             yield Case(f"mean without bounds, {size}", engine.name, plain, ask, target)
+        for engine in (polars, base):
+            grouped, plain = engine.private().group_by(key), engine.plain([key], {"far": ["mean"]})
+            ask = engine.done(lambda p=grouped: p.mean("far", delta=1e-6))
+            title = f"mean without bounds of values far from zero, {size}"
+            yield Case(title, engine.name, plain, ask, 4.5)
     plain, by = base.plain(["g3"], {"x": ["mean"]}), "mean without bounds, 1,000 groups"
     yield Case(by, "dfp.sql", plain, base.statement("dp_mean(x)", "g3"), 4.0)
     yield Case(by, "dp_mean", plain, base.macro("dp_mean(x)", "g3"), 8.0)

@@ -26,7 +26,13 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted, UnitColumn
 from dfprivacy.engine.columns import check_number_column, clipped_value
 from dfprivacy.engine.embedded import embedded, interruptible
-from dfprivacy.engine.keys import Listed, compressed, key_expressions, number_groups
+from dfprivacy.engine.keys import (
+    Listed,
+    compressed,
+    key_expressions,
+    number_groups,
+    only_listed,
+)
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import collect, exact_table, guarded
 from dfprivacy.engine.units import (
@@ -62,11 +68,15 @@ _WORD_BITS = 32  # bits of a word below the number of its group: those of a sing
 
 
 class HistogramQuery(NamedTuple):
-    """A column, the bins that its rows are counted by, and how many powers are added up."""
+    """A column, the bins that its rows are counted by, and how many powers are added up.
+
+    Where it is `pooled`, rows of all groups count as one group.
+    """
 
     column: Hashable
     binning: Binning
     moments: int = 0
+    pooled: bool = False
 
 
 def count_bins(
@@ -106,7 +116,7 @@ def _count_rows(
     adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
 ) -> BinTable:
     """Return one table of `count_bins`, of the public keys if there are any."""
-    names = [key_name(index) for index in range(len(labels))]
+    names = _key_names(labels, query)
     table: pa.Table | None
     if _can_sort(adopted, query):
         table = guarded(partial(_sorted_bins, adopted, labels, query))
@@ -119,6 +129,11 @@ def _count_rows(
     label, rows, *moments = _columns_of(table, query)
     del table  # with millions of entries, what is not needed any more makes room
     return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
+
+
+def _key_names(labels: Sequence[Hashable], query: HistogramQuery) -> list[str]:
+    """Return the names of the keys that a query counts by."""
+    return [] if query.pooled else [key_name(index) for index in range(len(labels))]
 
 
 def _read_once(
@@ -255,7 +270,7 @@ def _bins_of_units(
     bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
     groups, values = guarded(partial(_thin_rows, rows, bits, adopted.unit))
     without_keys = pa.table({_VALUE: values}).select([])
-    keys = rows.keys.take(pa.array(groups)) if names else without_keys
+    keys = rows.keys.take(pa.array(groups)) if _key_names(labels, query) else without_keys
     return guarded(partial(_bin_rows, keys, pl.Series(_VALUE, values), query))
 
 
@@ -298,14 +313,16 @@ def _build_query(
     adopted: Adopted, *, labels: Sequence[Hashable], query: HistogramQuery
 ) -> nw.LazyFrame[Any]:
     """Return the query of `count_bins`: keys, label, rows and sums of each group and bin."""
-    names = [key_name(index) for index in range(len(labels))]
+    names, by = [key_name(index) for index in range(len(labels))], _key_names(labels, query)
     frame = _with_values(adopted, labels, query)
     if adopted.unit is None:
-        return _group_by_bin(frame, names, query)
+        if query.pooled and any(adopted.listed):
+            frame = only_listed(frame, adopted.listed)
+        return _group_by_bin(frame, by, query)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
     limited = within_groups(entries, names, adopted.unit, _VALUE)
-    return _group_by_bin(thinned(limited, names, _VALUE, _ROWS, adopted.unit), names, query, _ROWS)
+    return _group_by_bin(thinned(limited, names, _VALUE, _ROWS, adopted.unit), by, query, _ROWS)
 
 
 def _group_by_bin(
@@ -313,6 +330,9 @@ def _group_by_bin(
 ) -> nw.LazyFrame[Any]:
     """Return label, rows and sums of each group and bin; a row counts as often as `times` says."""
     value, binning = nw.col(_VALUE), query.binning
+    if isinstance(binning, Octaves) and binning.center:
+        distance = _rounded(value - binning.center, VALUE_BITS)
+        frame = frame.with_columns(distance.alias(_VALUE))
     powers = {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     if times:
@@ -326,6 +346,7 @@ def _group_by_bin(
             shift = label * binning.shift
             inner = (value - label * binning.inwards + shift) - shift
             frame = frame.with_columns(inner.alias(_LABEL))
+        if not binning.counts_from_center:
             frame = frame.with_columns((value - label).alias(_VALUE))
     else:  # the value is its own label
         frame = frame.rename({_VALUE: _LABEL})

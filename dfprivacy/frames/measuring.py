@@ -14,6 +14,7 @@ from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
 from dfprivacy.engine.run import guarded
 from dfprivacy.measurement.bin_table import BinTable
+from dfprivacy.measurement.binning import Octaves
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.release.terms import PublicKeys, Unit
@@ -69,11 +70,12 @@ def measure(
         groups = measured[index_of_counting_part(parts)].keys
         measured = [part.of_groups(groups) for part in measured]
 
-    def finer(part: OctavePart) -> BinTable:
-        """Count the groups again, in finer bins."""
-        _, (fine,) = measure(frame, by, keys, [replace(part, fine=True)], unit=unit)
-        assert isinstance(fine, MeasuredOctaves)  # noqa: S101 what the part measures
-        return fine.table
+    def recount(part: OctavePart, bins: Octaves, pooled: bool) -> BinTable:  # noqa: FBT001 one interface
+        """Count the groups again in other bins, or the rows of all groups together."""
+        other = replace(part, bins=bins, pooled=pooled)
+        _, (octaves,) = measure(frame, by, keys, [other], unit=unit)
+        assert isinstance(octaves, MeasuredOctaves)  # noqa: S101 what the part measures
+        return octaves.table
 
     def add_up(part: LinearPart) -> MeasuredSums:
         """Add up sums within bounds that have been found."""
@@ -82,8 +84,8 @@ def measure(
         return sums
 
     for index, exact in enumerate(measured):
-        if isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.fine:
-            measured[index] = replace(exact, finer=partial(finer, exact.part))
+        if isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins:
+            measured[index] = replace(exact, recount=partial(recount, exact.part))
         if isinstance(exact, MeasuredProducts):
             measured[index] = replace(exact, add_up=add_up)
     return adopted, measured

@@ -293,6 +293,10 @@ def _by_group(values: Integers, starts: Integers) -> Integers:
     return total
 
 
+_FAR_ANCHOR = 2**31
+"""Steps: sums of fewer rows than `BIN_ROW_LIMIT` fit 63 bits if the anchor is nearer."""
+
+
 @dataclass(frozen=True, repr=False)
 class _Entries:
     """Some entries of an octave table: what is known of the values in each. Secret."""
@@ -315,7 +319,7 @@ class _Entries:
 def _sums(table: BinTable, entries: slice | Integers, source: Source) -> list[Integers]:
     bins, rows, binning = table.bins[entries], table.rows[entries], table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
-    base = 0.0 if binning.bits == 1 else binning.bases(bins)
+    base = binning.center if binning.counts_from_center else binning.bases(bins)
     powers = [power[entries] for power in table.moments]
     held = _Entries(binning, bins, rows, base, powers)
     return [rows, *(_term_sums(term, held) for term in source.terms)]
@@ -335,8 +339,9 @@ def _term_sums(term: Term, held: _Entries) -> Integers:
         sums = _squares(grid, term.divisor, rows.astype(np.float64), base, powers)
         first, last = (end * end // term.divisor for end in (first, last))
     else:
-        far = abs(grid.anchor) >= 2 * (grid.upper - grid.lower)
-        origin = grid.anchor if far else 0.0  # sums of distances from it are exact, and fit 63 bits
+        origin = held.binning.center
+        if abs(grid.anchor - origin) * grid.inverse_step >= _FAR_ANCHOR:
+            origin = grid.anchor  # sums of distances from it are exact, and fit 63 bits
         distances = powers[0]
         if np.any(base - origin):
             distances = distances + np.where(beyond, 0.0, base - origin) * rows

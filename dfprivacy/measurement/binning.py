@@ -51,15 +51,26 @@ class Octaves:
     """Octaves (2**e, 2**(e + 1)] in 2**(bits - 1) equal bins, their mirror images, and zero.
 
     A bin has its larger end, in size; its label is the other one. Sums are of what values exceed a
-    base by: zero where bins are octaves, otherwise the label, which leaves few bits.
+    base by: the center where `counts_from_center`, otherwise the label, which leaves few bits. With
+    a `center`, octaves are those of the distances from it, which are rounded as values are.
 
-    >>> fine = Octaves(3)
+    >>> fine = Octaves(5)
     >>> numbers = fine.numbers(fine.labels(np.array([1.0, 1.01, 1.25, 1.26, -1.26])))
     >>> fine.bases(numbers).tolist(), fine.upper(numbers).tolist()
-    ([0.875, 1.0, 1.0, 1.25, -1.25], [1.0, 1.25, 1.25, 1.5, -1.25])
+    ([0.96875, 1.0, 1.1875, 1.25, -1.25], [1.0, 1.0625, 1.25, 1.3125, -1.25])
+    >>> about = Octaves(3, center=50.0)
+    >>> numbers = about.numbers(about.labels(np.array([47.5, 50.0, 53.0])))
+    >>> about.lower(numbers).tolist(), about.upper(numbers).tolist()
+    ([47.5, 50.0, 52.5], [48.0, 50.0, 53.0])
     """
 
     bits: int = 1
+    center: float = 0.0
+
+    @property
+    def counts_from_center(self) -> bool:
+        """True where sums are of distances from the center: bins are a quarter octave or more."""
+        return self.bits <= 3
 
     @property
     def last(self) -> int:
@@ -79,6 +90,8 @@ class Octaves:
     def labels(self, values: Floats) -> Floats:
         """Return what the engines group by: the end of the bin nearer to zero."""
         values = rounded(clipped(values), VALUE_BITS)
+        if self.center:
+            values = rounded(values - self.center, VALUE_BITS)
         octave = rounded(values * OCTAVE_FACTOR, 1)
         if self.bits == 1:
             return octave
@@ -92,17 +105,20 @@ class Octaves:
         return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
 
     def bases(self, numbers: Integers) -> Floats:
-        """Return what sums are counted from: the labels of bins, or 0 where these are octaves."""
-        if self.bits == 1:
-            return np.zeros(len(numbers))
+        """Return what sums are counted from: the labels of bins, or the center."""
+        if self.counts_from_center:
+            return np.full(len(numbers), self.center)
         return np.where(numbers == 0, 0.0, np.sign(numbers) * self._ends(np.abs(numbers)))
 
     def upper(self, numbers: Integers) -> Floats:
         """Return the largest value of each bin."""
-        return -self.lower(-numbers)
+        return self.center - self._lowest_distances(-numbers)
 
     def lower(self, numbers: Integers) -> Floats:
         """Return the end that no value of a bin is below."""
+        return self.center + self._lowest_distances(numbers)
+
+    def _lowest_distances(self, numbers: Integers) -> Floats:
         if self.bits == 1:
             return _octave_ends().take(numbers + (self.last + 1), mode="clip")
         return self._lower(numbers)

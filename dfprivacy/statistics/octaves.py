@@ -73,15 +73,16 @@ _ANY = Bounds(-1, 1)
 class OctavePart:
     """Questions about one column, whose bounds are found first.
 
-    By group a table has octaves, and finer bins are counted where these show data far from zero;
-    or at once, in a `fine` one. A unit is in at most so many `groups`.
+    By group a table has octaves, unless it is counted in certain `bins`, with the rows of all
+    groups `pooled` if so. A unit is in at most so many `groups`.
     """
 
     column: Hashable
     questions: Mapping[str, LinearStatistic]
     grouped: bool
     read: Callable[..., Vectors] | None = None
-    fine: bool = False
+    bins: Octaves | None = None
+    pooled: bool = False
     groups: int = 1
     cluster: int = 0
 
@@ -140,7 +141,7 @@ class OctavePart:
     @property
     def binning(self) -> Octaves:
         """How its table counts: by group in octaves, which are few."""
-        return Octaves() if self.grouped and not self.fine else FINE
+        return self.bins or (Octaves() if self.grouped else FINE)
 
     @property
     def left(self) -> Fraction:
@@ -207,14 +208,16 @@ def measured_together(
     parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
 ) -> Iterator[MeasuredOctaves]:
     """Run the pass of several columns: one reading of the frame where the engine can."""
-    queries = [HistogramQuery(part.column, part.binning, part.moments) for part in parts]
+    queries = [
+        HistogramQuery(part.column, part.binning, part.moments, part.pooled) for part in parts
+    ]
     tables = count_bins(adopted, grouping.by, queries, public=grouping.public)
     return map(MeasuredOctaves, parts, tables)
 
 
 def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
     """Return parts that count in fine bins at once, for rows that can't be read twice."""
-    return [replace(part, fine=True) if isinstance(part, OctavePart) else part for part in parts]
+    return [replace(part, bins=FINE) if isinstance(part, OctavePart) else part for part in parts]
 
 
 def bounds_reach(look: Epsilon | Rho) -> Reach:
@@ -229,15 +232,20 @@ class MeasuredOctaves(MeasuredTable):
 
     part: OctavePart
     table: BinTable
-    finer: Callable[[], BinTable] | None = None
-    """Function that counts again in finer bins, with the groups of that moment."""
+    recount: Callable[[Octaves, bool], BinTable] | None = None
+    """Function that counts again in other bins, with the groups of that moment, or pooled."""
 
     def of_groups(self, keys: pa.Table) -> Self:
-        """Return the counts of exactly the groups with these keys, in finer bins too."""
-        measured, finer = super().of_groups(keys), self.finer
-        if finer is None:
+        """Return the counts of exactly the groups with these keys, in other bins too."""
+        measured, recount = super().of_groups(keys), self.recount
+        if recount is None:
             return measured
-        return replace(measured, finer=lambda: bins_of_groups(finer(), keys))
+
+        def recount_groups(bins: Octaves, pooled: bool) -> BinTable:  # noqa: FBT001 one interface
+            table = recount(bins, pooled)
+            return table if pooled else bins_of_groups(table, keys)
+
+        return replace(measured, recount=recount_groups)
 
     def answer(
         self,
@@ -248,7 +256,7 @@ class MeasuredOctaves(MeasuredTable):
         if not self.part.grouped:
             return self._answer_within(find_bounds(self.table, loss), loss)
         pooled = loss.pooled(self.part.groups)
-        return self._answer_within(find_group_bounds(self.table, loss, pooled, self.finer), loss)
+        return self._answer_within(find_group_bounds(self.table, loss, pooled, self.recount), loss)
 
     def answer_apart(self, loss: Epsilon | Rho, *, ends: bool = True) -> Answered:
         """Find bounds of each group by itself, answer within them; 0 for a group of zeros.

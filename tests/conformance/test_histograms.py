@@ -13,7 +13,7 @@ import dfprivacy as dfp
 from dfprivacy.engine import histograms, run, units
 from dfprivacy.engine.histograms import HistogramQuery, count_bins, count_values
 from dfprivacy.frames.measuring import named_columns, read
-from dfprivacy.measurement.bin_table import FINE
+from dfprivacy.measurement.bin_table import FINE, in_one
 from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 from dfprivacy.release.terms import keys_of
 
@@ -221,3 +221,44 @@ def test_too_many_rows_of_units_stay_in_the_engine(table, monkeypatch):
     law = counts(table, ["text"], QUERIES[::5], unit=limits)
     monkeypatch.setattr(run, "_FETCHED_BYTES", 1000)
     assert counts(table, ["text"], QUERIES[::5], unit=limits) == law
+
+
+ABOUT = [
+    HistogramQuery("x", Octaves(3, 5.0), 1),
+    HistogramQuery("x", Octaves(1, -0.75), 2),
+    HistogramQuery("i", Octaves(3, 2.0**40), 1),
+    HistogramQuery("x", FINE, 0, pooled=True),
+]
+OF_UNITS = [None, dfp.Unit("day", 3, 2)]
+
+
+@pytest.mark.parametrize("unit", OF_UNITS, ids=["rows", "units"])
+@pytest.mark.parametrize(("by", "keys"), [("small", None), ("small", [3, 1, 999]), ("text", None)])
+def test_every_engine_counts_the_same_rows_about_a_center(table, frames, by, keys, unit):
+    """Tables of distances from a center are equal bit for bit, and those of all groups pooled.
+
+    A unit's rows are chosen by each engine's own hash: they are compared within one engine.
+    """
+    if unit is None:
+        law, *others = (counts(frame, [by], ABOUT, keys) for frame in frames(table))
+        assert all(law == other for other in others)
+        return
+    law = in_engine(lambda: counts(table, [by], ABOUT, keys, unit))
+    assert counts(table, [by], ABOUT, keys, unit) == law
+
+
+@pytest.mark.parametrize("unit", OF_UNITS, ids=["rows", "units"])
+@pytest.mark.parametrize("keys", [None, [3, 1, 999]])
+def test_pooled_counts_are_those_of_all_groups(table, keys, unit):
+    """Pooled, the rows of the listed groups, or of all, count once, and within the same limits."""
+    query = HistogramQuery("x", FINE)
+    columns = named_columns(["small"], keys and keys_of(keys, ["small"]), {"x": True}, unit)
+    for frame in (table, pl.from_arrow(table), duckdb.from_arrow(table)):
+        queries = [query, query._replace(pooled=True)]
+        _, (by_group, pooled) = read(
+            frame, columns, lambda a, q=queries: count_bins(a, ["small"], q, public=bool(keys))
+        )
+        total = in_one(by_group)
+        assert pooled.groups == 1
+        assert np.array_equal(total.bins, pooled.bins)
+        assert np.array_equal(total.rows, pooled.rows)

@@ -52,6 +52,19 @@ def table_of(*groups, binning=FINE):
     return bin_table(keys, len(groups), binning, group, labels, rows=ones)
 
 
+def find_by_group(groups, loss):
+    """Find bounds of groups with these values, which are counted again about a center."""
+
+    def recount(binning, pooled):
+        return (
+            table_of(np.concatenate(groups), binning=binning)
+            if pooled
+            else table_of(*groups, binning=binning)
+        )
+
+    return find_group_bounds(table_of(*groups, binning=Octaves()), loss, loss, recount)
+
+
 def look_at_one(ruler, heights):
     """Return the noisy counts of one group."""
     return Look(ruler, heights[None], np.ones(1))
@@ -64,6 +77,8 @@ def found_in(ruler, heights, bins):
     return Found(look, first, last, np.array([UNITS // 2]), reach, np.zeros(1, int))
 
 
+ABOUT = Octaves(3, 703.0)
+
 steps = st.sampled_from([1, 2, 4])
 about_zero = st.builds(
     lambda first, size, steps: ruler_about_zero(FINE, first, min(first + size, 253), steps),
@@ -74,13 +89,19 @@ about_zero = st.builds(
 rulers = about_zero | st.builds(
     ruler_about, st.just(FINE), st.integers(-FINE.last, FINE.last), steps
 )
+rulers |= st.builds(
+    lambda first, size, steps: ruler_about_zero(ABOUT, first, min(first + size, 253), steps),
+    st.integers(0, 252),
+    st.integers(1, 24),
+    steps,
+)
 
 
 @given(rulers, st.integers(-FINE.last, FINE.last))
 def test_every_row_is_in_one_bin_of_a_ruler(ruler, number):
     """A row adds 1 to one count of a ruler, wherever it lies; edges ascend with the bins."""
     value = FINE.upper(np.array([number]))
-    (counts,) = ruler.count(table_of(value), np.zeros(1, int))
+    (counts,) = ruler.count(table_of(value, binning=ruler.binning), np.zeros(1, int))
     assert counts.sum() == 1
     index = int(counts.argmax())
     assert ruler.edges[index] <= value[0] <= ruler.edges[index + 1]
@@ -95,13 +116,16 @@ values = st.lists(st.sampled_from(SOME), max_size=12)
 @given(st.lists(values, min_size=1, max_size=3), st.sampled_from([-1e30, 0.0, 5.0, 703.0]))
 def test_a_row_moves_one_count_of_its_group(groups, value):
     """A row moves one distance of its group by 1, about zero and about a center."""
-    for about in (None, int(FINE.numbers(FINE.labels(np.array([700.0])))[0])):
-        ruler = ruler_about_zero(FINE, 110, 140) if about is None else ruler_about(FINE, about)
+    center = int(FINE.numbers(FINE.labels(np.array([700.0])))[0])
+    rulers_ = [ruler_about_zero(FINE, 110, 140), ruler_about(FINE, center)]
+    rulers_.append(replace(ruler_about_zero(ABOUT, 124, 140, 4), is_far=True))
+    for ruler in rulers_:
         heights = np.where(np.arange(len(ruler.starts) - 1) % 7 == 3, 30.0, 0.0)
         pooled = found_in(ruler, heights, (-4, 4))
         distances = measure_distances(pooled, POLICY)
-        before = distances.count(table_of(*groups))
-        after = distances.count(table_of([*groups[0], value], *groups[1:]))
+        binning = ruler.binning
+        before = distances.count(table_of(*groups, binning=binning))
+        after = distances.count(table_of([*groups[0], value], *groups[1:], binning=binning))
         assert np.abs(after - before).sum() == 1
         assert (after - before)[0].sum() == 1
 
@@ -150,15 +174,21 @@ def test_a_search_costs_what_is_not_left(data, kind):
 
 @pytest.mark.parametrize("kind", [Epsilon, Rho])
 @pytest.mark.parametrize("data", DATA)
-def test_a_search_by_group_costs_what_is_not_left(data, kind):
-    """One row more of one of three groups costs at most the share that is not left."""
+@pytest.mark.parametrize("counted_again", [True, False])
+def test_a_search_by_group_costs_what_is_not_left(data, kind, counted_again):
+    """One row more of one of three groups costs at most the share that is not left.
+
+    Groups are counted about a center, or in fine bins at once.
+    """
     loss = kind(Fraction(1))
     others = [DATA[data], [5.0] * 30]
     for added in (5.0, -1e30, 700.0, 0.0):
-        larger, smaller = table_of([*DATA[data], added], *others), table_of(DATA[data], *others)
+        larger, smaller = [[*DATA[data], added], *others], [DATA[data], *others]
 
-        def search(table):
-            return find_group_bounds(table, loss, loss, lambda table=table: table)
+        def search(groups):
+            if counted_again:
+                return find_by_group(groups, loss)
+            return find_group_bounds(table_of(*groups), loss, loss)
 
         paid, left = spend(search, larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho

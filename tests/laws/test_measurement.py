@@ -47,6 +47,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import Count, Mean, StandardDeviation, Sum, Variance, part
+from dfprivacy.statistics.estimators.bounds_search import move_ends
 from dfprivacy.statistics.linear import plan_vectors
 from dfprivacy.statistics.part import blank_small_groups, noisy_rows
 from dfprivacy.statistics.regression import Regression
@@ -363,15 +364,23 @@ def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
         assert abs(found - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
 
 
-@given(values, st.sampled_from([1, 2, 12]))
-def test_an_octave_holds_its_own_values(value, bits):
+@given(values, st.sampled_from([1, 2, 5, 12]), st.sampled_from([0.0, 0.0, 703.0, -0.75]))
+def test_an_octave_holds_its_own_values(value, bits, center):
     """An octave holds its own values, and so does each of 2**(bits - 1) equal bins of it.
 
     The rounded value lies in (lower, upper] of its bin, mirrored below zero; sizes up to 2**-127
-    are zero; values of one octave are one power of two wide.
+    are zero; values of one octave are one power of two wide. About a center that holds for the
+    distance, and the ends of bins are moved by the center.
     """
     octaves = Octaves(bits)
     kept = Fraction(float(rounded(np.array([clip(value)]), VALUE_BITS)[0]))
+    if center:
+        about, distance = Octaves(bits, center), float(kept) - center
+        number = numbers(about, [value])
+        assert number == numbers(octaves, [rounded(np.array([distance]), VALUE_BITS)[0]])
+        for moved, end in ((about.lower, octaves.lower), (about.upper, octaves.upper)):
+            assert moved(number)[0] == center + end(number)[0]
+        return
     (bin_,) = number = numbers(octaves, [value])
     lower, upper = (Fraction(float(end(number)[0])) for end in (octaves.lower, octaves.upper))
     if abs(kept) <= Fraction(1, 2**127):
@@ -385,7 +394,7 @@ def test_an_octave_holds_its_own_values(value, bits):
         outer, inner = max(abs(lower), abs(upper)), min(abs(lower), abs(upper))
         octave = Fraction(2) ** (math.frexp(float(inner))[1] - 1)
         assert outer - inner == octave / 2 ** (bits - 1)
-        assert bits == 1 or abs(octaves.bases(number)[0]) == inner
+        assert octaves.counts_from_center or abs(octaves.bases(number)[0]) == inner
     assert -octaves.last <= bin_ <= octaves.last
 
 
@@ -565,10 +574,25 @@ def kept(values):
     return np.where(np.abs(found) <= 2.0**-127, 0.0, found)
 
 
+def excesses(values, binning):
+    """Return what the values exceed the bases of their bins by, as the table knows them."""
+    labels = binning.labels(np.asarray(values, dtype=float))
+    if binning.center:
+        return np.where(labels == 0, 0.0, kept(kept(values) - binning.center))
+    return kept(values) - binning.bases(binning.numbers(labels))
+
+
+def known(values, binning):
+    """Return the values as the table knows them: the base of their bin and the excess, exactly."""
+    bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
+    pairs = zip(bases, excesses(values, binning), strict=True)
+    return [Fraction(float(base)) + Fraction(float(excess)) for base, excess in pairs]
+
+
 def octave_table(values, times=1, binning=OCTAVES):
     """Return the octave table of values, each `times` times, added up without any rounding."""
-    own, labels = kept(values), binning.labels(np.asarray(values, dtype=float))
-    excess = own - binning.bases(binning.numbers(labels))
+    labels = binning.labels(np.asarray(values, dtype=float))
+    excess = excesses(values, binning)
     squares = rounded(excess * excess, SQUARE_BITS)
     sums = {}
     for label, value, square in zip(labels + 0.0, excess, squares, strict=True):
@@ -624,11 +648,27 @@ def far_bounds(draw):
 
 
 @st.composite
-def octave_cases(draw, most=25):
+def bins_about_a_center(draw):
+    """Quarters of octaves about the end of a fine bin, and bounds at ends of theirs."""
+    number = draw(st.integers(CUT.last // 5, CUT.last // 5 * 4))
+    center = float(CUT.lower(np.array([number]))[0]) * draw(st.sampled_from([-1, 1]))
+    binning = Octaves(3, center)
+    size = math.frexp(center)[1] + 126
+    ends = st.integers(-15, 20).map(lambda doublings: (size + doublings) * 4)
+    numbers = [draw(ends) * draw(st.sampled_from([-1, 1])) + draw(st.integers(0, 3)) for _ in "ab"]
+    lower, upper = binning.lower(np.array([min(numbers), max(numbers) + 1]))
+    return binning, Bounds(*map(float, move_ends(lower, upper)))
+
+
+@st.composite
+def octave_cases(draw, most=25, *, squares=False):
     """Bounds, bins, and values inside, beyond, at the ends and near them."""
-    binning = draw(st.sampled_from([OCTAVES, CUT, CUT]))
+    binning = draw(st.sampled_from([OCTAVES, CUT, CUT, *[None] * (0 if squares else 2)]))
     fine = binning == CUT and draw(st.booleans())
-    bounds = draw(far_bounds() if fine else octave_bounds())
+    if binning is None:
+        binning, bounds = draw(bins_about_a_center())
+    else:
+        bounds = draw(far_bounds() if fine else octave_bounds())
     inside = st.floats(bounds.lower, bounds.upper)
     near = st.builds(
         lambda edge, steps: edge * (1 + steps * 2.0**-22),
@@ -641,7 +681,7 @@ def octave_cases(draw, most=25):
 
 def units(bounds, grid, value):
     """Return a kept value's exact place on the grid, in [0, K]."""
-    inside = min(max(Fraction(float(value)), Fraction(bounds.lower)), Fraction(bounds.upper))
+    inside = min(max(value, Fraction(bounds.lower)), Fraction(bounds.upper))
     return (inside - Fraction(bounds.lower)) * Fraction(2) ** -grid.exponent
 
 
@@ -655,7 +695,7 @@ def test_first_moments_are_those_of_the_values(case):
     query = query_of(dfp.mean("x", bounds))
     grid = query.source.terms[0].grid
     _, (rows, first) = sums(octave_table(values, 1, binning), query)
-    exact = sum((units(bounds, grid, value) for value in kept(values)), start=Fraction(0))
+    exact = sum((units(bounds, grid, value) for value in known(values, binning)), start=Fraction(0))
     used = len(np.unique(binning.labels(np.asarray(values, dtype=float))))
     assert rows == len(values)
     assert 0 <= exact - first < max(used, 1)
@@ -693,7 +733,7 @@ def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
     assert sum(m * m for m in moved) <= query.l2_squared
 
 
-@given(octave_cases(), st.data())
+@given(octave_cases(squares=True), st.data())
 @example((Bounds(1, 2), [1 + 2.0**-21] * 3 + [2.0], OCTAVES), None)
 def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
     """A row moves the Bernstein sums by little more than K.
@@ -716,7 +756,7 @@ def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
     assert norm * norm <= with_slack(query).l2_squared
 
 
-@given(octave_cases(), st.sampled_from([1, 10, 10**6, 85_000_000]))
+@given(octave_cases(squares=True), st.sampled_from([1, 10, 10**6, 85_000_000]))
 def test_second_moments_are_near_those_of_the_values(case, times):
     """Second moments are near those of the values.
 
@@ -728,18 +768,18 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     query = query_of(dfp.var("x", bounds))
     grid, table = query.source.terms[0].grid, octave_table(values, times, binning)
     second = sums(table, query)[1][2]
-    own = kept(values)
-    inside = (own >= bounds.lower) & (own <= bounds.upper) & (own != 0)
+    own, excess = known(values, binning), excesses(values, binning)
+    inside = [bounds.lower <= value <= bounds.upper and value != 0 for value in own]
     step = Fraction(2) ** grid.exponent
     scale = 1 / (step * step * grid.last)
     bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
     with_rounded, exact = Fraction(0), Fraction(0)
-    for value, base, is_inside in zip(own, bases, inside, strict=True):
+    for value, base, distance, is_inside in zip(own, bases, excess, inside, strict=True):
         place = units(bounds, grid, value)
         exact += times * place * place / grid.last
-        excess, far = float(value - base), Fraction(float(base)) - Fraction(bounds.lower)
-        square = Fraction(float(rounded(np.array([excess * excess]), SQUARE_BITS)[0]))
-        term = square + 2 * far * Fraction(excess) + far * far
+        far = Fraction(float(base)) - Fraction(bounds.lower)
+        square = Fraction(float(rounded(np.array([distance * distance]), SQUARE_BITS)[0]))
+        term = square + 2 * far * Fraction(float(distance)) + far * far
         single = term * scale if is_inside else place * place / grid.last
         assert 0 <= single <= grid.last
         with_rounded += times * single

@@ -298,10 +298,14 @@ TOGETHER = {
 
 def found_by_groups(rows, epsilon, count):
     """Return what is found in so many releases of a table, and the largest share that was spent."""
-    table, seen, loss = fine_table(rows), [], Epsilon(Fraction(epsilon))
+    table, seen, loss = fine_table(rows, Octaves()), [], Epsilon(Fraction(epsilon))
+
+    def recount(binning, pooled):
+        return fine_table([np.concatenate(rows)] if pooled else rows, binning)
+
     with permit("a test"):
         for _ in range(count):
-            found = find_group_bounds(table, loss, loss, lambda: table)
+            found = find_group_bounds(table, loss, loss, recount)
             ends = (np.nan_to_num(own, nan=-1e9) for own in (found.lower, found.upper))
             seen.append(np.concatenate([*ends, found.left]))
     told = np.stack(seen).T

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import BinTable, codes_of
+from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
@@ -397,20 +397,29 @@ class Found:
         )
 
 
+@dataclass(frozen=True)
+class PooledCounts:
+    """Functions that count the rows of all groups again, as one group. Secret."""
+
+    in_fine_bins: Callable[[], BinTable]
+    about: Callable[[float], BinTable] | None
+    """Function that counts in quarters of octaves of the distance from a center."""
+
+
 def search(
     table: BinTable,
     groups: Integers,
     loss: Loss,
     policy: BoundsPolicy = POLICY,
     *,
-    finer: Callable[[], BinTable] | None = None,
+    pooled_counts: PooledCounts | None = None,
     entropy: EntropySource = system_entropy,
 ) -> tuple[list[Found], Integers]:
     """Find the bounds of some groups of a table, each from its own counts alone.
 
     Return the groups with bounds, those with rulers of one kind together, and the groups without
-    bounds of which only zeros stand out. A table of dyadic bins is enough near zero. `finer`
-    returns the table of finer bins of data that are far from zero.
+    bounds of which only zeros stand out. A table of dyadic bins is enough near zero. Far from zero
+    its rows are counted again, about a center, if there are `pooled_counts`.
     """
     binning = table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
@@ -420,7 +429,8 @@ def search(
     size = 2.0 ** (np.rint(2 * np.log2(height * dyadic.look.scale / unit)) / 2)
     fine = binning.bits > 1
     steps = np.where(size < policy.finer, 1, np.where(size < 4 * policy.finer, 2, 4))
-    is_far = (pair[0] < pair[1]) & (size >= policy.far_size) & (fine or finer is not None)
+    is_far = (pair[0] < pair[1]) & (size >= policy.far_size)
+    is_far &= fine or pooled_counts is not None
     is_near = ~is_far & (dyadic.left >= UNITS - _units(sum(policy.looks[:-1], Fraction(0))))
     rows = np.flatnonzero(~is_far & ~is_near)
     results = [dyadic.of(rows)] if len(rows) else []
@@ -434,9 +444,8 @@ def search(
         starts = [ruler_about_zero(binning, *pair_of, step).starts for pair_of in ends]
         zooms.append((rows, dyadic.of(rows), Ruler(binning, np.stack(starts), step)))
     if is_far.any():
-        if finer and not fine:
-            table = finer()
-        assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
+        if pooled_counts:
+            table = pooled_counts.in_fine_bins()
         shares = round_share(np.clip(policy.center / size, 0.01, 0.12))
         dyadic.left[is_far] -= shares[is_far]
         distant = np.flatnonzero(is_far)
@@ -446,7 +455,10 @@ def search(
         )
         for rows in _classes(distant, steps):
             result, step = dyadic.of(rows), int(steps[rows[0]])
-            ruler = ruler_about(table.binning, center[rows], step)
+            if pooled_counts and pooled_counts.about:  # of one group
+                table, ruler = _count_about(center[rows], step, pooled_counts.about)
+            else:
+                ruler = ruler_about(FINE, center[rows], step)
             low, high = ruler.edges[:, ruler.middle], ruler.edges[:, ruler.middle + 1]
             reach = np.stack([np.minimum(result.reach[0], low), np.maximum(result.reach[1], high)])
             zooms.append((rows, replace(result, reach=reach), ruler))
@@ -455,6 +467,21 @@ def search(
         for rows, result, ruler in zooms
     ]
     return results, zeros
+
+
+def _count_about(
+    center: Integers, steps: int, count_about: Callable[[float], BinTable]
+) -> tuple[BinTable, Ruler]:
+    """Return the counts about a fine bin, and a ruler whose middle is as wide as this bin."""
+    low, high = FINE.lower(center), FINE.upper(center)
+    nearer = np.where(center > 0, low, high)
+    table = count_about(float(nearer[0]))
+    binning = table.binning
+    assert isinstance(binning, Octaves)  # noqa: S101 what the function counts in
+    (first,) = Octaves().numbers(Octaves().labels(high - low)).tolist()
+    last = min(first + 1 + _BELOW + _BEYOND, Octaves().last)
+    ruler = ruler_about_zero(binning, first, last, steps)
+    return table, replace(ruler, starts=ruler.starts[None], is_far=True)
 
 
 def _units(share: Fraction) -> int:

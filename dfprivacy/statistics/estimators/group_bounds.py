@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dfprivacy.measurement.bin_table import BinTable, in_one
+from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
@@ -31,6 +31,8 @@ from dfprivacy.statistics.estimators.bounds_search import (
     FoundBounds,
     Loss,
     Mask,
+    PooledCounts,
+    Ruler,
     clipping_bias,
     move_ends,
     rare_height,
@@ -107,7 +109,10 @@ def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
     ruler, (heights,) = pooled.look.ruler, pooled.look.heights
     starts = ruler.starts.reshape(-1)  # of one group
     doubling = ruler_about_zero(ruler.binning, 0, Octaves().last)
-    if ruler.is_far:
+    if ruler.is_far and ruler.binning.center:
+        below, above = starts[ruler.middle :: -ruler.steps], starts[ruler.middle + 1 :: ruler.steps]
+        doubling = Ruler(ruler.binning, np.concatenate([below[::-1], above]), 1)
+    elif ruler.is_far:
         doubling = ruler_about(ruler.binning, int(starts[ruler.middle]))
     middle, edges = doubling.middle, doubling.edges
     lower, upper = edges[middle::-1], edges[middle + 1 :]
@@ -139,7 +144,7 @@ def find_group_bounds(
     table: BinTable,
     loss: Loss,
     pooled_loss: Loss,
-    finer: Callable[[], BinTable] | None = None,
+    recount: Callable[[Octaves, bool], BinTable] | None = None,
     *,
     policy: BoundsPolicy = POLICY,
     entropy: EntropySource = system_entropy,
@@ -147,19 +152,30 @@ def find_group_bounds(
     """Find the bounds of each group of a table from pooled bounds and its own noisy counts.
 
     Shares of the pooled steps are shares of `pooled_loss`, the loss of a row where all groups are
-    counted together. `finer` counts again in finer bins; a frame may have other groups then.
+    counted together. `recount` counts again in other bins, by group or pooled; a frame may have
+    other groups then.
     """
     tables = [table]
 
-    def count_finer() -> BinTable:
-        assert finer is not None  # noqa: S101 passed on where there is a function
-        tables.append(finer())
+    def count_finely() -> BinTable:
+        assert recount is not None  # noqa: S101 passed on where there is a function
+        if not adds_squares:
+            return recount(FINE, True)  # noqa: FBT003 pooled
+        tables.append(recount(FINE, False))  # noqa: FBT003 by group
         return in_one(tables[-1])
 
+    def count_about(center: float) -> BinTable:
+        """Count the groups in quarters of octaves about a center."""
+        assert recount is not None  # noqa: S101 passed on where there is a function
+        tables.append(recount(Octaves(3, center), False))  # noqa: FBT003 by group
+        return in_one(tables[-1])
+
+    adds_squares = len(table.moments) > 1
+    pooled_counts = recount and PooledCounts(count_finely, None if adds_squares else count_about)
     share = pooled_loss.share(policy.pool)
     pooled_table, all_groups = in_one(table), np.zeros(1, np.int64)
     results, zeros = search(
-        pooled_table, all_groups, share, policy, finer=finer and count_finer, entropy=entropy
+        pooled_table, all_groups, share, policy, pooled_counts=pooled_counts, entropy=entropy
     )
     if not results:
         looks = policy.pool * sum(policy.looks, Fraction(0))
