@@ -229,6 +229,7 @@ def _statistics(places: Places) -> Iterator[Case]:
         for name in ("agg shared", "agg mixed", "histogram edges", "center i 3"):
             yield f"{kind}/{setting}/{name}", partial(answer, kind, setting, name)
     yield from _keys(places)
+    yield from _far_groups(places)
 
 
 def _keys(places: Places) -> Iterator[Case]:
@@ -256,6 +257,21 @@ def _keys(places: Places) -> Iterator[Case]:
             dfp.frame(frame())(epsilon=2, bounds={"x": B}, keys={"k": KEYS, "m": [0, 1]})
             .group_by("k", "m").std("x")
         )  # fmt: skip
+
+
+def _far_groups(places: Places) -> Iterator[Case]:
+    """Yield groups of values far from zero, which are counted about a center."""
+    x = [700 + (i * 7919 % 1001) / 16 for i in range(ROWS)]
+    far = places.flat.set_column(places.flat.column_names.index("x"), "x", pa.array(x))
+    frames = {"polars": pl.DataFrame(far), "duckdb": duckdb.from_arrow(far), "arrow": far}
+    for (name, frame), ask in itertools.product(frames.items(), (dfp.mean, dfp.sum, dfp.std)):
+        for unit in ({}, {"unit": "u", "max_rows": 2, "max_groups": 1}):
+            yield (
+                f"{name}/far {'units ' * bool(unit)}{ask.__name__}",
+                lambda _, frame=frame, ask=ask, unit=unit: plain(
+                    dfp.frame(frame)(**unit).group_by("m", keys=[0, 2]).agg(ask("x"), epsilon=20)
+                ),
+            )
 
 
 def _vectors(places: Places) -> Iterator[Case]:
