@@ -491,20 +491,28 @@ def combinations(seed: int) -> Iterator[dict[str, str]]:
     for pair in sorted(starts, key=sorted):
         if pair not in open_pairs:
             continue
-        case = dict(generator.choice(starts[pair]))
-        for name in generator.sample([name for name in names if name not in case], len(names) - 2):
-            values = [v for v in DIMENSIONS[name] if is_possible(case | {name: v})]
-            if not values:
+        for _ in range(_ATTEMPTS):
+            case = dict(generator.choice(starts[pair]))
+            for name in generator.sample([n for n in names if n not in case], len(names) - 2):
+                values = [v for v in DIMENSIONS[name] if is_possible(case | {name: v})]
+                if not values:
+                    break
+                generator.shuffle(values)
+                case[name] = max(
+                    values,
+                    key=lambda v: sum(
+                        own in open_pairs for own in pairs_of(ordered(case | {name: v}))
+                    ),
+                )
+            if len(case) == len(names):
+                open_pairs -= set(pairs_of(ordered(case)))
+                yield case
                 break
-            generator.shuffle(values)
-            case[name] = max(
-                values,
-                key=lambda v: sum(own in open_pairs for own in pairs_of(ordered(case | {name: v}))),
-            )
-        open_pairs -= set(pairs_of(ordered(case)))
         open_pairs.discard(pair)
-        if len(case) == len(names):
-            yield case
+
+
+_ATTEMPTS = 20
+"""Choices of the other dimensions of a pair may contradict each other so often."""
 
 
 def ordered(values: Mapping[str, str]) -> dict[str, str]:
