@@ -21,8 +21,8 @@ from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
 from dfprivacy.statistics.base import Question, argument
 
-UNSURE = "may not be among the largest"
-"""What is noted of a value whose count noise may have lifted over one that is left out."""
+SELECTED = "selected by noisy counts"
+"""Start of the notes of values that are shown for their counts."""
 
 OTHERS = "values that are not listed"
 """What is noted of their count, whose key is missing."""
@@ -113,9 +113,10 @@ class ValueCounts(Frequencies):
 class Top(Frequencies):
     """Return the `k` values of a column with the largest noisy counts, by group in each group.
 
-    All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` says of a
-    value that it may not be among them: its count is so near to the largest one that is left out,
-    or that secret values may have, that noise may have swapped them (at `interval`).
+    All counts are noisy, so that ranking them costs nothing, whatever `k` is. `note` names the
+    noisy count from which secret values are shown. It marks a value that may not be among the k
+    largest: at `interval`, noise may have swapped it with one that is left out. Intervals don't
+    include this selection.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> frame = pl.DataFrame({"city": ["Rome"] * 900 + ["Oslo"] * 500 + ["Bari"] * 99})
@@ -212,8 +213,12 @@ class FrequencyPlan(Plan):
         inside = after < np.searchsorted(outer, outer[shown], side="right")
         following = np.where(inside, counts[np.minimum(after, len(counts) - 1)], hidden)
         unsure = (counts[shown] - following <= near) & (inside | (self.keys is None))
-        notes = pa.array([UNSURE if noted else None for noted in unsure], pa.string())
-        return table.take(pa.array(shown)).append_column("note", notes)
+        size = -(-(hidden + 1) // law[1])
+        hides = [f"values with noisy counts below {size:,} are not shown"] * (self.rule is not None)
+        doubt = f"may not be among the {self.k:,} largest, and its interval may lie too high"
+        texts = ["; ".join([doubt] * bool(is_unsure) + hides) for is_unsure in unsure]
+        notes = [f"{SELECTED}: {text}" if text else None for text in texts]
+        return table.take(pa.array(shown)).append_column("note", pa.array(notes, pa.string()))
 
 
 def _numbered(keys: pa.Table) -> Any:

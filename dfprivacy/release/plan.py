@@ -199,6 +199,13 @@ class Plan:
             shown_from = -(-self.rule.least(*law) // law[1])
         delta = float(self.charge.delta) if self.by else 0.0
         limits = self._list_limits()
+        notes = {name: lost.note for name, _, lost in limits if lost.note}
+        if self.unit is not None and not limits:
+            rows = self.unit.max_rows
+            shares = (name for name, question in self.questions.items() if question.kind == "share")
+            notes = dict.fromkeys(
+                shares, f"over rows: a unit with more than {rows} counts as {rows}"
+            )
         return ReleaseInfo(
             self.charge.question,
             self.charge.loss,
@@ -208,7 +215,7 @@ class Plan:
             shown_from,
             limits={name: unit for name, unit, _ in limits},
             shares={name: lost.share for name, _, lost in limits},
-            notes={name: lost.note for name, _, lost in limits if lost.note},
+            notes=notes,
         )
 
     @property

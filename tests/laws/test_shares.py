@@ -76,7 +76,10 @@ def test_a_unit_with_many_rows_counts_with_its_own_share(engine):
     """A unit of 8 rows that counts as 2 adds a quarter of each: no part of a row is lost."""
     table = pa.table({"u": [i // 8 for i in range(4000)], "x": [i % 4 == 0 for i in range(4000)]})
     private = dfp.frame(ENGINES[engine](table))(unit="u", max_rows=2)
-    assert private.share("x", **HUGE) == pytest.approx(0.25, abs=1e-5)
+    share = private.share("x", **HUGE)
+    assert share == pytest.approx(0.25, abs=1e-5)
+    assert share.note == "over rows: a unit with more than 2 counts as 2"
+    assert dfp.frame(ENGINES[engine](table)).share("x", **HUGE).note is None
     assert private.explain.share("x", epsilon=1)["x"].scale == pytest.approx(2)
 
 
