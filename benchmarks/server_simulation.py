@@ -41,7 +41,7 @@ from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.ledger_file import _SEEN
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import open_ledgers
-from dfprivacy.server.workers import Answer, DatasetReader, Failure, Request, describe_error
+from dfprivacy.server.workers import Answer, DatasetReader, Request, ServerError, describe_error
 
 WORKERS = 3
 EVENTS = {
@@ -130,7 +130,7 @@ class SimulatedWorker:
 
     def __init__(self, reader: FrameReader, statement: str, analyst: str) -> None:
         self.reader, self.statement, self.analyst = reader, statement, analyst
-        self.outcome: Answer | Failure | None = None
+        self.outcome: Answer | ServerError | None = None
         self.changes_left: int | None = None
         self.drops = 0
         self.is_killed = self.is_over = self.breaks_draw = self.has_failed = False
@@ -348,7 +348,7 @@ class Schedule:
         return ""
 
 
-def name_outcome(outcome: Answer | Failure | None) -> str:
+def name_outcome(outcome: Answer | ServerError | None) -> str:
     """Return the kind of an outcome, as the counts name it."""
     if outcome is None:
         return "killed workers"

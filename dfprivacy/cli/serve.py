@@ -78,20 +78,16 @@ def _run_server(policy: Policy) -> None:
         ) from None
 
     async def serve() -> None:
-        listener, started = Listener(policy), asyncio.Event()
-        serving = asyncio.create_task(listener.serve(started))
-        await asyncio.wait(
-            [serving, asyncio.create_task(started.wait())], return_when=asyncio.FIRST_COMPLETED
-        )
-        if started.is_set():
-            host, _ = policy.listen.host_and_port
-            typer.echo(f"Serving {', '.join(policy.datasets)} on {host}:{listener.port}.")
-        await serving
+        listener = Listener(policy)
+        port = await listener.open()
+        host, _ = policy.listen.host_and_port
+        typer.echo(f"Serving {', '.join(policy.datasets)} on {host}:{port}.")
+        await listener.serve()
 
     try:
         asyncio.run(serve())
     except ServerError as error:
-        raise EngineError(error.failure.message, hint=error.failure.hint or None) from None
+        raise EngineError(error.message, hint=error.hint or None) from None
 
 
 @serve_app.command("check")

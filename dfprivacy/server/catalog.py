@@ -164,11 +164,6 @@ class Catalog:
             return None
         return _run(self._empty, rewrite_for_duckdb(statement), parameters)
 
-    def close(self) -> None:
-        """Close both databases."""
-        self._empty.close()
-        self._mock.close()
-
 
 def make_empty_copy(tables: Tables) -> duckdb.DuckDBPyConnection:
     """Make an in-memory database with the declared tables and no rows."""

@@ -15,56 +15,53 @@ import pyarrow as pa
 
 from dfprivacy.errors import RefusedStatementError
 
-BOOL, BYTEA, INT8, INT2, INT4, TEXT = 16, 17, 20, 21, 23, 25
-FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = (
-    700,
-    701,
-    1082,
-    1083,
-    1114,
-    1184,
-    1186,
-)
-NUMERIC, VARCHAR, OID, UUID = 1700, 1043, 26, 2950
+BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, VARCHAR = 16, 17, 20, 21, 23, 25, 26, 1043
+FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP = 700, 701, 1082, 1083, 1114
+TIMESTAMPTZ, INTERVAL, NUMERIC, UUID = 1184, 1186, 1700, 2950
 _ARRAYS = {BOOL: 1000, INT2: 1005, INT4: 1007, INT8: 1016, TEXT: 1009, FLOAT4: 1021, FLOAT8: 1022}
 _ARRAYS |= {DATE: 1182, TIMESTAMP: 1115, NUMERIC: 1231}
 _ELEMENTS = {array: element for element, array in _ARRAYS.items()}
-SIZES = {BOOL: 1, INT2: 2, INT4: 4, INT8: 8, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIME: 8}
-SIZES |= {TIMESTAMP: 8, TIMESTAMPTZ: 8, INTERVAL: 16, OID: 4, UUID: 16}
+_LAYOUTS = {BOOL: "!?", INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I", FLOAT4: "!f", FLOAT8: "!d"}
+_LAYOUTS |= {DATE: "!i", INTERVAL: "!qii"} | dict.fromkeys((TIME, TIMESTAMP, TIMESTAMPTZ), "!q")
+"""Binary layouts: days for dates, microseconds for times, and for intervals days and months."""
+SIZES = {oid: struct.calcsize(layout) for oid, layout in _LAYOUTS.items()} | {UUID: 16}
 _EPOCH = dt.datetime(2000, 1, 1)  # noqa: DTZ001 Postgres counts from here
 _MICROSECOND = dt.timedelta(microseconds=1)
+_OIDS = {"int8": INT2, "int16": INT2, "int32": INT4, "int64": INT8, "bool": BOOL}
+_OIDS |= {"uint8": INT2, "uint16": INT4, "uint32": INT8, "uint64": NUMERIC, "decimal128": NUMERIC}
+_OIDS |= {"float": FLOAT4, "double": FLOAT8, "binary": BYTEA, "large_binary": BYTEA}
+_OIDS |= {"date32": DATE, "time64": TIME, "timestamp": TIMESTAMP, "duration": INTERVAL}
+"""Postgres types by the name of an Arrow type. Others are texts."""
 
 
 def find_oid(kind: pa.DataType) -> int:
     """Return the number of the Postgres type that holds an Arrow type."""
-    types = pa.types
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return find_oid(kind.value_type)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _ARRAYS.get(find_oid(kind.value_type), TEXT)
-    checks: list[tuple[Callable[[pa.DataType], bool], int]] = [
-        (types.is_boolean, BOOL),
-        (types.is_int8, INT2),
-        (types.is_uint8, INT2),
-        (types.is_int16, INT2),
-        (types.is_uint16, INT4),
-        (types.is_int32, INT4),
-        (types.is_uint32, INT8),
-        (types.is_int64, INT8),
-        (types.is_uint64, NUMERIC),
-        (types.is_float16, FLOAT4),
-        (types.is_float32, FLOAT4),
-        (types.is_float64, FLOAT8),
-        (types.is_decimal, NUMERIC),
-        (types.is_date, DATE),
-        (types.is_time, TIME),
-        (types.is_duration, INTERVAL),
-        (types.is_binary, BYTEA),
-        (types.is_large_binary, BYTEA),
-    ]
-    if types.is_timestamp(kind):
-        return TIMESTAMP if kind.tz is None else TIMESTAMPTZ
-    return next((oid for check, oid in checks if check(kind)), TEXT)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return TIMESTAMPTZ
+    return _OIDS.get(re.split(r"\W", str(kind))[0], TEXT)
+
+
+def encode_rows(table: pa.Table, formats: Sequence[int]) -> list[list[bytes | None]]:
+    """Encode the rows of a table. A format is 0 for text and 1 for binary."""
+    columns = []
+    for index, column in enumerate(table.columns):
+        oid, binary = find_oid(column.type), find_format(formats, index) == 1
+        kind = column.type
+        if pa.types.is_timestamp(kind) and kind.unit == "ns":
+            column = column.cast(pa.timestamp("us", kind.tz), safe=False)  # noqa: PLW2901
+        if pa.types.is_duration(kind) and kind.unit == "ns":
+            column = column.cast(pa.duration("us"), safe=False)  # noqa: PLW2901
+        columns.append([encode(value, oid, binary=binary) for value in column.to_pylist()])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def find_format(formats: Sequence[int], index: int) -> int:
+    """Return the format of a column: text if none is named, and one format is that of all."""
+    return formats[index] if len(formats) > 1 else (formats or (0,))[0]
 
 
 def encode(value: Any, oid: int, *, binary: bool) -> bytes | None:
@@ -92,47 +89,41 @@ def _to_text(value: Any, oid: int) -> str:  # noqa: PLR0911 one line a type
         clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         return f"{value.days} days {clock}.{value.microseconds:06}"
     if isinstance(value, list) and oid in _ELEMENTS:
-        return "{" + ",".join(_quote_element(item, _ELEMENTS[oid]) for item in value) + "}"
+        return "{" + ",".join(_to_element(item, _ELEMENTS[oid]) for item in value) + "}"
     if isinstance(value, list | dict):
         return json.dumps(value, default=str)
     return str(value)
 
 
-def _quote_element(value: Any, oid: int) -> str:
-    if value is None:
-        return "NULL"
-    text = _to_text(value, oid)
-    if not isinstance(value, str):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def _to_element(value: Any, oid: int) -> str:
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return "NULL" if value is None else _to_text(value, oid)
 
 
-def _encode_binary(value: Any, oid: int) -> bytes:  # noqa: PLR0911 one line a type
+def _encode_binary(value: Any, oid: int) -> bytes:
     if oid in _ELEMENTS and isinstance(value, list):
         return _encode_array(value, _ELEMENTS[oid])
-    if oid in {INT2, INT4, INT8}:
-        return int(value).to_bytes(SIZES[oid], "big", signed=True)
-    if oid == OID:
-        return int(value).to_bytes(4, "big")
-    if oid in {FLOAT4, FLOAT8}:
-        return struct.pack("!f" if oid == FLOAT4 else "!d", value)
-    if oid == BOOL:
-        return bytes([bool(value)])
-    if oid == DATE:
-        days: int = (value - _EPOCH.date()).days
-        return days.to_bytes(4, "big", signed=True)
-    if oid in {TIMESTAMP, TIMESTAMPTZ}:
-        moment = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
-        ticks: int = (moment - _EPOCH) // _MICROSECOND
-        return ticks.to_bytes(8, "big", signed=True)
-    if oid == TIME:
-        since_midnight = dt.datetime.combine(_EPOCH, value.replace(tzinfo=None)) - _EPOCH
-        return (since_midnight // _MICROSECOND).to_bytes(8, "big", signed=True)
-    if oid == INTERVAL:
-        return struct.pack("!qii", value // _MICROSECOND, 0, 0)
     if oid == NUMERIC:
         return _encode_numeric(Decimal(value))
+    if oid == INTERVAL:
+        return struct.pack(_LAYOUTS[oid], value // _MICROSECOND, 0, 0)
+    if oid in _LAYOUTS:
+        return struct.pack(_LAYOUTS[oid], _to_number(value, oid))
     return value if isinstance(value, bytes) else _to_text(value, oid).encode()
+
+
+def _to_number(value: Any, oid: int) -> Any:
+    """Return a date, datetime or time as days or microseconds, and a number as it is."""
+    if oid == DATE:
+        return (value - _EPOCH.date()).days
+    if oid == TIME:
+        value = dt.datetime.combine(_EPOCH, value.replace(tzinfo=None))
+    if oid in {TIME, TIMESTAMP, TIMESTAMPTZ}:
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC).replace(tzinfo=None)
+        return (value - _EPOCH) // _MICROSECOND
+    return value
 
 
 def _encode_array(values: list[Any], oid: int) -> bytes:
@@ -172,70 +163,33 @@ def _encode_numeric(value: Decimal) -> bytes:
 
 _ZONED_DATE = re.compile(r"\d{4}-\d\d-\d\d ?[+-]\d\d(:\d\d)*")
 """A date as pgjdbc writes it, without saying that it is one."""
-_INTEGERS = {INT2, INT4, INT8, OID}
+_READERS: dict[int, Callable[[str], Any]] = {
+    **dict.fromkeys((INT2, INT4, INT8, OID), int),
+    **dict.fromkeys((FLOAT4, FLOAT8), float),
+    NUMERIC: Decimal,
+    BOOL: lambda text: text.lower() in {"t", "true", "1", "on", "yes"},
+    DATE: lambda text: dt.date.fromisoformat(text[:10]),
+    TIMESTAMP: dt.datetime.fromisoformat,
+}
 
 
-def decode_parameter(  # noqa: PLR0911 one line a type
-    value: bytes | None, oid: int, *, binary: bool
-) -> Any:
-    """Read the value of a parameter.
-
-    Raises
-    ------
-    RefusedStatementError
-        When the bytes are no value of the type, or the type is read in text only.
-    """
+def decode_parameter(value: bytes | None, oid: int, *, binary: bool) -> Any:
+    """Read the value of a parameter, or refuse it."""
     if value is None:
         return None
     try:
-        if not binary:
-            return _read_text(value.decode(), oid)
-        if oid in _INTEGERS:
-            return int.from_bytes(value, "big", signed=oid != OID)
-        if oid in {FLOAT4, FLOAT8}:
-            return struct.unpack("!f" if oid == FLOAT4 else "!d", value)[0]
-        if oid == BOOL:
-            return value == b"\x01"
-        if oid == DATE:
-            return _EPOCH.date() + dt.timedelta(days=int.from_bytes(value, "big", signed=True))
-        if oid == TIMESTAMP:
-            return _EPOCH + int.from_bytes(value, "big", signed=True) * _MICROSECOND
-        if oid in {0, TEXT, VARCHAR}:
-            return value.decode()
-    except (ValueError, struct.error, OverflowError, InvalidOperation):
+        if not binary or oid in {0, TEXT, VARCHAR}:
+            text = value.decode()
+            is_date = oid == 0 and not binary and _ZONED_DATE.fullmatch(text)
+            return _READERS.get(DATE if is_date else oid, str)(text)
+        if oid in {DATE, TIMESTAMP} or oid in _READERS:
+            (number,) = struct.unpack(_LAYOUTS[oid], value)
+            if oid == DATE:
+                return _EPOCH.date() + dt.timedelta(days=number)
+            return _EPOCH + number * _MICROSECOND if oid == TIMESTAMP else number
+    except (ValueError, KeyError, struct.error, OverflowError, InvalidOperation):
         pass
     raise RefusedStatementError(
         f"a parameter of the Postgres type {oid} can't be read",
         hint="pass numbers, texts, dates and booleans",
     )
-
-
-def _read_text(text: str, oid: int) -> Any:  # noqa: PLR0911 one line a type
-    if oid in _INTEGERS:
-        return int(text)
-    if oid in {FLOAT4, FLOAT8}:
-        return float(text)
-    if oid == NUMERIC:
-        return Decimal(text)
-    if oid == BOOL:
-        return text.lower() in {"t", "true", "1", "on", "yes"}
-    if oid == DATE or (oid == 0 and _ZONED_DATE.fullmatch(text)):
-        return dt.date.fromisoformat(text[:10])
-    if oid == TIMESTAMP:
-        return dt.datetime.fromisoformat(text)
-    return text
-
-
-def list_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return the rows of a table as Python values."""
-    columns = [_list_values(column) for column in table.columns]
-    return list(zip(*columns, strict=True)) if columns else []
-
-
-def _list_values(column: pa.ChunkedArray) -> Sequence[Any]:
-    if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    if pa.types.is_duration(column.type) and column.type.unit == "ns":
-        column = column.cast(pa.duration("us"), safe=False)
-    values: list[Any] = column.to_pylist()
-    return values

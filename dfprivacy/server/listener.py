@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import multiprocessing
 import re
 import signal
 import ssl
 import struct
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -23,25 +24,22 @@ from pygwire.messages import PGMessage
 from dfprivacy.errors import DPError
 from dfprivacy.server import encoding
 from dfprivacy.server.policy import Policy
-from dfprivacy.server.session import Outcome, Server, Session, split_statements
+from dfprivacy.server.session import (
+    STATUS,
+    Outcome,
+    Server,
+    Session,
+    find_keyword,
+    split_statements,
+)
 from dfprivacy.server.users import ScramExchange, make_secret, read_users
-from dfprivacy.server.workers import Failure, ServerError, describe_error
+from dfprivacy.server.workers import ServerError, describe_error
 
 _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
 _LOGIN_SECONDS = 20
 _FAILED_LOGIN_SECONDS = 1
 _SSL_REQUEST_SIZE = 8  # bytes
-_STATUS = {
-    "server_version": "15.0",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-}
 _COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
     r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
@@ -64,67 +62,57 @@ class Prepared:
 
 @dataclass
 class Portal:
-    """A prepared statement with values, and the rows that are left of its answer."""
+    """A statement with values, and the rows that are left of its answer."""
 
     statement: str
-    parameters: tuple[Any, ...]
-    formats: Sequence[int]
+    parameters: tuple[Any, ...] = ()
+    formats: Sequence[int] = ()
     outcome: Outcome | None = None
-    rows: list[tuple[Any, ...]] | None = None
+    rows: list[list[bytes | None]] = field(default_factory=list)
 
 
 class Listener:
-    """A server on an address. It ends after `stop`."""
+    """A server on an address."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.server = Server(policy)
         self.sessions: dict[int, Client] = {}
         self.secret = make_secret(32)
-        self._stopping = asyncio.Event()
         self.tls: ssl.SSLContext | None = None
         if policy.listen.tls:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.tls.minimum_version = ssl.TLSVersion.TLSv1_3
             self.tls.load_cert_chain(policy.listen.tls.certificate, policy.listen.tls.key)
 
-    async def serve(self, started: asyncio.Event | None = None) -> None:
-        """Open the data, then answer until `stop` or a signal."""
+    async def open(self) -> int:
+        """Open the data and the port, which is returned."""
         await self.server.open()
-        host, port = self.policy.listen.host_and_port
-        listening = await asyncio.start_server(self._accept, host, port, limit=2**16)
-        self.port = listening.sockets[0].getsockname()[1]
-        loop = asyncio.get_running_loop()
-        with suppress(ValueError, RuntimeError):  # signals reach the main thread only
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, self.stop)
-        if started is not None:
-            started.set()
-        async with listening:
-            await self._stopping.wait()
-            listening.close()
+        host, number = self.policy.listen.host_and_port
+        self._listening = await asyncio.start_server(self._accept, host, number, limit=2**16)
+        port: int = self._listening.sockets[0].getsockname()[1]
+        return port
+
+    async def serve(self) -> None:
+        """Answer until SIGINT or SIGTERM. Then end all connections and workers."""
+        stopping = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        async with self._listening:
+            await stopping.wait()
+            self._listening.close()
         for client in list(self.sessions.values()):
             client.writer.close()
-        self.server.close()
-
-    def stop(self) -> None:
-        """End the server: no new connections, and open ones are closed."""
-        self._stopping.set()
+        for process in multiprocessing.active_children():  # all are workers
+            process.kill()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = Client(self, reader, writer)
         try:
             if len(self.sessions) >= self.policy.limits.connections:
-                client.send_fatal("53300", "the server has no room for another connection")
-            else:
-                await client.run()
-        except (
-            Disconnect,
-            ConnectionError,
-            TimeoutError,
-            asyncio.IncompleteReadError,
-            ssl.SSLError,
-        ):
+                raise client.refuse("53300", "the server has no room for another connection")
+            await client.run()
+        except (Disconnect, OSError, EOFError):
             pass
         finally:
             self.sessions.pop(client.number, None)
@@ -155,16 +143,16 @@ class Client:
             is_copy = isinstance(reply, _COPY_MESSAGES)
             self.writer.write(reply.to_wire() if is_copy else self.wire.send(reply))
 
-    def send_failure(self, failure: Failure, severity: str = "ERROR") -> None:
+    def send_error(self, error: ServerError, severity: str = "ERROR") -> None:
         """Write an error with its code and hint."""
-        fields = {"S": severity, "V": severity, "C": failure.code, "M": failure.message}
-        if failure.hint:
-            fields["H"] = failure.hint
+        fields = {"S": severity, "V": severity, "C": error.code, "M": error.message}
+        fields |= {"H": error.hint} if error.hint else {}
         self.send(messages.ErrorResponse(fields=fields))
 
-    def send_fatal(self, code: str, message: str) -> None:
-        """Write an error that ends the connection."""
-        self.send_failure(Failure(code, message), "FATAL")
+    def refuse(self, code: str, message: str) -> Disconnect:
+        """Write an error that ends the connection, and return the exception to raise."""
+        self.send_error(ServerError(code, message), "FATAL")
+        return Disconnect()
 
     async def receive(self, largest: int) -> AsyncIterator[PGMessage]:
         """Yield messages. A message of more bytes than `largest` ends the connection."""
@@ -177,17 +165,18 @@ class Client:
                     unread = 0
                     yield message
             except (PygwireError, UnicodeDecodeError, struct.error, ValueError, IndexError):
-                self.send_fatal("08P01", "the bytes are no message of the protocol")
-                raise Disconnect from None
+                raise self.refuse("08P01", "the bytes are no message of the protocol") from None
             if unread > largest:
-                self.send_fatal("08P01", f"a message has more than {largest:,} bytes")
-                raise Disconnect
+                raise self.refuse("08P01", f"a message has more than {largest:,} bytes")
             await self.writer.drain()
 
     async def run(self) -> None:
         """Log the analyst in, then answer messages until the connection ends."""
-        async with asyncio.timeout(_LOGIN_SECONDS):
-            await self._log_in()
+        try:
+            async with asyncio.timeout(_LOGIN_SECONDS):
+                await self._log_in()
+        except (ValueError, LookupError, DPError):  # a malformed proof, or no file of users
+            raise self.refuse("28P01", "the login can't be read") from None
         self.listener.sessions[self.number] = self
         async for message in self.receive(_LARGEST_MESSAGE):
             if isinstance(message, messages.Terminate):
@@ -198,14 +187,6 @@ class Client:
     # Login
 
     async def _log_in(self) -> None:
-        try:
-            await self._exchange_login()
-        except (ValueError, LookupError, DPError):  # a malformed proof, or no file of users
-            self.send_fatal("28P01", "the login can't be read")
-            raise Disconnect from None
-
-    async def _exchange_login(self) -> None:
-        startup: messages.StartupMessage | None = None
         exchange: ScramExchange | None = None
         async for message in self.receive(_LARGEST_LOGIN_MESSAGE):
             match message:
@@ -218,17 +199,15 @@ class Client:
                     self._cancel(message)
                     raise Disconnect
                 case messages.StartupMessage():
-                    startup = message
-                    exchange = self._start_login(startup)
+                    exchange = self._start_login(message)
                 case messages.SASLInitialResponse() if exchange:
                     first = exchange.start(message.data.decode())
                     self.send(messages.AuthenticationSASLContinue(data=first.encode()))
-                case messages.SASLResponse() if exchange and startup:
-                    await self._finish_login(startup, exchange.finish(message.data.decode()))
+                case messages.SASLResponse() if exchange:
+                    await self._finish_login(exchange.finish(message.data.decode()))
                     return
                 case _:
-                    self.send_fatal("08P01", "the login has another order of messages")
-                    raise Disconnect
+                    raise self.refuse("08P01", "the login has another order of messages")
             await self.writer.drain()
         raise Disconnect
 
@@ -243,36 +222,31 @@ class Client:
 
     def _start_login(self, startup: messages.StartupMessage) -> ScramExchange:
         if self.listener.tls and self.writer.get_extra_info("ssl_object") is None:
-            self.send_fatal("28000", "this server takes encrypted connections only")
-            raise Disconnect
+            raise self.refuse("28000", "this server takes encrypted connections only")
         if startup.protocol_version > StartupRequestCode.V3_0:
             self.send(messages.NegotiateProtocolVersion(StartupRequestCode.V3_0, []))
-        user = startup.params.get("user", "")
+        self.user = startup.params.get("user", "")
+        self.dataset = startup.params.get("database", "")
         self.send(messages.AuthenticationSASL(mechanisms=["SCRAM-SHA-256"]))
-        users = read_users(self.listener.policy.users)
-        return ScramExchange(user, users.get(user), self.listener.secret)
+        verifier = read_users(self.listener.policy.users).get(self.user)
+        return ScramExchange(self.user, verifier, self.listener.secret)
 
-    async def _finish_login(
-        self, startup: messages.StartupMessage, signature: bytes | None
-    ) -> None:
-        user, dataset = startup.params.get("user", ""), startup.params.get("database", "")
+    async def _finish_login(self, signature: bytes | None) -> None:
+        user, dataset = self.user, self.dataset
         rules = self.listener.policy.analysts.get(user)
         if signature is None or rules is None:
             self.listener.server.write_log(analyst=user, outcome="wrong password")
             await asyncio.sleep(_FAILED_LOGIN_SECONDS)
-            self.send_fatal("28P01", f'password authentication failed for user "{user}"')
-            raise Disconnect
+            raise self.refuse("28P01", f'password authentication failed for user "{user}"')
         if not rules.datasets:
             dataset = ""  # a monitor asks SELECT 1
         elif dataset not in rules.datasets:
-            self.send_fatal("3D000", f"{user} has no part of a dataset {dataset!r}")
-            raise Disconnect
-        login = f"{self.number}"
-        self.session = Session(self.listener.server, user, dataset, login)
+            raise self.refuse("3D000", f"{user} has no part of a dataset {dataset!r}")
+        self.session = Session(self.listener.server, user, dataset)
         self.send(
             messages.AuthenticationSASLFinal(data=b"v=" + b64encode(signature)),
             messages.AuthenticationOk(),
-            *(messages.ParameterStatus(name, value) for name, value in _STATUS.items()),
+            *(messages.ParameterStatus(name, value) for name, value in STATUS.items()),
             messages.BackendKeyData(process_id=self.number, secret_key=self.key),
             messages.ReadyForQuery(status=self.status),
         )
@@ -281,92 +255,86 @@ class Client:
         """End the worker that runs the statement of a connection."""
         client = self.listener.sessions.get(request.process_id)
         if client and client.session and hmac.compare_digest(client.key, request.secret_key):
-            worker = self.listener.server.running.get(client.session.login)
-            if worker is not None:
-                worker.process.kill()
+            client.session.cancel()
 
     # Statements
 
-    async def _answer(self, message: PGMessage) -> None:  # noqa: PLR0912 one a message
-        if isinstance(message, messages.Sync):
-            self.skips_to_sync = False
-            self.send(messages.ReadyForQuery(status=self.status))
+    async def _answer(self, message: PGMessage) -> None:
+        is_sync = isinstance(message, messages.Sync)
+        if self.skips_to_sync and not is_sync:
             return
-        if self.skips_to_sync:
-            return
+        self.skips_to_sync = False
         try:
-            match message:
-                case messages.Query():
-                    await self._run_query(message.query_string)
-                case messages.Parse():
-                    self._parse(message)
-                case messages.Bind():
-                    self._bind(message)
-                case messages.Describe():
-                    await self._describe(message)
-                case messages.Execute():
-                    await self._execute(message)
-                case messages.Close():
-                    names = self.prepared if message.kind == "S" else self.portals
-                    names.pop(message.name, None)
-                    self.send(messages.CloseComplete())
-                case messages.Flush():
-                    pass
-                case _:
-                    self.send_failure(Failure("0A000", "this server has no such message"))
+            await self._handle(message)
         except Exception as error:  # noqa: BLE001 the client reads what it may
             self.skips_to_sync = not isinstance(message, messages.Query)
             if self.status is TransactionStatus.IN_TRANSACTION:
                 self.status = TransactionStatus.ERROR_TRANSACTION
-            self.send_failure(describe_error(error))
-        if isinstance(message, messages.Query):
+            self.send_error(describe_error(error))
+        if is_sync or isinstance(message, messages.Query):
             self.send(messages.ReadyForQuery(status=self.status))
 
-    async def _run_query(self, text: str) -> None:
-        statements = split_statements(text)
-        if not statements:
-            self.send(messages.EmptyQueryResponse())
-        for statement in statements:
-            if copied := _COPY.match(statement):
-                await self._copy(copied["query"], (copied["format"] or "text").lower())
-                continue
-            outcome = await self._run(statement, ())
-            if outcome.table is not None:
-                self.send(_describe_rows(outcome.table.schema, ()))
-                self._send_rows(outcome.table.schema, encoding.list_rows(outcome.table), ())
-            self.send(messages.CommandComplete(tag=outcome.tag))
+    async def _handle(self, message: PGMessage) -> None:
+        match message:
+            case messages.Query():
+                statements = split_statements(message.query_string)
+                if not statements:
+                    self.send(messages.EmptyQueryResponse())
+                for statement in statements:
+                    await self._execute(Portal(statement), describes=True)
+            case messages.Parse():
+                self._parse(message)
+            case messages.Bind():
+                self._bind(message)
+            case messages.Describe():
+                await self._describe(message)
+            case messages.Execute():
+                await self._execute(self._find_portal(message.portal), message.max_rows)
+            case messages.Close():
+                names = self.prepared if message.kind == "S" else self.portals
+                names.pop(message.name, None)
+                self.send(messages.CloseComplete())
+            case messages.Flush() | messages.Sync():
+                pass
+            case _:
+                self.send_error(ServerError("0A000", "this server has no such message"))
 
     async def _run(self, statement: str, parameters: Sequence[Any]) -> Outcome:
         assert self.session is not None  # noqa: S101 the login has made it
-        tag = statement.split(None, 1)[0].upper() if statement.strip() else ""
-        if self.status is TransactionStatus.ERROR_TRANSACTION and tag not in {
-            "ROLLBACK",
-            "ABORT",
-            "COMMIT",
-            "END",
-        }:
+        ends = {"ROLLBACK", "ABORT", "COMMIT", "END"}
+        has_failed = self.status is TransactionStatus.ERROR_TRANSACTION
+        if has_failed and find_keyword(statement) not in ends:
             raise ServerError("25P02", "the transaction has failed", "ROLLBACK ends it")
         outcome = await self.session.run(statement, parameters)
         if outcome.tag == "BEGIN":
             self.status = TransactionStatus.IN_TRANSACTION
-        elif outcome.tag in {"COMMIT", "ROLLBACK"} and "TO" not in statement.upper().split():
+        elif outcome.tag in ends and "TO" not in statement.upper().split():
             self.status = TransactionStatus.IDLE
-        for notice in outcome.notices:
-            fields = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": notice}
+        if outcome.notice:
+            fields = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": outcome.notice}
             self.send(messages.NoticeResponse(fields=fields))
         return outcome
 
-    def _send_rows(
-        self, schema: pa.Schema, rows: Iterable[tuple[Any, ...]], formats: Sequence[int]
-    ) -> None:
-        oids = [encoding.find_oid(field.type) for field in schema]
-        binary = [_find_format(formats, index) == 1 for index in range(len(oids))]
-        for row in rows:
-            columns = [
-                encoding.encode(value, oid, binary=is_binary)
-                for value, oid, is_binary in zip(row, oids, binary, strict=True)
-            ]
-            self.send(messages.DataRow(columns=columns))
+    async def _execute(self, portal: Portal, size: int = 0, *, describes: bool = False) -> None:
+        """Run a portal, if it has not run, and send its next rows. A size of 0 means all."""
+        if copied := _COPY.match(portal.statement):
+            await self._copy(copied["query"], (copied["format"] or "text").lower())
+            return
+        if portal.outcome is None:
+            portal.outcome = await self._run(portal.statement, portal.parameters)
+            if portal.outcome.table is not None:
+                portal.rows = encoding.encode_rows(portal.outcome.table, portal.formats)
+                if describes:
+                    self.send(_describe_rows(portal.outcome.table.schema, portal.formats))
+        size = size or len(portal.rows)
+        self.send(*(messages.DataRow(columns=row) for row in portal.rows[:size]))
+        portal.rows = portal.rows[size:]
+        if portal.rows:
+            self.send(messages.PortalSuspended())
+        elif portal.outcome.tag:
+            self.send(messages.CommandComplete(tag=portal.outcome.tag))
+        else:
+            self.send(messages.EmptyQueryResponse())
 
     def _parse(self, message: messages.Parse) -> None:
         numbers = {int(number) for number in re.findall(r"\$(\d+)", message.query)}
@@ -378,7 +346,7 @@ class Client:
         prepared = self._find_prepared(message.statement)
         values = tuple(
             encoding.decode_parameter(
-                value, oid, binary=_find_format(message.param_formats, index) == 1
+                value, oid, binary=encoding.find_format(message.param_formats, index) == 1
             )
             for index, (value, oid) in enumerate(
                 zip(message.param_values, prepared.oids, strict=True)
@@ -392,54 +360,24 @@ class Client:
             raise ServerError("26000", f"no statement is prepared under the name {name!r}")
         return self.prepared[name]
 
-    async def _describe(self, message: messages.Describe) -> None:
-        assert self.session is not None  # noqa: S101 the login has made it
-        formats: Sequence[int] = ()
-        if message.kind == "S":
-            prepared = self._find_prepared(message.name)
-            oids = [oid or encoding.TEXT for oid in prepared.oids]
-            self.send(messages.ParameterDescription(type_oids=oids))
-            statement = prepared.statement
-            parameters = tuple(_find_sample(oid) for oid in prepared.oids)
-        else:
-            portal = self._find_portal(message.name)
-            statement, parameters, formats = portal.statement, portal.parameters, portal.formats
-        if copied := _COPY.match(statement):
-            statement = copied["query"]
-            self.send(messages.NoData())
-            return
-        schema = await self.session.describe(statement, parameters)
-        self.send(messages.NoData() if schema is None else _describe_rows(schema, formats))
-
     def _find_portal(self, name: str) -> Portal:
         if name not in self.portals:
             raise ServerError("34000", f"no portal has the name {name!r}")
         return self.portals[name]
 
-    async def _execute(self, message: messages.Execute) -> None:
-        portal = self._find_portal(message.portal)
-        if copied := _COPY.match(portal.statement):
-            await self._copy(copied["query"], (copied["format"] or "text").lower())
-            return
-        if portal.outcome is None:
-            portal.outcome = await self._run(portal.statement, portal.parameters)
-            if portal.outcome.table is not None:
-                portal.rows = encoding.list_rows(portal.outcome.table)
-        outcome = portal.outcome
-        if outcome.table is None or portal.rows is None:
-            empty = not portal.statement.strip(" \t\r\n;")
-            self.send(
-                messages.EmptyQueryResponse()
-                if empty
-                else messages.CommandComplete(tag=outcome.tag)
-            )
-            return
-        size = message.max_rows or len(portal.rows)
-        now, portal.rows = portal.rows[:size], portal.rows[size:]
-        self._send_rows(outcome.table.schema, now, portal.formats)
-        self.send(
-            messages.PortalSuspended() if portal.rows else messages.CommandComplete(tag=outcome.tag)
-        )
+    async def _describe(self, message: messages.Describe) -> None:
+        assert self.session is not None  # noqa: S101 the login has made it
+        if message.kind == "S":
+            prepared = self._find_prepared(message.name)
+            oids = [oid or encoding.TEXT for oid in prepared.oids]
+            self.send(messages.ParameterDescription(type_oids=oids))
+            portal = Portal(prepared.statement, tuple(map(_find_sample, prepared.oids)))
+        else:
+            portal = self._find_portal(message.name)
+        schema = None
+        if not _COPY.match(portal.statement):
+            schema = await self.session.describe(portal.statement, portal.parameters)
+        self.send(messages.NoData() if schema is None else _describe_rows(schema, portal.formats))
 
     async def _copy(self, query: str, form: str) -> None:
         """Answer COPY (query) TO STDOUT, as text or binary."""
@@ -448,69 +386,45 @@ class Client:
         outcome = await self._run(query, ())
         if outcome.table is None:
             raise ServerError("42601", "COPY needs a SELECT")
-        binary = form == "binary"
-        schema = outcome.table.schema
-        oids = [encoding.find_oid(field.type) for field in schema]
-        code = int(binary)
-        self.send(messages.CopyOutResponse(overall_format=code, col_formats=[code] * len(oids)))
-        header = b"PGCOPY\n\xff\r\n\0" + bytes(8) if binary else b""  # goes with the first row
-        for row in encoding.list_rows(outcome.table):
-            cells = [
-                encoding.encode(value, oid, binary=binary)
-                for value, oid in zip(row, oids, strict=True)
-            ]
-            self.send(messages.CopyData(data=header + _to_copy_row(cells, binary=binary)))
-            header = b""
-        if binary:
-            self.send(messages.CopyData(data=header + b"\xff\xff"))
-        self.send(messages.CopyDone(), messages.CommandComplete(tag=f"COPY {len(outcome.table)}"))
+        code = int(form == "binary")
+        formats = [code] * outcome.table.num_columns
+        rows = encoding.encode_rows(outcome.table, formats)
+        if code:  # a row is the body of a DataRow
+            lines = [messages.DataRow(columns=row).encode() for row in rows]
+            header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+            lines = [header + b"".join(lines[:1]), *lines[1:], b"\xff\xff"]
+        else:
+            lines = [b"\t".join(map(_escape_cell, row)) + b"\n" for row in rows]
+        self.send(messages.CopyOutResponse(overall_format=code, col_formats=formats))
+        self.send(*(messages.CopyData(data=line) for line in lines), messages.CopyDone())
+        self.send(messages.CommandComplete(tag=f"COPY {len(rows)}"))
 
 
-def _to_copy_row(cells: list[bytes | None], *, binary: bool) -> bytes:
-    if binary:
-        parts = [struct.pack("!h", len(cells))]
-        for cell in cells:
-            parts.append(struct.pack("!i", -1 if cell is None else len(cell)))
-            parts.append(cell or b"")
-        return b"".join(parts)
-    escapes = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"), (b"\r", b"\\r"))
-    texts = []
-    for cell in cells:
-        text = b"\\N" if cell is None else cell
-        if cell is not None:
-            for character, escaped in escapes:
-                text = text.replace(character, escaped)
-        texts.append(text)
-    return b"\t".join(texts) + b"\n"
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _escape_cell(cell: bytes | None) -> bytes:
+    return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
 
 
 def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDescription:
     fields = []
-    for index, field in enumerate(schema):
-        oid = encoding.find_oid(field.type)
+    for index, column in enumerate(schema):
+        oid = encoding.find_oid(column.type)
         fields.append(
             messages.FieldDescription(
-                name=field.name,
+                name=column.name,
                 type_oid=oid,
                 type_size=encoding.SIZES.get(oid, -1),
                 type_modifier=-1,
-                format_code=_find_format(formats, index),
+                format_code=encoding.find_format(formats, index),
             )
         )
     return messages.RowDescription(fields=fields)
 
 
-def _find_format(formats: Sequence[int], index: int) -> int:
-    """Return the format of a column: 0 is text, and one format is that of all."""
-    if not formats:
-        return 0
-    return formats[index] if len(formats) > 1 else formats[0]
-
-
 def _find_sample(oid: int) -> Any:
     """Return a value to describe a statement with: NULL where a type may be any other."""
-    if oid in {encoding.INT2, encoding.INT4, encoding.INT8}:
-        return 0
-    if oid in {encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC}:
-        return 0.0
-    return True if oid == encoding.BOOL else None
+    samples = dict.fromkeys((encoding.INT2, encoding.INT4, encoding.INT8), 0)
+    reals = dict.fromkeys((encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC), 0.0)
+    return {**samples, **reals, encoding.BOOL: True}.get(oid)

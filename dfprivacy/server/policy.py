@@ -5,12 +5,22 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import ipaddress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ByteSize,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from dfprivacy.errors import InvalidDescriptionError
 
@@ -21,22 +31,23 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 _RESERVED_NAMES = {"information_schema", "main", "memory", "pg_catalog", "system", "temp"}
 
 
+def _resolve_path(path: Path, information: ValidationInfo) -> Path:
+    """Make a path absolute, from the folder of the policy's file."""
+    return (information.context or Path()) / path
+
+
+File = Annotated[Path, AfterValidator(_resolve_path)]
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 class Budget(_Part):
-    """The privacy loss that a dataset may spend in all."""
+    """The privacy loss that a dataset may spend in all, or an analyst of it."""
 
     epsilon: Positive
-    delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
-
-
-class Allowance(_Part):
-    """The part of a dataset's budget that an analyst may spend."""
-
-    epsilon: Positive
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
 
 
 class StatementTerms(_Part):
@@ -56,13 +67,13 @@ class StatementTerms(_Part):
 class Dataset(_Part):
     """A DuckDB file, or Parquet files by table name, with its unit, version and budget."""
 
-    source: Path | dict[Name, Path]
-    tables: Path | dict[str, Any] | None = Field(None, alias="schema")
+    source: File | dict[Name, File]
+    tables: File | dict[str, Any] | None = Field(None, alias="schema")
     unit: str | None = None
     max_rows: Annotated[int, Field(ge=1)] | None = None
     max_groups: Annotated[int, Field(ge=1)] | None = None
     version: str = "file"
-    ledger: Path | None = None
+    ledger: File | None = None
     budget: Budget
     statement: StatementTerms = StatementTerms()
 
@@ -91,7 +102,7 @@ def _hash_file(file: Path, *_: int) -> bytes:
 class Analyst(_Part):
     """A person who may ask, and about which datasets. A monitor may ask for nothing."""
 
-    datasets: dict[Name, Allowance] = {}
+    datasets: dict[Name, Budget] = {}
 
 
 class Review(_Part):
@@ -103,14 +114,14 @@ class Review(_Part):
 class Tls(_Part):
     """The certificate of the server and its private key, in PEM files."""
 
-    certificate: Path
-    key: Path
+    certificate: File
+    key: File
 
 
 class Listen(_Part):
     """The address of the server. TLS can be left out on the machine's own address only."""
 
-    address: str = "127.0.0.1:5433"
+    address: Annotated[str, Field(pattern=r"^.+:\d{1,5}$")] = "127.0.0.1:5433"
     tls: Tls | None = None
 
     @property
@@ -120,21 +131,14 @@ class Listen(_Part):
         return host.strip("[]"), int(port)
 
     @model_validator(mode="after")
-    def _check(self) -> Listen:
-        try:
-            host, _ = self.host_and_port
-        except ValueError:
-            raise ValueError("the address must be HOST:PORT, e.g. 127.0.0.1:5433") from None
-        if self.tls is None and not (host == "localhost" or _is_loopback(host)):
+    def _require_tls(self) -> Listen:
+        host, _ = self.host_and_port
+        is_local = host == "localhost"
+        with suppress(ValueError):
+            is_local = is_local or ipaddress.ip_address(host).is_loopback
+        if self.tls is None and not is_local:
             raise ValueError("an address that other machines reach needs tls: certificate and key")
         return self
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Limits(_Part):
@@ -151,14 +155,14 @@ class Limits(_Part):
 class Policy(_Part):
     """The rules of a server. Paths count from the folder of the policy's file."""
 
-    ledger: Path
+    ledger: File
     datasets: Annotated[dict[Name, Dataset], Field(min_length=1)]
     analysts: dict[Name, Analyst]
     review: Review | None = None
     listen: Listen = Listen()
     limits: Limits = Limits()
-    users: Path = Path("users.scram")
-    log: Path = Path("statements.jsonl")
+    users: File = Path("users.scram")
+    log: File = Path("statements.jsonl")
     expires: dt.date | None = None
 
     @model_validator(mode="after")
@@ -191,17 +195,7 @@ class Policy(_Part):
 
 
 def read_policy(path: Path) -> Policy:
-    """Read a policy from a YAML file.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Relative paths in it count from its folder.
-
-    Returns
-    -------
-    Policy
-        The rules, checked for sense but not against the data.
+    """Read a policy from a YAML file. Relative paths in it count from its folder.
 
     Raises
     ------
@@ -210,39 +204,15 @@ def read_policy(path: Path) -> Policy:
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return Policy.model_validate(_resolve_paths(content, path.parent.resolve()))
+        return Policy.model_validate(content, context=path.parent.resolve())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidDescriptionError(
             f"the policy {path.name!r} can't be read: {type(error).__name__}",
             hint="name a YAML file; docs/server.md shows one",
         ) from None
     except ValidationError as error:
-        lines = [
-            f"{'.'.join(map(str, fault['loc'])) or 'policy'}: {fault['msg']}"
-            for fault in error.errors(include_url=False)
-        ]
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'policy'}: {e['msg']}" for e in error.errors()]
         raise InvalidDescriptionError(
             f"the policy {path.name!r} can't be used: {'; '.join(lines)}",
             hint="docs/server.md lists the fields of a policy",
         ) from None
-
-
-_PATHS = {"ledger", "users", "log", "source", "schema", "certificate", "key"}
-
-
-def _resolve_paths(content: Any, folder: Path) -> Any:
-    """Make the paths of a policy absolute."""
-    if not isinstance(content, dict):
-        return content
-    resolved: dict[str, Any] = {}
-    for key, value in content.items():
-        if key == "source" and isinstance(value, dict):
-            resolved[key] = {name: str(folder / str(file)) for name, file in value.items()}
-        elif key in _PATHS and isinstance(value, str):
-            resolved[key] = str(folder / value)
-        else:
-            resolved[key] = _resolve_paths(value, folder)
-    if "analysts" in content:  # the policy itself
-        resolved.setdefault("users", str(folder / "users.scram"))
-        resolved.setdefault("log", str(folder / "statements.jsonl"))
-    return resolved

@@ -13,46 +13,69 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.server.catalog import MADE_UP, Catalog
 from dfprivacy.server.policy import Policy
-from dfprivacy.server.review import ReviewQueue
-from dfprivacy.server.workers import Request, ServerError, Worker, WorkerPool, describe_error
+from dfprivacy.server.workers import (
+    Answer,
+    Request,
+    ServerError,
+    Worker,
+    WorkerPool,
+    describe_error,
+)
 
 LONGEST_STATEMENT = 100_000  # characters
 
-_UTILITY = re.compile(
-    r"\s*(SET|RESET|BEGIN|START|COMMIT|END|ROLLBACK|ABORT|DISCARD|DEALLOCATE|CLOSE|SAVEPOINT|RELEASE"
-    r"|UNLISTEN|LISTEN)\b",
-    re.IGNORECASE,
-)
+STATUS = {
+    "server_version": "15.0",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+}
+"""Parameters of the server that each client is sent."""
+_SHOWN = {name.lower(): value for name, value in STATUS.items()} | {
+    "transaction isolation level": "read committed",
+    "transaction_isolation": "read committed",
+    "search_path": "main",
+}
+_TAGS = {"END": "COMMIT", "ABORT": "ROLLBACK", "START": "BEGIN"}
+_UTILITIES = {*_TAGS, *_TAGS.values(), "SET", "RESET", "DISCARD", "DEALLOCATE", "CLOSE"}
+_UTILITIES |= {"SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN"}
+"""Statements without rows. Only SET and RESET of the terms of a session change anything here."""
 _SET_TERM = re.compile(
     r"\s*SET\s+(?:SESSION\s+|LOCAL\s+)?dfprivacy\.(\w+)\s*(?:=|\s+TO\s+)\s*'?([^';]*)'?\s*;?\s*$",
     re.IGNORECASE,
 )
 _RESET_TERM = re.compile(r"\s*RESET\s+(?:dfprivacy\.(\w+)|ALL)\s*;?\s*$", re.IGNORECASE)
-_SHOW = re.compile(r"\s*SHOW\s+(.+?)\s*;?\s*$", re.IGNORECASE)
-_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:\([^)]*\)\s*)?(.*)$", re.IGNORECASE | re.DOTALL)
-_SHOWN = {
-    "transaction isolation level": "read committed",
-    "transaction_isolation": "read committed",
-    "standard_conforming_strings": "on",
-    "datestyle": "ISO, MDY",
-    "search_path": "main",
-    "server_version": "15.0",
-    "timezone": "UTC",
-    "client_encoding": "UTF8",
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:\([^)]*\)\s*)?", re.IGNORECASE)
+_TERMS: dict[str, TypeAdapter[Any]] = {
+    **dict.fromkeys(("epsilon", "delta", "interval", "within"), TypeAdapter(float)),
+    **dict.fromkeys(("intervals", "population"), TypeAdapter(bool)),
 }
+"""Types of the terms of a session, as texts of SET are read."""
+
+
+def find_keyword(statement: str) -> str:
+    """Return the first word of a statement in capitals: SELECT where it begins with a sign."""
+    text = statement.strip(" \t\r\n;")
+    word = re.match(r"\w+", text)
+    return word[0].upper() if word else "SELECT" if text else ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer to a statement: a table or None, the tag of the command, and notices."""
+    """The answer to a statement: a table or None, the tag of the command, and a notice."""
 
     table: pa.Table | None
     tag: str
-    notices: tuple[str, ...] = ()
+    notice: str = ""
 
 
 class Server:
@@ -60,23 +83,16 @@ class Server:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        open_ledgers(policy)
+        self.ledgers = open_ledgers(policy)
         self.pools = {name: WorkerPool(name, policy) for name in policy.datasets}
         self.catalogs: dict[str, Catalog] = {"": Catalog("postgres", {})}
-        self.running: dict[str, Worker] = {}
-        self.review = ReviewQueue(policy.ledger)
         self.recent: dict[str, deque[float]] = {}
 
     async def open(self) -> None:
-        """Read the declared tables of each dataset.
-
-        Raises
-        ------
-        ServerError
-            When a dataset can't be opened.
-        """
+        """Read the declared tables of each dataset."""
         for name, pool in self.pools.items():
-            answer = await pool.ask(Request("tables"), {}, "")
+            async with pool.lend_worker() as worker:
+                answer = await asyncio.to_thread(worker.ask, Request("tables"))
             self.catalogs[name] = Catalog(name, answer.tables)
 
     def write_log(self, **fields: Any) -> None:
@@ -85,27 +101,19 @@ class Server:
         with self.policy.log.open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
 
-    def close(self) -> None:
-        """End all workers."""
-        for pool in self.pools.values():
-            pool.close()
-        for catalog in self.catalogs.values():
-            catalog.close()
 
-
-def open_ledgers(policy: Policy) -> None:
-    """Make or open the ledgers of a policy, and give analysts their parts."""
+def open_ledgers(policy: Policy) -> dict[str, Ledger]:
+    """Make or open the ledger of each dataset, and give analysts their parts."""
+    ledgers = {}
     for name, dataset in policy.datasets.items():
-        budget = dataset.budget
-        ledger = Ledger(
-            policy.find_ledger(name),
-            epsilon=budget.epsilon,
-            delta=budget.delta or None,
-            remember=True,
+        epsilon, delta = dataset.budget.epsilon, dataset.budget.delta or None
+        ledgers[name] = ledger = Ledger(
+            policy.find_ledger(name), epsilon=epsilon, delta=delta, remember=True
         )
         for analyst, rules in policy.analysts.items():
             if part := rules.datasets.get(name):
                 ledger.allow(analyst, name, epsilon=part.epsilon, delta=part.delta)
+    return ledgers
 
 
 @dataclass
@@ -115,29 +123,21 @@ class Session:
     server: Server
     analyst: str
     dataset: str
-    login: str
     terms: dict[str, Any] = field(default_factory=dict)
+    worker: Worker | None = None
+    """The worker that runs a statement of this session now."""
 
     async def run(self, statement: str, parameters: Sequence[Any] = ()) -> Outcome:
-        """Answer a statement.
-
-        Raises
-        ------
-        ServerError
-            With a code of Postgres and a hint.
-        """
-        begin = time.monotonic()
-        outcome, price = "refused", 0.0
+        """Answer a statement, and log who asked it."""
+        begin, outcome, price = time.monotonic(), "answered", 0.0
         try:
             self._check_statement(statement)
             self._count_statement()
             answer, price = await self._route(statement, tuple(parameters))
-        except Exception as error:  # noqa: BLE001 the client reads what it may
-            failure = describe_error(error)
-            outcome = f"refused: {failure.message}"
-            raise ServerError(failure.code, failure.message, failure.hint) from None
+        except Exception as error:
+            outcome = f"refused: {describe_error(error).message}"
+            raise
         else:
-            outcome = "answered"
             return answer
         finally:
             self.server.write_log(
@@ -148,26 +148,20 @@ class Session:
                 outcome=outcome,
             )
             rest = self.server.policy.limits.minimum_seconds - (time.monotonic() - begin)
-            if rest > 0:
-                await asyncio.sleep(rest)
+            await asyncio.sleep(max(rest, 0))
 
     async def describe(self, statement: str, parameters: Sequence[Any]) -> pa.Schema | None:
         """Return the columns of a statement's answer. It reads no data and charges nothing."""
-        if self._is_without_rows(statement):
+        keyword = find_keyword(statement)
+        if keyword in {"", *_UTILITIES}:
             return None
-        if _SHOW.match(statement) or _EXPLAIN.match(statement):
-            name = "QUERY PLAN" if _EXPLAIN.match(statement) else _show_name(statement)
+        if keyword in {"SHOW", "EXPLAIN"}:
+            name = "QUERY PLAN" if keyword == "EXPLAIN" else _find_shown_name(statement)
             return pa.schema({name: pa.string()})
-        try:
-            self._check_statement(statement)
-            table = await self._ask_catalog(statement, tuple(parameters))
-            if table is None:
-                values = tuple(parameters)
-                request = Request("describe", statement, values, self.terms, self.analyst)
-                table = (await self._ask(request)).to_table()
-        except Exception as error:  # noqa: BLE001 the client reads what it may
-            failure = describe_error(error)
-            raise ServerError(failure.code, failure.message, failure.hint) from None
+        self._check_statement(statement)
+        table = await self._ask_catalog(statement, tuple(parameters))
+        if table is None:
+            table = (await self._ask("describe", statement, tuple(parameters))).to_table()
         return table.schema
 
     def _check_statement(self, statement: str) -> None:
@@ -193,84 +187,63 @@ class Session:
             )
         times.append(now)
 
-    def _is_without_rows(self, statement: str) -> bool:
-        return not statement.strip(" \t\r\n;") or _UTILITY.match(statement) is not None
-
     async def _route(self, statement: str, parameters: tuple[Any, ...]) -> tuple[Outcome, float]:
         """Return the answer and its price."""
-        if not statement.strip(" \t\r\n;"):
-            return Outcome(None, ""), 0.0
-        if self._is_without_rows(statement):
-            return self._run_utility(statement), 0.0
-        if _SHOW.match(statement):
+        keyword = find_keyword(statement)
+        if keyword in {"", *_UTILITIES}:
+            self._change_terms(statement)
+            return Outcome(None, _TAGS.get(keyword, keyword)), 0.0
+        if keyword == "SHOW":
             return await self._show(statement), 0.0
-        if explained := _EXPLAIN.match(statement):
-            request = Request("explain", explained[1], parameters, self.terms, self.analyst)
-            return _to_outcome((await self._ask(request)).to_table(), tag="EXPLAIN"), 0.0
-        table = await self._ask_catalog(statement, parameters)
+        if keyword == "EXPLAIN":
+            answer = await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
+            return Outcome(answer.to_table(), "EXPLAIN"), 0.0
+        table, notice, price = await self._ask_catalog(statement, parameters), "", 0.0
         if table is None:
-            return await self._release(statement, parameters)
-        metadata = table.schema.metadata or {}
-        notice = "these rows are made up from the declared types: they hold no data"
-        return _to_outcome(table, notice if MADE_UP in metadata else ""), 0.0
+            answer = await self._ask("release", statement, parameters)
+            table, notice, price = answer.to_table(), answer.notice, answer.price
+        elif MADE_UP in (table.schema.metadata or {}):
+            notice = "these rows are made up from the declared types: they hold no data"
+        return Outcome(table, f"SELECT {table.num_rows}", notice), price
 
     async def _ask_catalog(self, statement: str, parameters: tuple[Any, ...]) -> pa.Table | None:
         """Return the answer of the catalog, or None if the statement asks for a release."""
         catalog = self.server.catalogs[self.dataset]
         return await asyncio.to_thread(catalog.answer, statement, parameters)
 
-    async def _release(self, statement: str, parameters: tuple[Any, ...]) -> tuple[Outcome, float]:
-        request = Request("release", statement, parameters, self.terms, self.analyst)
-        answer = await self._ask(request)
-        if answer.awaits_review:
-            review, text = self.server.review, f"{statement} {list(parameters) or ''}".strip()
-            entry = review.add(self.analyst, self.dataset, text, answer.price)
-            if entry.state != "approved":
-                state = "was rejected" if entry.state == "rejected" else "waits for approval"
-                raise ServerError(
-                    "42501",
-                    f"the statement costs epsilon {answer.price:g} and {state} "
-                    f"under the number {entry.number}",
-                    "ask for less epsilon, or ask the owner to approve it",
-                )
-            approved = Request(
-                "release", statement, parameters, self.terms, self.analyst, is_approved=True
-            )
-            answer = await self._ask(approved)
-        return _to_outcome(answer.to_table(), answer.notice), answer.price
-
-    async def _ask(self, request: Request) -> Any:
-        pool = self.server.pools.get(self.dataset)
-        if pool is None:
+    async def _ask(self, kind: Any, statement: str, parameters: tuple[Any, ...]) -> Answer:
+        if not self.dataset:
             raise ServerError("42501", f"{self.analyst} has a part of no dataset")
-        return await pool.ask(request, self.server.running, self.login)
+        request = Request(kind, statement, parameters, self.terms, self.analyst)
+        async with self.server.pools[self.dataset].lend_worker() as worker:
+            self.worker = worker
+            try:
+                return await asyncio.to_thread(worker.ask, request)
+            finally:
+                self.worker = None
 
-    def _run_utility(self, statement: str) -> Outcome:
+    def cancel(self) -> None:
+        """End the worker that runs a statement of this session, if one does."""
+        if self.worker is not None:
+            self.worker.process.kill()
+
+    def _change_terms(self, statement: str) -> None:
         if setting := _SET_TERM.match(statement):
             self._set_term(setting[1].lower(), setting[2].strip())
         if reset := _RESET_TERM.match(statement):
-            self.terms = {
-                name: v for name, v in self.terms.items() if reset[1] and name != reset[1]
-            }
-        tag = statement.split(None, 1)[0].strip(";").upper()
-        return Outcome(None, {"END": "COMMIT", "ABORT": "ROLLBACK", "START": "BEGIN"}.get(tag, tag))
+            names = {reset[1]} if reset[1] else {*self.terms}
+            self.terms = {name: v for name, v in self.terms.items() if name not in names}
 
     def _set_term(self, name: str, text: str) -> None:
         """Change a term of this session's statements."""
+        if name not in _TERMS:
+            raise ServerError(
+                "42704", f"a session has no term dfprivacy.{name}", f"terms: {', '.join(_TERMS)}"
+            )
         try:
-            if name in {"epsilon", "delta", "interval"}:
-                value: Any = float(text)
-            elif name == "within":
-                value = text if text.endswith("%") else float(text)
-            elif name in {"intervals", "population"}:
-                value = {"on": True, "true": True, "off": False, "false": False}[text.lower()]
-            else:
-                raise ServerError(
-                    "42704",
-                    f"a session has no term dfprivacy.{name}",
-                    "its terms are epsilon, delta, within, interval, intervals and population",
-                )
-        except (ValueError, KeyError):
+            is_percentage = name == "within" and text.endswith("%")
+            value: Any = text if is_percentage else _TERMS[name].validate_python(text)
+        except ValueError:
             raise ServerError(
                 "22023",
                 f"{text!r} is no value of dfprivacy.{name}",
@@ -285,24 +258,20 @@ class Session:
         self.terms[name] = value
 
     async def _show(self, statement: str) -> Outcome:
-        name = _show_name(statement)
-        if name == "dfprivacy.budget":
-            answer = await self._ask(Request("remaining", analyst=self.analyst))
-            text = answer.notice
+        name = _find_shown_name(statement)
+        text = _SHOWN.get(name, "")
+        if name == "dfprivacy.budget" and self.dataset:
+            ledger = self.server.ledgers[self.dataset]
+            text = str(
+                await asyncio.to_thread(ledger.remaining, self.dataset, analyst=self.analyst)
+            )
         elif name.startswith("dfprivacy."):
             text = str(self.terms.get(name.partition(".")[2], "not set"))
-        else:
-            text = _SHOWN.get(name, "")
-        return _to_outcome(pa.table({name: [text]}), tag="SHOW")
+        return Outcome(pa.table({name: [text]}), "SHOW")
 
 
-def _show_name(statement: str) -> str:
-    shown = _SHOW.match(statement)
-    return shown[1].lower() if shown else ""
-
-
-def _to_outcome(table: pa.Table, *notices: str, tag: str = "") -> Outcome:
-    return Outcome(table, tag or f"SELECT {table.num_rows}", tuple(filter(None, notices)))
+def _find_shown_name(statement: str) -> str:
+    return statement.strip(" \t\r\n;")[len("SHOW") :].strip().lower()
 
 
 def split_statements(text: str) -> list[str]:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,17 +55,9 @@ class Verifier:
         )
         return f"SCRAM-SHA-256${self.iterations}:{salt}${stored}:{server}"
 
-    @classmethod
-    def from_text(cls, text: str) -> Verifier:
-        """Read a verifier that `to_text` has written."""
-        mechanism, first, keys = text.split("$")
-        if mechanism != "SCRAM-SHA-256":
-            raise ValueError(mechanism)
-        iterations, salt = first.split(":")
-        stored, server = keys.split(":")
-        parts = (base64.b64decode(part, validate=True) for part in (salt, stored, server))
-        salt_bytes, stored_key, server_key = parts
-        return cls(salt_bytes, int(iterations), stored_key, server_key)
+
+_KEY = "[A-Za-z0-9+/]{43}="  # 32 bytes
+_LINE = re.compile(rf"([^:]+):SCRAM-SHA-256\$(\d+):([A-Za-z0-9+/]{{22}}==)\$({_KEY}):({_KEY})")
 
 
 def read_users(path: Path) -> dict[str, Verifier]:
@@ -83,14 +76,15 @@ def read_users(path: Path) -> dict[str, Verifier]:
         )
     users = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        name, _, text = line.partition(":")
-        try:
-            users[name] = Verifier.from_text(text)
-        except ValueError:
+        fields = _LINE.fullmatch(line)
+        if fields is None:
             raise InvalidDescriptionError(
                 f"line {number} of {path.name!r} is no verifier of a password",
                 hint="make users with: dfprivacy serve user add POLICY NAME",
-            ) from None
+            )
+        name, iterations, *keys = fields.groups()
+        salt, stored, server = map(base64.b64decode, keys)
+        users[name] = Verifier(salt, int(iterations), stored, server)
     return users
 
 

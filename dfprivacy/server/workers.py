@@ -10,7 +10,8 @@ import asyncio
 import multiprocessing
 import resource
 import signal
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -30,7 +31,8 @@ from dfprivacy.errors import (
     published,
 )
 from dfprivacy.server.catalog import Tables, make_empty_copy
-from dfprivacy.server.policy import Dataset, Limits, Policy
+from dfprivacy.server.policy import Dataset, Policy
+from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.interface import connect, with_constants
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a forked child would inherit open sockets
@@ -41,60 +43,45 @@ _START_SECONDS = 600  # to start a process and read a hash of the data
 class Request:
     """A statement, who asks, and the terms of their session."""
 
-    kind: Literal["tables", "describe", "explain", "release", "remaining"]
+    kind: Literal["tables", "describe", "explain", "release"]
     statement: str = ""
     parameters: tuple[Any, ...] = ()
     terms: dict[str, Any] = field(default_factory=dict)
     analyst: str = ""
-    is_approved: bool = False
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A table in Arrow's format, the price in words, and the epsilon that awaits approval."""
+    """A table in Arrow's format, the price in words and in epsilon, or the declared tables."""
 
     table: bytes = b""
     notice: str = ""
-    tables: Tables = field(default_factory=dict)
     price: float = 0.0
-    awaits_review: bool = False
+    tables: Tables = field(default_factory=dict)
 
     def to_table(self) -> pa.Table:
         """Return the rows."""
         return pa.ipc.open_stream(self.table).read_all()
 
 
-@dataclass(frozen=True)
-class Failure:
-    """An error that a client may read."""
-
-    code: str
-    message: str
-    hint: str = ""
-
-
 class ServerError(Exception):
-    """An error with the code of Postgres that its client knows."""
+    """An error that a client may read, with a code of Postgres and a hint."""
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.failure = Failure(code, message, hint)
+        super().__init__(code, message, hint)
+        self.code, self.message, self.hint = code, message, hint
 
 
-def describe_error(error: BaseException) -> Failure:
+def describe_error(error: BaseException) -> ServerError:
     """Describe an error without a word of the data."""
     if isinstance(error, ServerError):
-        return error.failure
+        return error
     safe = error if isinstance(error, DPError) else published(error)
-    code = "XX000"
-    if isinstance(safe, BudgetExceededError):
-        code = "53400"
-    elif isinstance(safe, RefusedStatementError):
-        code = "42601"
-    elif isinstance(safe, DPError):
-        code = "22023"
-    message = safe.message if isinstance(safe, DPError) else str(safe)
-    return Failure(code, message, (safe.hint or "") if isinstance(safe, DPError) else "")
+    if not isinstance(safe, DPError):
+        return ServerError("XX000", str(safe))
+    codes = {BudgetExceededError: "53400", RefusedStatementError: "42601"}
+    code = next((code for kind, code in codes.items() if isinstance(safe, kind)), "22023")
+    return ServerError(code, safe.message, safe.hint or "")
 
 
 class DatasetReader:
@@ -115,12 +102,10 @@ class DatasetReader:
             self.version = version
             data, self.tables = _open_data(self.dataset)
         self._data = data
-        schema = self.dataset.tables
+        rules, schema = self.dataset, self.dataset.tables
         terms: dict[str, Any] = {
             "schema": str(schema) if isinstance(schema, Path) else schema,
-            "unit": self.dataset.unit,
-            "max_rows": self.dataset.max_rows,
-            "max_groups": self.dataset.max_groups,
+            **{name: getattr(rules, name) for name in ("unit", "max_rows", "max_groups")},
         }
         terms = {name: value for name, value in terms.items() if value is not None}
         self._real = connect(data, **terms)
@@ -130,37 +115,47 @@ class DatasetReader:
         """Answer one request."""
         if request.kind == "tables":
             return Answer(tables=self.tables)
-        if request.kind == "remaining":
-            left = self.ledger.remaining(self.name, analyst=request.analyst)
-            return Answer(notice=str(left))
-        statement, terms = request.statement, self._complete_terms(request)
+        statement, limits = request.statement, self.dataset.statement
         if request.parameters:
             statement = with_constants(statement, request.parameters)
+        terms = {"epsilon": limits.epsilon, "delta": limits.delta, **request.terms}
+        terms = {name: value for name, value in terms.items() if value is not None}
         if request.kind == "describe":
-            return Answer(table=release_bytes(self._blank.sql(statement, **terms).table))
+            return Answer(release_bytes(self._blank.sql(statement, **terms).table))
         if self.dataset.find_version() != self.version:  # a file was replaced
             self._open()
+        analyst, ledger = request.analyst, self.ledger
         with spending(
-            self.ledger,
-            dataset=self.name,
-            version=self.version,
-            note=request.analyst,
-            analyst=request.analyst,
+            ledger, dataset=self.name, version=self.version, note=analyst, analyst=analyst
         ):
             plan, terms = self._plan(statement, terms)
             if request.kind == "explain":
                 lines = [f"{title}: {text}" for title, text in plan.head()]
-                return Answer(table=release_bytes(pa.table({"QUERY PLAN": lines})))
-            price = plan.epsilon
-            review = self.policy.review
-            if review and price > review.above and not (request.is_approved or plan.remembered):
-                return Answer(price=price, awaits_review=True)
+                return Answer(release_bytes(pa.table({"QUERY PLAN": lines})))
+            if not plan.remembered:
+                self._require_approval(analyst, statement, plan.epsilon)
             while (result := self._draw(statement, terms)) is None:
                 plan = self._real.explain(statement, **terms)
-            left = self.ledger.remaining(self.name, analyst=request.analyst)
-        cost = f"answered again, at no cost ({plan.cost})" if plan.remembered else plan.cost
-        notice = f"{cost}; {request.analyst} has left: {left}"
-        return Answer(release_bytes(result.table), notice, price=0.0 if plan.remembered else price)
+            left = ledger.remaining(self.name, analyst=analyst)
+        cost, price = plan.cost, plan.epsilon
+        if plan.remembered:
+            cost, price = f"answered again, at no cost ({cost})", 0.0
+        return Answer(release_bytes(result.table), f"{cost}; {analyst} has left: {left}", price)
+
+    def _require_approval(self, analyst: str, statement: str, price: float) -> None:
+        """Refuse a dear statement that the owner has not approved."""
+        if self.policy.review is None or price <= self.policy.review.above:
+            return
+        queue = ReviewQueue(self.policy.ledger)
+        entry = queue.add(analyst, self.name, statement, price)
+        if entry.state != "approved":
+            state = "was rejected" if entry.state == "rejected" else "waits for approval"
+            raise ServerError(
+                "42501",
+                f"the statement costs epsilon {price:g} and {state} under the number "
+                f"{entry.number}",
+                "ask for less epsilon, or ask the owner to approve it",
+            )
 
     def _draw(self, statement: str, terms: dict[str, Any]) -> Any:
         """Release a statement. None if another worker has stored the answer, to be recalled.
@@ -177,43 +172,31 @@ class DatasetReader:
             return None
         return result if self.ledger.settle() else None
 
-    def _complete_terms(self, request: Request) -> dict[str, Any]:
-        limits = self.dataset.statement
-        terms = {"epsilon": limits.epsilon, **request.terms}
-        if limits.delta is not None:
-            terms.setdefault("delta", limits.delta)
-        return terms
-
     def _plan(self, statement: str, terms: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Price a statement, and lower its delta until small groups stay hidden."""
-        limits, terms = self.dataset.statement, dict(terms)
-        within = terms.pop("within", None)
+        limits, within = self.dataset.statement, terms.pop("within", None)
         plan = self._real.explain(statement, **terms)
         if within is not None:
             del terms["epsilon"]
             plan = self._real.explain(statement, within=within, **terms)
             terms["epsilon"] = plan.epsilon
-        largest_delta = limits.delta or 0.0
-        if plan.delta > largest_delta:
-            raise ServerError(
-                "53400",
-                f"the statement costs delta {plan.delta:g}, and the policy allows "
-                f"{largest_delta:g} for one statement",
-                "leave dp_keep out, or name a smaller delta in it",
-            )
-        minimum = limits.minimum_units or 0
-        while plan.shown is not None and plan.shown.rarely < minimum:
+        _require_price("delta", plan.delta, limits.delta or 0.0)
+        while plan.shown is not None and plan.shown.rarely < (limits.minimum_units or 0):
             terms["delta"] = plan.delta / 16
             plan = self._real.explain(statement, **terms)
-        price = plan.epsilon or 0.0
-        if price > limits.largest_epsilon:
-            raise ServerError(
-                "53400",
-                f"the statement costs epsilon {price:g}, and the policy allows "
-                f"{limits.largest_epsilon:g} for one statement",
-                "SET dfprivacy.epsilon to less, or leave epsilon out of the statement",
-            )
+        _require_price("epsilon", plan.epsilon or 0.0, limits.largest_epsilon)
         return plan, terms
+
+
+def _require_price(term: str, price: float, limit: float) -> None:
+    """Refuse a statement that costs more than the policy allows for one."""
+    if price > limit:
+        raise ServerError(
+            "53400",
+            f"the statement costs {term} {price:g}, and the policy allows {limit:g} for one "
+            "statement",
+            f"SET dfprivacy.{term} to less, or name less in the statement, or nothing",
+        )
 
 
 def _open_data(dataset: Dataset) -> tuple[duckdb.DuckDBPyConnection | dict[str, str], Tables]:
@@ -248,7 +231,8 @@ def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
     """Answer requests until the server closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     NoAccount.noticed = True  # an empty copy is described without a ledger
-    _limit_memory(policy.limits)
+    limit = policy.limits.memory
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # engines allocate from there
     try:
         reader = DatasetReader(name, policy)
     except BaseException as error:  # noqa: BLE001 the server says what it may
@@ -259,15 +243,10 @@ def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
         while True:
             request = pipe.recv()
             try:
-                answer: Answer | Failure = reader.answer(request)
+                answer: Answer | ServerError = reader.answer(request)
             except BaseException as error:  # noqa: BLE001 as above
                 answer = describe_error(error)
             pipe.send(answer)
-
-
-def _limit_memory(limits: Limits) -> None:
-    """Limit the data segment, which engines allocate from, of this process."""
-    resource.setrlimit(resource.RLIMIT_DATA, (limits.memory, limits.memory))
 
 
 class Worker:
@@ -279,41 +258,26 @@ class Worker:
             target=_run_worker, args=(other, name, policy), daemon=True, name=f"dfprivacy-{name}"
         )
         self.process.start()
-        self.is_ready = False
         other.close()
+        self._limits = [_START_SECONDS, policy.limits.seconds]  # of the replies that come next
 
-    def ask(self, request: Request, seconds: float) -> Answer:
-        """Send a request and wait for its answer.
-
-        Raises
-        ------
-        ServerError
-            When the worker refuses, takes too long, or ends.
-        """
+    def ask(self, request: Request) -> Answer:
+        """Send a request and wait for its answer, or raise its error, or that of a lost worker."""
+        end, answer = "was ended before its answer", Answer()
         try:
             self.pipe.send(request)
-            if not self.is_ready:
-                self._receive(_START_SECONDS)
-                self.is_ready = True
-            return self._receive(seconds)
+            for seconds in self._limits:
+                if not self.pipe.poll(seconds):
+                    end = f"took more than {seconds:g} seconds"
+                    self.stop()
+                reply = self.pipe.recv()
+                if isinstance(reply, ServerError):
+                    raise reply
+                answer = reply
         except (EOFError, OSError):
-            raise ServerError(
-                "57014",
-                "the statement was ended before its answer",
-                "if it was charged, asking again costs nothing",
-            ) from None
-
-    def _receive(self, seconds: float) -> Answer:
-        if not self.pipe.poll(seconds):
-            self.stop()
-            raise ServerError(
-                "57014",
-                f"the statement took more than {seconds:g} seconds",
-                "if it was charged, asking again costs nothing",
-            )
-        answer: Answer | Failure = self.pipe.recv()
-        if isinstance(answer, Failure):
-            raise ServerError(answer.code, answer.message, answer.hint)
+            hint = "if it was charged, asking again costs nothing"
+            raise ServerError("57014", f"the statement {end}", hint) from None
+        self._limits = self._limits[-1:]
         return answer
 
     def stop(self) -> None:
@@ -329,37 +293,22 @@ class WorkerPool:
     def __init__(self, name: str, policy: Policy) -> None:
         self._name, self._policy = name, policy
         self._idle: asyncio.Queue[Worker] = asyncio.Queue()
-        self._workers: set[Worker] = set()
         for _ in range(policy.limits.workers):
-            self._add_worker()
+            self._idle.put_nowait(Worker(name, policy))
 
-    def _add_worker(self) -> None:
-        worker = Worker(self._name, self._policy)
-        self._workers.add(worker)
-        self._idle.put_nowait(worker)
-
-    async def ask(self, request: Request, running: dict[str, Worker], login: str) -> Answer:
-        """Give a request to the next idle worker. `running` has the workers that can be stopped."""
+    @asynccontextmanager
+    async def lend_worker(self) -> AsyncIterator[Worker]:
+        """Yield the next idle worker. One that has ended is replaced."""
         worker = await self._idle.get()
-        while not worker.process.is_alive():
-            self._replace(worker)
-            worker = await self._idle.get()
-        running[login] = worker
+        if not worker.process.is_alive():
+            worker = self._replace(worker)
         try:
-            return await asyncio.to_thread(worker.ask, request, self._policy.limits.seconds)
+            yield worker
         finally:
-            running.pop(login, None)
-            if worker.process.is_alive():
-                self._idle.put_nowait(worker)
-            else:
-                self._replace(worker)
+            if not worker.process.is_alive():
+                worker = self._replace(worker)
+            self._idle.put_nowait(worker)
 
-    def _replace(self, worker: Worker) -> None:
+    def _replace(self, worker: Worker) -> Worker:
         worker.stop()
-        self._workers.discard(worker)
-        self._add_worker()
-
-    def close(self) -> None:
-        """End all workers."""
-        for worker in self._workers:
-            worker.stop()
+        return Worker(self._name, self._policy)

@@ -69,7 +69,7 @@ def test_terms_are_set_for_a_connection(connect):
         connection.execute("SET dfprivacy.interval = 0.9")
         cursor = connection.execute(query)
         names = [column.name for column in cursor.description]
-        assert names == ["n", "n_low", "n_high", "delay", "delay_low", "delay_high"]
+        assert names == ["n", "n_low", "n_high", "delay", "delay_low", "delay_high", "delay_note"]
         row = cursor.fetchone()
         assert row[4] < row[3] < row[5]
         connection.execute("RESET ALL")
