@@ -147,16 +147,13 @@ def _encode_numeric(value: Decimal) -> bytes:
         return struct.pack("!hhHh", 0, 0, 0xC000, 0)
     sign, digits, exponent = value.as_tuple()
     scale = max(-int(exponent), 0)
-    text = "".join(map(str, digits)) + "0" * max(int(exponent), 0)
-    integer, fraction = text[: len(text) - scale], text[len(text) - scale :].rjust(scale, "0")
-    integer = integer.rjust(-(-len(integer) // 4) * 4, "0")
-    fraction = fraction.ljust(-(-len(fraction) // 4) * 4, "0")
-    groups = [int((integer + fraction)[at : at + 4]) for at in range(0, len(integer + fraction), 4)]
-    weight = len(integer) // 4 - 1
-    while groups and groups[0] == 0:
-        groups, weight = groups[1:], weight - 1
-    while groups and groups[-1] == 0:
-        groups.pop()
+    fractions = -(-scale // 4)  # groups of four digits after the point
+    number = int("".join(map(str, digits))) * 10 ** (4 * fractions + int(exponent))
+    groups: list[int] = []
+    while number:
+        number, group = divmod(number, 10_000)
+        groups.insert(0, group)
+    weight = len(groups) - fractions - 1
     header = struct.pack("!hhHh", len(groups), weight, 0x4000 if sign else 0, scale)
     return header + struct.pack(f"!{len(groups)}h", *groups)
 
