@@ -214,10 +214,6 @@ def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
     facts = [("Noise", noise)]
     if answer.answered is not None:
         facts.append(("There is an answer", str(answer.answered)))
-    if answer.halve:
-        *first, last = answer.halve
-        either = f"{', '.join(first)}{',' * (len(first) > 1)} or {last}" if first else last
-        facts.append(("To halve the error", either))
     facts += [("Note", remark) for remark in answer.remarks]
     if answer.told:
         facts.append((f"Half-width at {100 * level:.6g}%", f"in {answer.unit}"))

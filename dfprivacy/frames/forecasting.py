@@ -39,7 +39,6 @@ from dfprivacy.statistics.forecast import (
     HalfWidths,
     Reach,
     by_size,
-    halving_loss,
     reaching,
 )
 from dfprivacy.statistics.linear import shown_from
@@ -81,15 +80,7 @@ def explained(
 ) -> Explanation:
     """Return the explanation of a plan, with titles of its answers. No data, no charge."""
     draws = draws_of(request)
-    known = Circumstances(
-        request.level,
-        request.charge.loss,
-        request.unit,
-        bool(request.by),
-        len(draws),
-        declared or {},
-        sizes,
-    )
+    known = Circumstances(request.level, request.unit, declared or {}, sizes)
     found: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
         names = {shown: name for name in part.names for shown in (*part.names[name], name)}
@@ -264,7 +255,7 @@ def explain_limits(
     labels, quantile = group_labels(by), Quantile(label_of(unit), share)
     charge = limits_charge(quantile, labels, epsilon, rho, question)
     who, level = f"all rows of one {unit!r}", float(INTERVAL)
-    known = Circumstances(level, charge.loss, None, grouped=False, draws=1)
+    known = Circumstances(level, None)
     made, draws = [], []
     if question is not None:
         parts = split({"": question}, grouped=False, unit=Unit(unit, 1), searching=True)
@@ -312,7 +303,6 @@ def vector_forecast(
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
     made = Forecast(
         question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
-        halve=(halving_loss(loss), "double the number of rows"),
     )  # fmt: skip
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     if question.chosen_method not in DENSE or question.binary:

@@ -126,8 +126,8 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
 
     Every method takes the arguments of the method of `.dp` by its name, refuses what that refuses
     before it looks at data, and returns an `Explanation`: what would be charged and how it is
-    shared, the noise, half-widths by size of group, which groups would be shown, and what halves
-    the error. To call it is to explain `agg`.
+    shared, the noise, half-widths by size of group, and which groups would be shown. To call it is
+    to explain `agg`.
 
     Privacy: it reads no data (of a frame in memory, a lazy frame, a table or a relation it looks at
     the declared names and types of columns, of others not even that), draws nothing and charges

@@ -359,11 +359,6 @@ class Statistic(Question):
         """Return the column titles of its answers in a frame, given the name of the question."""
         return (name,)
 
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """The changes of the question itself that halve the error, to first order."""
-        return ()
-
     def whole(self, rows: int) -> float | None:
         """Return the number that is 100 % of a half-width in a group of `rows` rows.
 

@@ -21,7 +21,7 @@ from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.estimators.bounds_search import POLICY, find_dyadic_bounds
 from dfprivacy.statistics.estimators.quantile import outer_rows
 from dfprivacy.statistics.estimators.threshold import SIDES, select_thresholds
-from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
+from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
@@ -95,9 +95,8 @@ class BoundsPart(ColumnPart):
     ) -> list[Forecast]:
         """Return the forecast of both ends: at octave edges, or by rank."""
         rest, text = loss.share(1 - COUNT_SHARE), statistics[self.name].text
-        halve = halving(statistics[self.name], circumstances)
         if self.question.rank is None:
-            return [_octave_bounds(self, rest, text, halve)]
+            return [_octave_bounds(self, rest, text)]
         law = rest.share(Fraction(1, 2)).selection(1)
         candidates = self.candidates(integers=circumstances.holds_integers(self.question.column))
         outer = outer_rows(law, candidates)
@@ -114,7 +113,6 @@ class BoundsPart(ColumnPart):
                 unit=f"{RANKS}, at both ends",
                 typical=told(error, answered, circumstances),
                 answered=answered,
-                halve=halve,
                 remarks=(NO_INTERVAL,),
             )
         ]
@@ -144,9 +142,7 @@ class BoundsPart(ColumnPart):
         return blank_small_groups(ends, counted, 2 * outer)
 
 
-def _octave_bounds(
-    part: BoundsPart, rest: Epsilon | Rho, text: str, halve: tuple[str, ...]
-) -> Forecast:
+def _octave_bounds(part: BoundsPart, rest: Epsilon | Rho, text: str) -> Forecast:
     noise = rest.noise(1, 1)
     heights = POLICY.join, POLICY.join + POLICY.doubling
     plain, doubling = (math.ceil(height * spread_of(noise)) for height in heights)
@@ -158,7 +154,6 @@ def _octave_bounds(
         scale=spread_of(noise),
         scale_unit="rows, on each octave",
         answered=bounds_reach(rest),
-        halve=halve,
         remarks=(
             "sizes count the rows of one octave, from a power of two to the next",
             f"an octave is included {joins}, and more for each further doubling",

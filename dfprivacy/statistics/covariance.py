@@ -127,11 +127,6 @@ class PairStatistic(LinearStatistic):
         lower = all(low <= high for low, high in zip(other.degrees, self.degrees, strict=True))
         return other.reader(self.grids, self.degrees) if same and lower else None
 
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """More rows, or narrower bounds."""
-        return ("halve the width of one column's bounds", "double the number of rows")
-
 
 @dataclass(frozen=True)
 class Moments:

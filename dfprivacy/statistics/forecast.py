@@ -1,4 +1,4 @@
-"""Forecast answers before their release: noise, error and ways to halve the error."""
+"""Forecast answers before their release: noise and error."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.columns import BOOLEAN, INTEGER, Declared
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.terms import Unit
-from dfprivacy.statistics.base import Statistic
 
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 """The sizes of groups, in rows as they count, that half-widths are given for."""
@@ -75,8 +73,7 @@ class Forecast:
     distances from the answer without noise that hold with probability `level` for expected data:
     values in the middle of the bounds or spread evenly over them; None if unknown. `whole` is what
     100 % of one is: the rows, the width of the bounds. `answered` are sizes from which on there is
-    an answer, where small groups get none. Each of the changes in `halve` makes the
-    half-width half as large; `remarks` are what else to know.
+    an answer, where small groups get none; `remarks` are what else to know.
     """
 
     name: str
@@ -88,7 +85,6 @@ class Forecast:
     rows: tuple[int, ...] = SIZES
     typical: HalfWidths = UNTOLD
     answered: Reach | None = None
-    halve: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     whole: HalfWidths = UNTOLD
 
@@ -116,16 +112,12 @@ def by_size(values: Iterable[float]) -> HalfWidths:
 class Circumstances:
     """Public facts that a forecast depends on besides its mechanism.
 
-    `loss` is the whole loss of the call, `draws` how many draws share it; `declared` says what
-    columns are declared to hold, as far as that is known; `sizes` are the groups that half-widths
-    are for.
+    `declared` says what columns are declared to hold, as far as that is known; `sizes` are the
+    groups that half-widths are for.
     """
 
     level: float
-    loss: Epsilon | Rho
     unit: Unit | None
-    grouped: bool
-    draws: int
     declared: Declared = field(default_factory=dict)
     sizes: tuple[int, ...] = SIZES
 
@@ -137,25 +129,3 @@ class Circumstances:
     def each_size(self) -> npt.NDArray[np.float64]:
         """The sizes as numbers to compute with."""
         return np.array(self.sizes, dtype=np.float64)
-
-
-def halving(question: Statistic, circumstances: Circumstances) -> tuple[str, ...]:
-    """Return changes each of which halves the error, to first order."""
-    pure = isinstance(circumstances.loss, Epsilon)
-    changes = [halving_loss(circumstances.loss), *question.halve]
-    if circumstances.unit is not None and circumstances.unit.max_rows > 1:
-        changes.append("halve max_rows")
-    if (
-        circumstances.unit is not None
-        and circumstances.grouped
-        and circumstances.unit.max_groups != 1
-    ):
-        changes.append("halve max_groups" if pure else "divide max_groups by 4")
-    if circumstances.draws >= (2 if pure else 4):  # asked alone, an answer gets the whole loss
-        changes.append("ask this question alone")
-    return tuple(changes)
-
-
-def halving_loss(loss: Epsilon | Rho) -> str:
-    """Return the change of the loss that halves an error."""
-    return "double epsilon" if isinstance(loss, Epsilon) else "multiply rho by 4"

@@ -27,7 +27,7 @@ from dfprivacy.release.answers import Answered, Answers, Column, Counted, Thresh
 from dfprivacy.release.plan import PartLimits, Plan
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
-from dfprivacy.statistics.forecast import Circumstances, Forecast, halving_loss
+from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import Grouping, MeasuredTable
 
@@ -204,7 +204,6 @@ class HistogramPart:
             scale_unit="rows",
             unit="rows, in each bin",
             typical=half,
-            halve=(halving_loss(circumstances.loss),),
         )
         if self.finding is not None:
             reach = bounds_reach(self.finding)

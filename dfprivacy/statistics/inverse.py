@@ -31,7 +31,7 @@ from dfprivacy.statistics.estimators.monotone import (
 )
 from dfprivacy.statistics.estimators.quantile import far_rows, outer_rows
 from dfprivacy.statistics.estimators.threshold import values_grid
-from dfprivacy.statistics.forecast import Circumstances, Forecast, halving
+from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
@@ -53,7 +53,10 @@ class MonotonePart(ColumnPart):
     by_rank: bool = False
 
     def forecasts(
-        self, loss: Epsilon | Rho, statistics: Mapping[str, Statistic], circumstances: Circumstances
+        self,
+        loss: Epsilon | Rho,
+        statistics: Mapping[str, Statistic],
+        circumstances: Circumstances,  # noqa: ARG002
     ) -> list[Forecast]:
         """Return the forecast: from which sizes on there is an answer."""
         rest = loss.share(1 - COUNT_SHARE)
@@ -61,7 +64,6 @@ class MonotonePart(ColumnPart):
             self.name,
             statistics[self.name].text,
             "a selection by inverse sensitivity",
-            halve=halving(statistics[self.name], circumstances),
             remarks=(NO_INTERVAL,),
         )
         if isinstance(self.law, QuantileLength):

@@ -58,7 +58,6 @@ from dfprivacy.statistics.forecast import (
     Forecast,
     Reach,
     by_size,
-    halving,
     reaching,
 )
 from dfprivacy.statistics.part import Grouping
@@ -502,7 +501,6 @@ def build_forecast(
         scale_unit=of,
         unit=unit,
         typical=by_size(widths),
-        halve=halving(question, circumstances),
         remarks=question.noted(circumstances) if isinstance(question, LinearStatistic) else (),
     )
 

@@ -143,12 +143,6 @@ class Mean(LinearStatistic):
         assert linear.count is not None  # noqa: S101 both coordinates count
         return CountEstimator(linear.count) if other == Count(self.column) else None
 
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """Narrower bounds, or more rows."""
-        narrower = () if self.bounds is None else ("halve the width of the bounds",)
-        return (*narrower, "double the number of rows")
-
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return how it is measured alone."""
         if self.method in {"subset", "dick"}:

@@ -59,7 +59,6 @@ from dfprivacy.statistics.forecast import (
     HalfWidths,
     Reach,
     by_size,
-    halving,
 )
 from dfprivacy.statistics.inverse import MonotonePart
 from dfprivacy.statistics.part import (
@@ -238,11 +237,6 @@ class Ranked(Statistic):
     def remarks(self, law: RankLaw) -> tuple[str, ...]:  # noqa: ARG002 one interface
         """Return remarks of a forecast."""
         return ()
-
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """More rows."""
-        return ("double the number of rows (for the error as a share of the rows)",)
 
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return the mechanism: selection by rank, or inverse sensitivity (`inverse.py`)."""
@@ -589,7 +583,6 @@ class QuantilePart(ColumnPart):
                     typical=half_widths,
                     rows=circumstances.sizes,
                     answered=answered,
-                    halve=halving(question, circumstances),
                     remarks=(about, *question.remarks(law), remark),
                 )
                 forecasts.append(forecast.noted(*_levels_near(forecast, float(q))))

@@ -222,11 +222,6 @@ class Coefficient(LinearStatistic):
     def _estimator(self) -> CoefficientEstimator:
         return CoefficientEstimator(tuple(map(even_grid, self.of.ends.values())), self.place)
 
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """More rows, narrower bounds, or fewer columns."""
-        return ("halve the width of the bounds of y", "double the number of rows")
-
 
 @cache
 def products(columns: tuple[Hashable, ...], grids: tuple[Grid, ...]) -> Linear:

@@ -82,11 +82,6 @@ class Sum(LinearStatistic):
         bounds = bounds_of(self.bounds)
         return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))
 
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """Narrower bounds."""
-        return () if self.bounds is None else ("halve both bounds",)
-
 
 _OUTSIDE = 2.0**-40
 """The probability that there are more rows than an interval makes room for."""

@@ -51,18 +51,9 @@ class _Spread(LinearStatistic):
     bounds: BoundsLike | None = argument(BOUNDS_DOC, None)
     clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
-    narrower: ClassVar[str]
-    """The change of the bounds that halves the error."""
-
     @property
     def _grid(self) -> Grid:
         return grid_from_lower(self.required_bounds())
-
-    @property
-    def halve(self) -> tuple[str, ...]:
-        """Narrower bounds, or more rows."""
-        narrower = () if self.bounds is None else (self.narrower,)
-        return (*narrower, "double the number of rows")
 
     def linear(self, *, grouped: bool) -> Linear:  # noqa: ARG002 a count comes with it
         """Return the Bernstein basis of degree 2 on the grid: a row's coordinates add up to K."""
@@ -95,7 +86,6 @@ class Variance(_Spread):
     sql_names: ClassVar[tuple[str, ...]] = ("var_pop", "var_samp", "variance")
     title: ClassVar[str] = "the population variance"
     example: ClassVar[str] = 'df.dp.var("x", (0, 100), epsilon=1)'
-    narrower: ClassVar[str] = "narrow the bounds to 0.71 of their width"
 
     def estimator(self, linear: Linear) -> VarianceEstimator:  # noqa: ARG002 the grid says all
         """Return the variance of the Bernstein sums."""
@@ -121,7 +111,6 @@ class StandardDeviation(_Spread):
     sql_names: ClassVar[tuple[str, ...]] = ("stddev_pop", "stddev_samp", "stddev")
     title: ClassVar[str] = "the population standard deviation"
     example: ClassVar[str] = 'df.dp.std("x", (0, 100), epsilon=1)'
-    narrower: ClassVar[str] = "halve the width of the bounds"
 
     def estimator(self, linear: Linear) -> StandardDeviationEstimator:  # noqa: ARG002 the grid says all
         """Return the root of the variance of the Bernstein sums."""

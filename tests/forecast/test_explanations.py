@@ -1,4 +1,4 @@
-"""What an explanation says: the charge, the ledger, what halves the error, and how it is shown."""
+"""What an explanation says: the charge, the ledger, the error, and how it is shown."""
 
 from __future__ import annotations
 
@@ -113,19 +113,16 @@ def test_the_loss_that_halves_the_error(name):
     for measure, low, high in (("epsilon", 0.01, 0.02), ("rho", 1e-5, 4e-5)):
         halves = [ordinary(ASKS[name](BY.explain, **{measure: value})) for value in (low, high)]
         assert halves[1] == pytest.approx(halves[0] / 2, rel=0.12)
-        assert ASKS[name](BY.explain, rho=1).answers[0].halve[0] == "multiply rho by 4"
 
 
 @pytest.mark.parametrize("kind", ["mean", "var", "std", "sum"])
 def test_the_bounds_and_rows_that_halve_the_error(kind):
-    """Bounds as narrow as said halve the error, and twice the rows do where they are named."""
+    """Bounds of half the width halve the error, .71 of it for a variance; so do twice the rows."""
     shrink = math.sqrt(0.5) if kind == "var" else 0.5
     plans = [getattr(FRAME.dp.explain, kind)("x", (0, 8 * part)) for part in (1, shrink)]
     assert ordinary(plans[1]) == pytest.approx(ordinary(plans[0]) / 2, rel=0.01)
-    assert any("bounds" in change for change in plans[0].answers[0].halve)
-    rows = "double the number of rows" in plans[0].answers[0].halve
     ratio = ordinary(plans[0], 100_000) / ordinary(plans[0], 10_000)
-    assert ratio == pytest.approx(0.1 if rows else 1, rel=0.02)
+    assert ratio == pytest.approx(1 if kind == "sum" else 0.1, rel=0.02)
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 0.1}, {"rho": 0.01}], ids=["epsilon", "rho"])
