@@ -373,7 +373,7 @@ def limits(
 @with_options(
     *("file", "where", "timezone", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
     own=(
-        *options("--output FILE (path, required): The secret file to be made."),
+        *options("--output -o FILE (path, required): The secret file to be made."),
         _BOUNDS,
         *map(_question_option, (kind for kind in STATISTICS.values() if kind.adds_up)),
     ),

@@ -163,7 +163,7 @@ _SHARED = options("""
         --analyst NAME (text): The analyst, if the budget is divided among analysts.
         --timezone NAME (text): Zone for times in a condition or statement, e.g. Europe/Berlin. UTC
             by default.
-        --output FILE (path): Write a .csv, .parquet or .json file instead of printing a table.
+        --output -o FILE (path): Write a .csv, .parquet or .json file instead of printing a table.
         --memory SIZE (text): Memory limit of the engine, e.g. 500MB or 2GiB. Beyond it data spill
             to disk.
         --threads N (whole): Thread limit of the engine.

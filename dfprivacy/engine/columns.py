@@ -6,7 +6,7 @@ compared with anything, because engines disagree on how it compares.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import singledispatch
@@ -275,12 +275,6 @@ def no_value_of(label: object, declared: object, constant: object) -> InvalidQue
         f"column {label!r} is declared {declared}, and {constant!r} is no value of it",
         hint="name a constant of the column's own type: value='JFK', value=3",
     )
-
-
-def are_whole(schema: nw.Schema, names: Iterable[str]) -> bool:
-    """Tell whether all of some columns hold whole numbers that fit into an int64."""
-    wide = (nw.UInt64, nw.Int128, nw.UInt128)
-    return all(schema[name].is_integer() and schema[name] not in wide for name in names)
 
 
 def is_number(value: nw.Expr) -> nw.Expr:

@@ -62,9 +62,6 @@ _SHIFT = 1 / 4
 _UNKNOWN_MEAN = 1 / 2
 """Largest distance of hidden units from the mean, in widths of the bounds."""
 
-_MIDDLE = 1 / 4
-"""Fraction of the larger bound that a value is assumed to have if bounds are found later."""
-
 _TREND = 3.5
 """Standard deviations of noise from which large units are taken to have other values."""
 
