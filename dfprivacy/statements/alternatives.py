@@ -54,6 +54,7 @@ _BY_BOUNDS = {
     "regr_slope": f"dp_slope{_SCALED} * {_WIDTH_Y} / {_WIDTH_X}",
 }
 """Statistics of two columns, by the same of the columns scaled to released bounds."""
+_IF_BOUNDED = f"CASE WHEN {_WIDTH_X} > 0 AND {_WIDTH_Y} > 0 THEN {{}} END"
 
 
 def find_alternative(select: Node) -> Node | None:
@@ -218,7 +219,8 @@ def _scale_columns(select: Node) -> Node:
             continue
         parts = dict(zip("yx", operands, strict=True))
         parts |= {f"{name}_bounds": _find_bounds(select, parts[name]) for name in "yx"}
-        replacements.append((call, fill_template(read_template(_BY_BOUNDS[called(call)]), parts)))
+        template = read_template(_IF_BOUNDED.format(_BY_BOUNDS[called(call)]))
+        replacements.append((call, fill_template(template, parts)))
     return {**select, **_replace_clauses(select, replacements)}
 
 
