@@ -512,17 +512,11 @@ def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:
     return [{**first, "expression": case}, *others]
 
 
-def _literal(sort: str, text: str) -> Node:
-    found = {"kind": sort, "text": text} if text else {"kind": sort}
-    return {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "literal": found}
-
-
 def _end_of(call: Node, end: str) -> Node:
     """Return one end of the interval of a call."""
-    name = called(call)
-    interval = {**call, "function_name": f"{name}_interval", "alias": ""}
-    return {"class": "OPERATOR", "type": "STRUCT_EXTRACT", "alias": "",
-            "children": [interval, _literal("STRING", end)]}  # fmt: skip
+    interval = {**call, "function_name": f"{called(call)}_interval", "alias": ""}
+    field_ = read_template(f"f().{end}")
+    return {**field_, "children": [interval, field_["children"][1]]}
 
 
 def _text(node: Node) -> str:

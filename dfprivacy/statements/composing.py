@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -92,7 +91,7 @@ def read(text: object, reader: Reader) -> Script:
     try:
         text, explains = split_explain(text)
         target, select = parse(text, reader.engine)
-        script = _read_query(rewrite(select), reader)
+        script = _read_query(select, reader)
         return replace(script, target=target, explains=explains)
     except RecursionError:
         raise refuse("nested") from None
@@ -102,11 +101,11 @@ def read(text: object, reader: Reader) -> Script:
 
 def _read_query(select: Node, reader: Reader) -> Script:
     """Return the releases of a statement, or those of another with the same answer."""
-    other = deepcopy(select)
+    tree = rewrite(select)
     try:
-        return _taken_apart(select, reader)
+        return _taken_apart(tree, reader)
     except RefusedStatementError:
-        alternative = find_alternative(other)
+        alternative = find_alternative(rewrite(select))
         if alternative is not None:
             reader.givens.clear()
             with suppress(DPError):
