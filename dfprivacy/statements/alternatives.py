@@ -42,19 +42,6 @@ _BY_VALUE = {
     ("approx_top_k", 2): f"list_slice(list(x ORDER BY n DESC, x) {_PRESENT}, 1, k)",
 }
 """Aggregates over single values x, as functions of the released counts n of the values."""
-_LOW, _WIDTH = "struct_extract({0}_bounds, 'lower')", "(struct_extract({0}_bounds, 'upper') - {1})"
-_LOW_X, _LOW_Y = _LOW.format("x"), _LOW.format("y")
-_WIDTH_X, _WIDTH_Y = _WIDTH.format("x", _LOW_X), _WIDTH.format("y", _LOW_Y)
-_SCALED = f"((y - {_LOW_Y}) / {_WIDTH_Y}, (x - {_LOW_X}) / {_WIDTH_X}, 0, 1, 0, 1)"
-_BY_BOUNDS = {
-    "corr": f"dp_corr{_SCALED}",
-    "regr_r2": f"dp_r_squared{_SCALED}",
-    "covar_pop": f"dp_cov{_SCALED} * {_WIDTH_X} * {_WIDTH_Y}",
-    "covar_samp": f"dp_cov{_SCALED} * {_WIDTH_X} * {_WIDTH_Y}",
-    "regr_slope": f"dp_slope{_SCALED} * {_WIDTH_Y} / {_WIDTH_X}",
-}
-"""Statistics of two columns, by the same of the columns scaled to released bounds."""
-_IF_BOUNDED = f"CASE WHEN {_WIDTH_X} > 0 AND {_WIDTH_Y} > 0 THEN {{}} END"
 
 
 def find_alternative(select: Node) -> Node | None:
@@ -62,7 +49,7 @@ def find_alternative(select: Node) -> Node | None:
     select = plain(select)
     if kind(select) != ("", "SELECT_NODE"):
         return None
-    other = _count_distinct_rows(select) or _group_by_value(select) or _scale_columns(select)
+    other = _count_distinct_rows(select) or _group_by_value(select) or select
     other = _release_correlated(other)
     return None if other == select else dict(other)
 
@@ -208,30 +195,6 @@ def _count_distinct_rows(select: Node) -> Node | None:
 def _is_grouped(select: Node) -> bool:
     by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
     return by_all or bool(select["group_expressions"] or select["having"] or select["qualify"])
-
-
-def _scale_columns(select: Node) -> Node:
-    """Return a SELECT whose statistics of two columns are about columns within released bounds."""
-    replacements = []
-    for call in _list_aggregates(select):
-        operands = [item["expression"] for item in call["arguments"]]
-        if called(call) not in _BY_BOUNDS or len(operands) != 2 or not _is_bare(call):
-            continue
-        parts = dict(zip("yx", operands, strict=True))
-        parts |= {f"{name}_bounds": _find_bounds(select, parts[name]) for name in "yx"}
-        template = read_template(_IF_BOUNDED.format(_BY_BOUNDS[called(call)]))
-        replacements.append((call, fill_template(template, parts)))
-    return {**select, **_replace_clauses(select, replacements)}
-
-
-def _find_bounds(select: Node, operand: Node) -> Node:
-    """Return a subquery that releases bounds of an expression over the rows of a SELECT."""
-    bounds = read_template("(SELECT dp_bounds(x) FROM t)")
-    inner = bounds["subquery"]["node"]
-    items = [fill_template(item, {"x": operand}) for item in inner["select_list"]]
-    source = {name: select[name] for name in ("from_table", "where_clause")}
-    return {**bounds, "subquery": {**bounds["subquery"], "node": {**inner, "select_list": items,
-            **source}}}  # fmt: skip
 
 
 def _release_correlated(tree: Any) -> Any:

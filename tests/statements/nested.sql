@@ -11,4 +11,3 @@ SELECT dp_count(*) AS n FROM orders o WHERE total > (SELECT max(m) FROM (SELECT 
 SELECT dp_sum(s, 0, 99) AS s FROM (SELECT customer, sum(total) AS s FROM orders WHERE total > (SELECT dp_mean(total, 0, 9) FROM orders) GROUP BY customer)
 SELECT name, s FROM nation, (SELECT nation AS place, sum(balance) AS s FROM customer GROUP BY nation) WHERE nation = place AND s >= (SELECT min(s) FROM (SELECT nation AS place, sum(balance) AS s FROM customer GROUP BY nation))
 SELECT sum(balance) AS s FROM customer c WHERE balance > (SELECT avg(x.balance) FROM customer x WHERE x.nation = c.nation)
-SELECT corr(total, customer) AS c FROM orders WHERE total > 1

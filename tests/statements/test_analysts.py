@@ -59,14 +59,6 @@ def test_values_cost_one_count():
     assert most in dict(shown)
 
 
-def test_columns_without_bounds_have_no_correlation():
-    """Where no bounds are found, statistics of two columns are NULL, and no noise."""
-    query = (
-        "SELECT corr(total, customer) AS c, regr_slope(total, customer) FROM orders WHERE total < 0"
-    )
-    assert dfp.sql(query, con=shop(), **TERMS).fetchall() == [(None, None)]
-
-
 def test_explain_is_a_plan_at_no_cost(tmp_path):
     """EXPLAIN returns what `explain` says, makes no table and charges nothing."""
     con, ledger = shop(), dfp.Ledger(tmp_path / "budget.db", epsilon=1)

@@ -55,9 +55,6 @@ def test_answers_are_duckdbs_without_noise(shared, query):
 
 
 NAMES = {name: own.kind for own in STATISTICS.values() for name in own.sql_names}
-SCALED = {
-    name: NAMES.pop(name) for name in ("corr", "covar_pop", "covar_samp", "regr_slope", "regr_r2")
-}
 
 
 @pytest.mark.parametrize(("name", "kind"), [*NAMES.items(), ("count_star", "count")])
@@ -79,16 +76,6 @@ def test_ordinary_name_costs_and_asks_what_its_statistic_does(shared, name, kind
         else:
             answers.append(([q for _, q in plan.calls], plan.epsilon, plan.delta, plan.draws))
     assert answers[0] == answers[1]
-
-
-@pytest.mark.parametrize("name", SCALED)
-def test_two_columns_share_the_price_with_their_bounds(shared, name):
-    """Without known bounds corr(y, x) releases bounds of x and y, and all share one epsilon."""
-    plan = dfp.explain(f"SELECT {name}(income, age) FROM visits", con=shared, **UNIT)
-    questions = [question for _, question in plan.calls]
-    assert questions[:2] == ["bounds('age')", "bounds('income')"]
-    assert questions[2].startswith(f"{SCALED[name]}(")
-    assert sum(draw.epsilon for draw in plan.draws) == pytest.approx(plan.epsilon)
 
 
 def test_one_draw_whatever_it_is_called(shared):

@@ -107,13 +107,13 @@ def test_bounds_of_a_schema_are_those_of_its_columns(call, same):
 
 
 @pytest.mark.parametrize("call", ["dp_corr(total, price)", "dp_slope(total + 1, product)"])
-def test_two_columns_need_the_bounds_of_both(call):
-    """Without bounds of both expressions a statistic of two is refused, and told of the schema."""
+def test_two_columns_find_the_bounds_that_a_schema_lacks(call):
+    """Without bounds of both expressions a statistic of two finds them, for one epsilon."""
     known = dfp.Schema(SCHEMA.unit, SCHEMA.links, SCHEMA.public, {"product.price": (0, 5)})
     query = f"SELECT {call} FROM orders JOIN item USING (order_id) JOIN product USING (product)"
-    with pytest.raises(dfp.RefusedStatementError, match="takes two expressions") as caught:
-        dfp.explain(query, con=shop(), schema=known, max_rows=5)
-    assert "bound both columns in a schema" in caught.value.hint
+    plan = dfp.explain(query, con=shop(), schema=known, max_rows=5, epsilon=1)
+    assert (plan.epsilon, len(plan.calls)) == (1, 1)
+    assert "x_bounds" not in plan.calls[0][1]
 
 
 UNNAMED = dfp.Schema(unit="customer.id", links={"item.order_id": "customer.id"})
