@@ -535,10 +535,11 @@ class Result:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row, or None after the last."""
-        return next(self._cursor, None)
+        return next(self.remaining, None)
 
     @cached_property
-    def _cursor(self) -> Iterator[tuple[Any, ...]]:
+    def remaining(self) -> Iterator[tuple[Any, ...]]:
+        """The rows that have not been fetched one by one."""
         return iter(self)
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -569,7 +570,6 @@ class Cursor(_Closing):
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._result: Result | None = None
-        self._rows: Iterator[tuple[Any, ...]] = iter(())
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Self:
         """Run one statement of `dfp.sql`; `parameters` are constants in the places of its `?`.
@@ -577,13 +577,13 @@ class Cursor(_Closing):
         More or fewer parameters than places, and what is no plain constant, are refused.
         """
         self._require_open()
-        self._result, self._rows = None, iter(())
+        self._result = None
         is_empty = isinstance(parameters, Sized) and not len(parameters)
         if parameters is not None and not is_empty:
             operation = with_constants(operation, parameters)
         made = self.connection.sql(operation)
         if made.columns:
-            self._result, self._rows = made, iter(made)
+            self._result = made
         return self
 
     def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002 as PEP 249 has it
@@ -606,7 +606,7 @@ class Cursor(_Closing):
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row, or None."""
-        return next(self._fetched(), None)
+        return self._made().fetchone()
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """Return the next rows: so many, a whole number from 0 on, or `arraysize`."""
@@ -616,11 +616,11 @@ class Cursor(_Closing):
                 "the number of rows to fetch is no whole number from 0 on",
                 hint="cursor.fetchmany(100); fetchall() returns all that are left",
             )
-        return list(islice(self._fetched(), wanted))
+        return list(islice(self._made().remaining, wanted))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows that are left."""
-        return list(self._fetched())
+        return list(self._made().remaining)
 
     def arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
@@ -642,14 +642,10 @@ class Cursor(_Closing):
             )
         return self._result
 
-    def _fetched(self) -> Iterator[tuple[Any, ...]]:
-        self._made()
-        return self._rows
-
     def close(self) -> None:
         """Drop the rows; the cursor can't be used any more."""
         super().close()
-        self._result, self._rows = None, iter(())
+        self._result = None
 
     def setinputsizes(self, sizes: object) -> None:
         """Do nothing, as PEP 249 allows."""
@@ -658,4 +654,4 @@ class Cursor(_Closing):
         """Do nothing, as PEP 249 allows."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._fetched()
+        return self._made().remaining

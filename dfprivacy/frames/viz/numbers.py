@@ -177,11 +177,6 @@ class Shown:
         """Return its chart, with more captions."""
         raise NotImplementedError
 
-    @property
-    def captions(self) -> list[str]:
-        """The cost, and the meaning of the bars."""
-        raise NotImplementedError
-
     def to_html(self) -> str:
         """Return it as a page of its own, which loads nothing: the cost and today's date below."""
         return rendered("page.html", body=trusted(self._repr_html_()), footer=_written())
@@ -238,6 +233,11 @@ class ShownColumns(Shown):
         """The question."""
         raise NotImplementedError
 
+    @property
+    def captions(self) -> list[str]:
+        """The cost, and the meaning of the bars."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
         padded = []
         for column in self.columns:
@@ -279,11 +279,6 @@ class ShownNumbers(Shown):
 
     def _repr_html_(self) -> str:
         return rendered("cards.html", readings=self.readings)
-
-    @property
-    def captions(self) -> list[str]:
-        """The costs, and the meaning of the bars."""
-        return _cost_lines(self.readings)
 
     @property
     def written(self) -> pa.Table:
