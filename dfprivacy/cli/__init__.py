@@ -70,10 +70,10 @@ class Commands(TyperGroup):
         option = re.match(r"No such option: --([a-z-]+)", error.message)
         question = option[1].replace("-", "_") if option else ""
         ends = sorted(
-            own for own in getattr(error, "possibilities", None) or () if "-bounds" in own
+            flag for flag in getattr(error, "possibilities", None) or () if "-bounds" in flag
         )
         if question == "bounds" and ends:
-            return f"write {path} ... {' '.join(f'{own} 0 100' for own in ends)}"
+            return f"write {path} ... {' '.join(f'{flag} 0 100' for flag in ends)}"
         if pair := re.match(r"Option '(--\S+)' requires 2 arguments", error.message):
             return f"write two numbers with a space between them, e.g. {pair[1]} 0 100"
         if "unexpected extra argument" in error.message and path.endswith((" agg", " statistics")):
@@ -86,7 +86,7 @@ class Commands(TyperGroup):
 
 
 def _plain_words(message: str) -> str:
-    """Return an error of usage without what typer and pydantic say in words of their own."""
+    """Return an error of usage in plain words, without those of typer and pydantic."""
     message = re.sub(r"(No such command '.*?'\.) Did you mean.*", r"\1", message)
     message = re.sub(r"Input should be a valid (\w+),.*", r"this is not a valid \1.", message)
     return message.replace("Value error, ", "")
@@ -138,8 +138,8 @@ def _built(_: tuple[type[Statistic], ...]) -> Any:
     return get_command(app)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(show: bool) -> None:
+    if show:
         typer.echo(f"dfprivacy {_version()}")
         raise typer.Exit
 

@@ -188,7 +188,7 @@ def _command(
     run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*help_)
     hidden = {*without, *([] if kind.has_interval else ["interval", "population"])}
     names = [name for name in SHARED if name not in hidden]
-    return with_options(*names, own=parameters.values())(run)
+    return with_options(*names, special=parameters.values())(run)
 
 
 def _question_of(kind: type[Any], chosen: dict[str, Any], bounds: Mapping[str, Any]) -> Any:
@@ -297,15 +297,16 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
     except ValueError:
         numbers = ()
     if not numbers or (count is not None and len(numbers) != count):
-        several = "numbers" if count is None else f"{count} number{'s' * (count > 1)}"
+        numbers_text = "numbers" if count is None else f"{count} number{'s' * (count > 1)}"
         example = "delay=0.9" if count == 1 else "delay=-60,240"
         raise InvalidQuestionError(
-            f"--{option} names a column and {several}", hint=f"write it like --{option} {example}"
+            f"--{option} names a column and {numbers_text}",
+            hint=f"write it like --{option} {example}",
         )
     return numbers
 
 
-@with_options(*SHARED, own=(_BOUNDS, *map(_question_option, STATISTICS.values())))
+@with_options(*SHARED, special=(_BOUNDS, *map(_question_option, STATISTICS.values())))
 def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
     """Answer several questions under one epsilon.
 
@@ -330,7 +331,13 @@ _UNIT, _UNCHANGED, _SPENDING = options("""
 @with_options(
     *("file", "where", *FORM, "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
     *("memory", "threads", "temporary", "timezone", "explain"),
-    own=(_UNIT, _UNCHANGED, _BOUNDS_ASKED, _SPENDING, *map(_question_option, STATISTICS.values())),
+    special=(
+        _UNIT,
+        _UNCHANGED,
+        _BOUNDS_ASKED,
+        _SPENDING,
+        *map(_question_option, STATISTICS.values()),
+    ),
 )
 def limits(
     file: Path,
@@ -372,7 +379,7 @@ def limits(
 
 @with_options(
     *("file", "where", "timezone", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
-    own=(
+    special=(
         *options("--output -o FILE (path, required): The secret file to be made."),
         _BOUNDS,
         *map(_question_option, (kind for kind in STATISTICS.values() if kind.adds_up)),
@@ -411,7 +418,7 @@ def write_statistics(file: Path, *, output: Path, bounds: list[str] | None, **va
         "analyst",
         "output",
     ),
-    own=options("""
+    special=options("""
         FILE... (paths): Files that `dfprivacy statistics` has made.
         --into FILE (path): Write one secret file of them all, and release nothing.
         --parts-per-unit N (whole): Your promise that no unit has rows in more than N of the files;
@@ -452,7 +459,7 @@ def merge_statistics(
     *("keys", "epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "population"),
     *("ledger", "dataset", "period", "analyst", "output"),
     *("memory", "threads", "temporary", "timezone", "explain", *FORM),
-    own=options("""
+    special=options("""
         QUERY (text): One statement of dfp.sql.
         --table NAME=FILE (texts): A .csv, .tsv or .parquet file that the statement calls NAME;
             repeat for each.

@@ -42,7 +42,7 @@ _LOG_FORMAT = option(
     "memory",
     "threads",
     "temporary",
-    own=(
+    special=(
         *options("""
         FILE (path): A .yml or .yaml file.
         --set NAME=VALUE (texts): Set a parameter that the file declares. Repeat it for each.
@@ -86,7 +86,7 @@ def run(
             return
         steps = plan_steps(job)
         for step in steps if explain else ():
-            budget, again = step.release.budget, ", paid before" if step.settled else ""
+            budget, again = step.release.budget, ", paid before" if step.is_paid else ""
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.name}: {price}{again}")
         for step in () if explain else steps:

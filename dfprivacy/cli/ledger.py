@@ -36,7 +36,7 @@ ledger_app = typer.Typer(
 
 @ledger_app.command()
 @with_options(
-    own=_LEDGER
+    special=_LEDGER
     + options("""
         --epsilon (number): Total budget of each dataset.
         --rho (number): The budget in zCDP, instead of --epsilon.
@@ -65,7 +65,7 @@ def create(file: Path, **budget: Any) -> None:
 
 @ledger_app.command()
 @with_options(
-    own=_LEDGER
+    special=_LEDGER
     + _DATASET
     + options("""
         --periods (text): Open an account for each year, month, week or day of the data. The budget
@@ -81,13 +81,13 @@ def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     """
     with readable_errors():
         Ledger(file).announce(dataset, periods=periods)
-        each = "" if periods is None else f", an account for each {periods} of its data"
-        show_line(Console(), f"Announced {dataset}{each}")
+        accounts = "" if periods is None else f", an account for each {periods} of its data"
+        show_line(Console(), f"Announced {dataset}{accounts}")
 
 
 @ledger_app.command()
 @with_options(
-    own=_LEDGER
+    special=_LEDGER
     + _DATASET
     + options("""
         ANALYST (text): The analyst's name.
@@ -110,7 +110,7 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
 
 
 @ledger_app.command()
-@with_options(own=_LEDGER)
+@with_options(special=_LEDGER)
 def show(file: Path) -> None:
     """Show the remaining budget of each dataset, and its charges.
 
@@ -128,12 +128,12 @@ def show(file: Path) -> None:
             show_line(console, "Nothing has been spent.")
             return
         heads = [f"{'epsilon' if ledger.budget.rho is None else 'rho'} spent", *_LEFT]
-        kept = ["remembered"] if ledger.remembers else []
+        counts = ["remembered"] if ledger.remembers else []
         accounts = (
-            (ledger.spent(n), ledger.remaining(n), [n], [f"{ledger.stored(n):,}" for _ in kept])
+            (ledger.spent(n), ledger.remaining(n), [n], [f"{ledger.stored(n):,}" for _ in counts])
             for n in names
         )
-        console.print(_spent("Remaining budget", ["dataset", *heads, *kept], accounts))
+        console.print(_spent("Remaining budget", ["dataset", *heads, *counts], accounts))
         if analysts := ledger.analysts():
             parts = [(spent, left, [name, who], list[str]()) for name, who, spent, left in analysts]
             console.print(_spent("Analysts", ["dataset", "analyst", *heads], parts))
@@ -142,7 +142,7 @@ def show(file: Path) -> None:
 
 @ledger_app.command()
 @with_options(
-    own=_LEDGER
+    special=_LEDGER
     + options("""
         --output -o FILE.html (path, report.html): The file to write.
         --delta (number): Quote epsilons at this delta, e.g. 1e-6.
@@ -164,7 +164,7 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
 
 @ledger_app.command()
 @with_options(
-    own=_LEDGER
+    special=_LEDGER
     + _DATASET
     + options("""
         --output -o FILE.md (path): The file to write, instead of the terminal.
@@ -235,7 +235,7 @@ def _promises(ledger: Ledger) -> Iterator[str]:
 def _spent(
     title: str, heads: Sequence[str], rows: Iterable[tuple[Budget, Budget, list[str], list[str]]]
 ) -> Table:
-    """Return what was spent and what is left: of each row's names, with more numbers behind."""
+    """Return a table of spent and remaining budgets, after the names of each row."""
     table = Table(title=title, title_justify="left")
     for index, column in enumerate(heads):
         numeric = index >= heads.index("left") - 1

@@ -173,9 +173,9 @@ _SHARED = options("""
 SHARED = {parameter.name: parameter for parameter in _SHARED}
 
 
-def with_options(*names: str, own: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
-    """Give a command its `own` options, then shared ones by name."""
-    parameters = [*own, *(SHARED[name] for name in names)]
+def with_options(*names: str, special: Iterable[inspect.Parameter] = ()) -> Callable[[Run], Run]:
+    """Give a command its `special` options, then shared ones by name."""
+    parameters = [*special, *(SHARED[name] for name in names)]
     parameters.sort(key=lambda parameter: (parameter.kind, parameter is not SHARED.get("file")))
 
     def decorate(run: Run) -> Run:

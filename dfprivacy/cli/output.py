@@ -82,7 +82,7 @@ def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Tabl
 
 
 def has_unknowns(table: pa.Table, keys: int) -> bool:
-    """Tell whether a number could not be told."""
+    """Return whether a table has an unknown number."""
     columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
     return any(math.isnan(value) for column in columns for value in column.to_pylist())
 
@@ -113,7 +113,7 @@ def _key(value: object) -> Text:
 
 
 def _cell(value: object, places: int, share: bool) -> Text:  # noqa: FBT001 of a column
-    """Return what stands behind the keys: a number, or whatever SQL makes of answers."""
+    """Return the text of an answer: a number, or any value that SQL made of answers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _key(value)
     if share and math.isfinite(value):
@@ -295,7 +295,7 @@ def readable_errors() -> Iterator[None]:
 
 
 def hint_of(error: DPError) -> str | None:
-    """Return what to do, in the words of the command line."""
+    """Return the hint of an error in the words of the command line."""
     hint = _HINTS.get(type(error), error.hint)
     for library, here in _SPELLINGS if hint else ():
         hint = re.sub(library, here, hint or "")

@@ -51,7 +51,7 @@ class Step:
     release: JobRelease
     ledger: IdempotentLedger
     charge: Charge
-    settled: bool
+    is_paid: bool
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def plan_steps(job: JobFileContent) -> list[Step]:
     for step in steps:
         for output in step.release.outputs:
             require_writable(output)
-    _require_room([step for step in steps if not step.settled])
+    _require_room([step for step in steps if not step.is_paid])
     return steps
 
 
@@ -199,7 +199,7 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
         "release": step.name,
         "output": output.text,
         **_compared(output),
-        "asked": _asked(release),
+        "asked": _question_fields(release),
         "charged": cost_by_name(charge),
         "dataset": release.budget.dataset,
         "version": release.budget.version,
@@ -220,12 +220,12 @@ def _compared(output: Output) -> dict[str, Any]:
     return {"compared": {name: getattr(comparison, name) for name in names}}
 
 
-def _asked(release: JobRelease) -> dict[str, Any]:
+def _question_fields(release: JobRelease) -> dict[str, Any]:
     source, unit = release.source, release.privacy_unit
-    asked: dict[str, Any] = {"source": source.text}
+    fields: dict[str, Any] = {"source": source.text}
     if source.query is None:
-        asked["questions"] = {name: question.text for name, question in release.questions.items()}
-        asked["by"] = list(release.by)
+        fields["questions"] = {name: question.text for name, question in release.questions.items()}
+        fields["by"] = list(release.by)
     optional = {
         "query": source.query,
         "schema": None if source.owners is None else repr(source.owners),
@@ -236,7 +236,7 @@ def _asked(release: JobRelease) -> dict[str, Any]:
         **source.text_form,
     }
     return {
-        **asked,
+        **fields,
         **{name: value for name, value in optional.items() if value is not None},
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
         "unit": "one row" if unit is None else unit.text,
