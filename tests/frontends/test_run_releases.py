@@ -448,7 +448,7 @@ def test_a_target_in_place_of_a_loss(run):
     source: {query: "SELECT dp_count(*) FROM flights", database: flights.duckdb}
     outputs: [n.csv]
 """
-    assert "not one that is looked for" in run(whole + query).stderr
+    assert "a query needs a fixed epsilon" in run(whole + query).stderr
 
 
 def test_periods_and_analysts(run):
