@@ -73,4 +73,4 @@ def test_a_statement_takes_public_keys(ask, cells, tmp_path):
     schema.write_text("unit: f.day\n")
     unit = ("--schema", str(schema), "--unit", "day")
     owned = ask("sql", query, "--table", "f=flights.parquet", *unit)
-    assert (owned.exit_code, "the schema says whose rows" in owned.stderr) == (2, True)
+    assert (owned.exit_code, "the schema names the unit" in owned.stderr) == (2, True)

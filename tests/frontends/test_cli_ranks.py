@@ -178,7 +178,7 @@ def test_too_few_values(ask, tmp_path, name):
         outputs.append(ask(name, str(file), "delay").output)
         ask(name, str(file), "delay", "--output", str(target))
         records += json.loads(target.read_text())
-    assert any("unknown: too few values for this" in output for output in outputs)
+    assert any("unknown: too few values at this" in output for output in outputs)
     assert any(None in record.values() for record in records)
 
 

@@ -45,7 +45,8 @@ def test_the_example_runs_as_it_says(tmp_path, monkeypatch):
     assert sorted(pl.read_csv("long_stays.csv")["hospital"]) == ["North", "South", "West"]
     first = pl.read_csv("first_stays.csv")
     assert first.columns == [
-        "region", "days", "days_low", "days_high", "patients", "patients_low", "patients_high"
+        "region", "days", "days_low", "days_high", "days_note",
+        "patients", "patients_low", "patients_high",
     ]  # fmt: skip
     assert sorted(first["region"]) == ["east", "west"]
     with duckdb.connect("released.duckdb", read_only=True) as connection:
