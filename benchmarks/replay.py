@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,10 +73,10 @@ class Tape:
     """Recorder of draws. With recorded draws it returns their results instead of new ones."""
 
     def __init__(
-        self, recorded: Sequence[Draw] | None = None, *, lost_groups: bool = False
+        self, recorded: Sequence[Draw] | None = None, *, skips: Literal["", "few", "any"] = ""
     ) -> None:
         self.recorded, self.draws = recorded, list[Draw]()
-        self._left, self._lost_groups = list(recorded or ()), lost_groups
+        self._left, self._skips = list(recorded or ()), skips
         self.loss, self.mismatch = Loss(), ""
         self._coins = 0
 
@@ -94,10 +94,13 @@ class Tape:
         return copied(result)
 
     def _replay(self, mechanism: str, inputs: Mapping[str, Any]) -> Any:
-        """Return the result of the next recorded draw, or of the one that lost groups leave."""
+        """Return the result of the next recorded draw, or of one after the draws of lost groups.
+
+        With few skips that is the next one that matches, else the one of the least loss.
+        """
         require(bool(self._left), f"one draw more: {mechanism}")
         matches, mismatch = [], MismatchError()
-        for place, draw in enumerate(self._left if self._lost_groups else self._left[:1]):
+        for place, draw in enumerate(self._left if self._skips else self._left[:1]):
             try:
                 require(draw.mechanism == mechanism, f"{mechanism} instead of {draw.mechanism}")
                 matches.append((place, *MECHANISMS[mechanism](draw, inputs)))
@@ -105,7 +108,9 @@ class Tape:
                 mismatch = error
         if not matches:
             raise mismatch
-        place, loss, result = min(matches, key=lambda match: match[1].rho)
+        place, loss, result = matches[0]
+        if self._skips == "any":
+            place, loss, result = min(matches, key=lambda match: match[1].rho)
         del self._left[: place + 1]
         self.loss += loss
         return result
@@ -287,8 +292,9 @@ class Meter:
         """
         first = Tape()
         outcome, charge = self._run(larger, measure, first)
-        for skips in [False, True] if lost_groups else [False]:
-            second = Tape(first.draws, lost_groups=skips)
+        choices: list[Literal["", "few", "any"]] = ["", "any", "few"]
+        for skips in choices if lost_groups else choices[:1]:
+            second = Tape(first.draws, skips=skips)
             other, same_charge = self._run(smaller, measure, second)
             fault = second.mismatch
             if not fault and len(second.draws) < len(first.draws) and not skips:

