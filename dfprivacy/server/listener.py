@@ -110,7 +110,7 @@ class Listener:
         client = Client(self, reader, writer)
         try:
             if len(self.sessions) >= self.policy.limits.connections:
-                raise client.refuse("53300", "the server has no room for another connection")
+                raise client.turn_away("53300", "the server has no room for another connection")
             await client.run()
         except (Disconnect, OSError, EOFError):
             pass
@@ -149,7 +149,7 @@ class Client:
         fields |= {"H": error.hint} if error.hint else {}
         self.send(messages.ErrorResponse(fields=fields))
 
-    def refuse(self, code: str, message: str) -> Disconnect:
+    def turn_away(self, code: str, message: str) -> Disconnect:
         """Write an error that ends the connection, and return the exception to raise."""
         self.send_error(ServerError(code, message), "FATAL")
         return Disconnect()
@@ -165,9 +165,9 @@ class Client:
                     unread = 0
                     yield message
             except (PygwireError, UnicodeDecodeError, struct.error, ValueError, IndexError):
-                raise self.refuse("08P01", "the bytes are no message of the protocol") from None
+                raise self.turn_away("08P01", "the bytes are no message of the protocol") from None
             if unread > largest:
-                raise self.refuse("08P01", f"a message has more than {largest:,} bytes")
+                raise self.turn_away("08P01", f"a message has more than {largest:,} bytes")
             await self.writer.drain()
 
     async def run(self) -> None:
@@ -176,7 +176,7 @@ class Client:
             async with asyncio.timeout(_LOGIN_SECONDS):
                 await self._log_in()
         except (ValueError, LookupError, DPError):  # a malformed proof, or no file of users
-            raise self.refuse("28P01", "the login can't be read") from None
+            raise self.turn_away("28P01", "the login can't be read") from None
         self.listener.sessions[self.number] = self
         async for message in self.receive(_LARGEST_MESSAGE):
             if isinstance(message, messages.Terminate):
@@ -207,7 +207,7 @@ class Client:
                     await self._finish_login(exchange.finish(message.data.decode()))
                     return
                 case _:
-                    raise self.refuse("08P01", "the login has another order of messages")
+                    raise self.turn_away("08P01", "the login has another order of messages")
             await self.writer.drain()
         raise Disconnect
 
@@ -222,7 +222,7 @@ class Client:
 
     def _start_login(self, startup: messages.StartupMessage) -> ScramExchange:
         if self.listener.tls and self.writer.get_extra_info("ssl_object") is None:
-            raise self.refuse("28000", "this server takes encrypted connections only")
+            raise self.turn_away("28000", "this server takes encrypted connections only")
         if startup.protocol_version > StartupRequestCode.V3_0:
             self.send(messages.NegotiateProtocolVersion(StartupRequestCode.V3_0, []))
         self.user = startup.params.get("user", "")
@@ -237,11 +237,11 @@ class Client:
         if signature is None or rules is None:
             self.listener.server.write_log(analyst=user, outcome="wrong password")
             await asyncio.sleep(_FAILED_LOGIN_SECONDS)
-            raise self.refuse("28P01", f'password authentication failed for user "{user}"')
+            raise self.turn_away("28P01", f'password authentication failed for user "{user}"')
         if not rules.datasets:
             dataset = ""  # a monitor asks SELECT 1
         elif dataset not in rules.datasets:
-            raise self.refuse("3D000", f"{user} has no part of a dataset {dataset!r}")
+            raise self.turn_away("3D000", f"{user} has no part of a dataset {dataset!r}")
         self.session = Session(self.listener.server, user, dataset)
         self.send(
             messages.AuthenticationSASLFinal(data=b"v=" + b64encode(signature)),
