@@ -156,7 +156,7 @@ def test_every_door_gives_the_same_answer(kind, known, tmp_path):
         dfp.statistics(frame, files, question)
         found["files"] = numbers(list(dfp.merge(files, **huge).values()))
     else:
-        with pytest.raises(dfp.errors.InvalidQuestionError, match="several files"):
+        with pytest.raises(dfp.errors.InvalidQuestionError, match="many files"):
             dfp.statistics(frame, files, question)
     if kind.kind in OWN:
         sql_udfs.register(known, epsilon=1e9)

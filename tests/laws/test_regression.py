@@ -215,7 +215,6 @@ REFUSED = {
     "twice": ("y", ["a", "a"], KNOWN),
     "explains itself": ("y", ["a", "y"], KNOWN),
     "too many": ("y", [f"x{place}" for place in range(21)], KNOWN),
-    "no bounds": ("y", ["a", "b"], {"a": (0, 1), "y": (0, 1)}),
     "no mapping": ("y", ["a"], [(0, 1), (0, 1)]),
     "bounds that end before they begin": ("y", ["a"], {**KNOWN, "a": (3, 1)}),
     "unknown": ("y", ["c"], {**KNOWN, "c": (0, 1)}),
