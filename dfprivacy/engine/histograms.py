@@ -64,6 +64,7 @@ from dfprivacy.measurement.sums import key_name
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 _BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
 _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
+_SIGN = 2**31  # the bit of the sign of such a float
 _WORD_BITS = 32  # bits of a word below the number of its group: those of a single-precision float
 
 
@@ -225,17 +226,28 @@ def _read_parts(native: Any) -> Iterator[pa.Table]:
 
 
 def _sort_words(keys: pa.Table, values: pl.Series, binning: SignificantBits) -> pa.Table:
-    """Return the keys, label and rows of each group and value; a label may be there twice."""
+    """Return the keys, label and rows of each group and value, in their order.
+
+    A label may be there twice.
+    """
     numbered = number_groups(keys.append_column(_VALUE, values.to_arrow()), keys.column_names, None)
     group = pl.Series(_GROUP, numbered.group)
-    word = pl.col(_GROUP) * 2**_WORD_BITS + _single_bits(binning.bits)
+    bits = _single_bits(binning.bits).cast(pl.Int64)
+    ordered = pl.when(bits < _SIGN).then(bits + _SIGN).otherwise(2**_WORD_BITS - 1 - bits)
+    word = pl.col(_GROUP) * 2**_WORD_BITS + ordered
     rows = pl.DataFrame([group, values.alias(_VALUE)]).lazy()
     words = rows.select(word).collect(engine="streaming").to_series().to_numpy(writable=True)
     words.sort()  # six times less work than polars takes for it
     starts = run_starts(words)
     distinct = words[starts]
     table = numbered.keys.take(pa.array(distinct >> _WORD_BITS)) if keys.num_columns else None
-    label = distinct.astype(np.uint32).view(np.float32).astype(np.float64) / 2
+    above = distinct.astype(np.uint32)
+    label = (
+        np.where(above < _SIGN, ~above, above ^ np.uint32(_SIGN))
+        .view(np.float32)
+        .astype(np.float64)
+        / 2
+    )
     counted = pa.table({_LABEL: label, _ROWS: np.diff(starts, append=len(words))})
     if table is None:
         return counted

@@ -469,7 +469,19 @@ class Magnitudes:
         bins = self.bins.numbers(values)
         if self.starts is None:
             return bins
-        return np.asarray(np.sign(bins) * np.searchsorted(self.starts, np.abs(bins), "right"))
+        sizes, (first, last) = np.abs(bins), self._adjacent
+        numbers = sizes - self.starts[first] + first + 1
+        is_other = (sizes < self.starts[first]) | (sizes > self.starts[last])
+        numbers[is_other] = np.searchsorted(self.starts, sizes[is_other], "right")
+        return np.asarray(np.sign(bins) * numbers)
+
+    @cached_property
+    def _adjacent(self) -> tuple[int, int]:
+        """The places of the first starts that hold one bin each, which need no search."""
+        assert self.starts is not None  # noqa: S101 the caller has looked
+        is_next = np.append(np.diff(self.starts) == 1, False)
+        first = int(is_next.argmax())
+        return first, first + int((~is_next[first:]).argmax())
 
     def _number(self, value: float) -> int:
         return int(self._numbers(self.bins.labels(np.array([value])))[0])
