@@ -64,8 +64,8 @@ from dfprivacy.measurement.sums import key_name
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 _BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
 _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
-_SIGN = 2**31  # the bit of the sign of such a float
 _WORD_BITS = 32  # bits of a word below the number of its group: those of a single-precision float
+_SIGN = 2**31  # the sign bit of such a float
 
 
 class HistogramQuery(NamedTuple):
@@ -242,12 +242,8 @@ def _sort_words(keys: pa.Table, values: pl.Series, binning: SignificantBits) -> 
     distinct = words[starts]
     table = numbered.keys.take(pa.array(distinct >> _WORD_BITS)) if keys.num_columns else None
     above = distinct.astype(np.uint32)
-    label = (
-        np.where(above < _SIGN, ~above, above ^ np.uint32(_SIGN))
-        .view(np.float32)
-        .astype(np.float64)
-        / 2
-    )
+    singles = np.where(above < _SIGN, ~above, above ^ np.uint32(_SIGN)).view(np.float32)
+    label = singles.astype(np.float64) / 2
     counted = pa.table({_LABEL: label, _ROWS: np.diff(starts, append=len(words))})
     if table is None:
         return counted

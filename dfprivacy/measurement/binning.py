@@ -105,7 +105,7 @@ class Octaves:
         return np.asarray(np.where(labels < 0, -ranks, ranks), dtype=np.int64)
 
     def bases(self, numbers: Integers) -> Floats:
-        """Return what sums are counted from: the labels of bins, or the center."""
+        """Return the base of each bin, which sums are relative to: its label, or the center."""
         if self.counts_from_center:
             return np.full(len(numbers), self.center)
         return np.where(numbers == 0, 0.0, np.sign(numbers) * self._ends(np.abs(numbers)))

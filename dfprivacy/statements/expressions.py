@@ -457,9 +457,10 @@ def by_row(node: Node, kinds: Kinds) -> bool:
         checks = node["case_checks"]
         results = [node["else_expr"], *(own["then_expr"] for own in checks)]
         whens = (certain(own["when_expr"], kinds) for own in checks)
-        return all(own == "BOOLEAN" for own in whens) and all(by_row(own, kinds) for own in results)
+        is_certain = all(sql_type == "BOOLEAN" for sql_type in whens)
+        return is_certain and all(by_row(result, kinds) for result in results)
     if called(node) in {"+", "-", "*"}:
-        return all(by_row(own, kinds) for own in list_operands(node))
+        return all(by_row(operand, kinds) for operand in list_operands(node))
     return bool(certain(node, kinds)) or literal(node)[0] == "NULL_LITERAL"
 
 

@@ -73,8 +73,8 @@ _ANY = Bounds(-1, 1)
 class OctavePart:
     """Questions about one column, whose bounds are found first.
 
-    By group a table has octaves, unless it is counted in certain `bins`, with the rows of all
-    groups `pooled` if so. A unit is in at most so many `groups`.
+    By group a table has octaves, unless other `bins` are given. In a `pooled` table the rows of
+    all groups are one group. A unit has rows in at most `groups` groups.
     """
 
     column: Hashable

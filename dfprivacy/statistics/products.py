@@ -51,7 +51,7 @@ TOO_FEW = "too few rows for bounds"
 
 @dataclass(frozen=True)
 class ProductPart:
-    """Statistics of the same columns, of which some have no bounds."""
+    """Statistics of the same columns. The bounds of the `searched` columns are found first."""
 
     questions: Mapping[str, Any]
     searched: tuple[Hashable, ...]
@@ -71,7 +71,7 @@ class ProductPart:
 
     @cached_property
     def form(self) -> LinearPart:
-        """The part within bounds of which only the form matters."""
+        """The part within made-up bounds, which have no effect on the number of its answers."""
         return self.within(dict.fromkeys(self.searched, Bounds(0, 1)))
 
     @property

@@ -417,9 +417,9 @@ def search(
 ) -> tuple[list[Found], Integers]:
     """Find the bounds of some groups of a table, each from its own counts alone.
 
-    Return the groups with bounds, those with rulers of one kind together, and the groups without
-    bounds of which only zeros stand out. A table of dyadic bins is enough near zero. Far from zero
-    its rows are counted again, about a center, if there are `pooled_counts`.
+    Return the bounds, those with rulers of one kind together, and the groups where only zeros
+    stand out, which have no bounds. Values near zero need a table of dyadic bins alone. Values far
+    from zero need finer bins: those of the table, or those that `pooled_counts` returns.
     """
     binning = table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
