@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.cli.demo import flights_file
+from dfprivacy.cli.serve import flights_file
 from dfprivacy.frames.measuring import measure
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import permit

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.cli.demo import flights_file
+from dfprivacy.cli.serve import flights_file
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.bounds_search import (

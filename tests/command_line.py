@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
@@ -43,3 +44,18 @@ def command(*words, columns=None):
         except SystemExit as ended:
             code = ended.code or 0
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def shown_cells(output):
+    """Return the cells of a shown table, row by row, or of numbers: value, low and high."""
+    numbers = re.findall(r"^\S+ (\S+)(?: \[(.*?)\])?.*, (?:epsilon|rho)=", output, re.MULTILINE)
+    if numbers:
+        return [[value, *(ends.split(", ") if ends else ())] for value, ends in numbers]
+    lines = [line.strip() for line in output.splitlines() if "  " in line.strip()]
+    rows = [re.split(r" {2,}", line) for line in lines[1:]]
+    return [[end for cell in row for end in _split_interval(cell)] for row in rows]
+
+
+def _split_interval(cell):
+    interval = re.fullmatch(r"\[(\S+), (\S+)\]", cell)
+    return [cell] if interval is None else list(interval.groups())

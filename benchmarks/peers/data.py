@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from dfprivacy.cli.demo import flights_file
+from dfprivacy.cli.serve import flights_file
 
 SEED = 7
 

@@ -18,7 +18,6 @@ from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import (
     agg,
     command_names,
-    limits,
     make_command,
     merge_statistics,
     sql,
@@ -26,7 +25,7 @@ from dfprivacy.cli.commands import (
 )
 from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
-from dfprivacy.cli.output import readable_errors, show_error
+from dfprivacy.cli.output import show_error
 from dfprivacy.cli.serve import serve_app
 from dfprivacy.errors import published, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name
@@ -171,22 +170,9 @@ def _callback(
 
 
 app.command("agg")(agg)
-app.command("limits")(limits)
 app.command("statistics")(write_statistics)
 app.command("merge")(merge_statistics)
 app.command("run")(run)
 app.command("sql")(sql)
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(serve_app, name="serve")
-
-
-@app.command("demo")
-def _demo() -> None:
-    r"""Compare private with true delays of 336,776 flights, in pandas, polars and DuckDB.
-
-    The flights come with [bold]pip install 'dfprivacy\[demo]'[/bold].
-    """
-    from dfprivacy.cli.demo import run_demo  # noqa: PLC0415 on first use
-
-    with readable_errors():
-        run_demo(Console())

@@ -16,7 +16,6 @@ from rich.console import Console
 from dfprivacy.cli.asking import (
     answer,
     name_of,
-    show_lines,
     source_of,
     spec_of,
     split_keys,
@@ -39,8 +38,9 @@ from dfprivacy.cli.output import (
     check_output,
     named_answers,
     readable_errors,
+    show_answers,
     show_line,
-    show_table,
+    show_lines,
     write_table,
 )
 from dfprivacy.cli.rows import TypedKeys, column_types, open_rows
@@ -50,12 +50,11 @@ from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
-from dfprivacy.frames.forecasting import explain_limits
-from dfprivacy.frames.limits import goal_of, suggest_limits
-from dfprivacy.frames.merging import files_of, merge, merge_files, statistics
+from dfprivacy.frames.merging import merge, merge_files, statistics
 from dfprivacy.frames.planning import questions_by_name
+from dfprivacy.frames.tables import with_origin
 from dfprivacy.frames.viz.pictures import show
-from dfprivacy.release.terms import EPSILON, Terms
+from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
 from dfprivacy.statistics.histogram import Histogram
@@ -100,12 +99,11 @@ _READ_AS = options("""
     --rounded (flag): Show whole numbers that add up.
     --long (flag): Show one row a cell, with the ends of intervals.
     """)
-_BOUNDS, _EVERY_BOUNDS, _BOUNDS_ASKED = (
+_BOUNDS, _EVERY_BOUNDS = (
     option("bounds", list[str], words, "COLUMN=LOW,HIGH", "--bounds")
     for words in (
         "Bounds of a column, e.g. delay=-60,240. Estimated privately when left out.",
         "Bounds of a column, e.g. delay=-60,240. Every column needs them.",
-        "Bounds of a column, e.g. delay=-60,240.",
     )
 )
 
@@ -321,62 +319,6 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
         answer(spec_of(file, values, named, bounds=ends), values)
 
 
-_UNIT, _UNCHANGED, _SPENDING = options("""
-    --unit COLUMN (text, required): The column of units, e.g. a user's number.
-    --unchanged (number, 0.95): The fraction of units, from 0 to 1, within the limits.
-    --spending (number): The epsilon (or rho) of the later release. That of this call by default.
-    """)
-
-
-@with_options(
-    *("file", "where", *FORM, "by", "epsilon", "rho", "ledger", "dataset", "period", "analyst"),
-    *("memory", "threads", "temporary", "timezone", "explain"),
-    special=(
-        _UNIT,
-        _UNCHANGED,
-        _BOUNDS_ASKED,
-        _SPENDING,
-        *map(_question_option, STATISTICS.values()),
-    ),
-)
-def limits(
-    file: Path,
-    *,
-    unit: str,
-    unchanged: float,
-    bounds: list[str] | None,
-    spending: float | None,
-    **values: Any,
-) -> None:
-    """Find limits of a unit privately: the best for one question, or wide enough for nearly all.
-
-    [bold]Example[/bold]
-
-    dfprivacy limits visits.csv --unit user --by shop --mean spent --bounds spent=0,100
-    """
-    by, rho = values["by"] or (), values["rho"]
-    loss = EPSILON if values["epsilon"] is None else values["epsilon"]
-    with session(values):
-        source = source_of(file, values)
-        questions = list(_questions(values, source))
-        if len(questions) > 1:
-            raise InvalidQuestionError(
-                "limits suit one question at most", hint="call it again for each other question"
-            )
-        question = questions[0].completed(_bounds(bounds)) if questions else None
-        losses: dict[str, Any] = {"question": question, "epsilon": loss, "rho": rho}
-        if values["explain"]:
-            goal_of(question, spending, loss, rho)
-            show_lines(explain_limits(unit, by, unchanged, **losses))
-            return
-        with open_rows(source, values["where"]) as rows:
-            suited = suggest_limits(
-                rows, unit=unit, by=by, share=unchanged, spending=spending, **losses
-            )
-        groups = "" if suited.max_groups is None else f" --max-groups {suited.max_groups}"
-        show_line(Console(), f"--unit {unit} --max-rows {suited.max_rows}{groups}")
-
-
 @with_options(
     *("file", "where", "timezone", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
     special=(
@@ -443,16 +385,13 @@ def merge_statistics(
         terms = {name: values[name] for name in names if values[name] is not None}
         for path in file:
             check_output(output, path)
-        by = files_of(file).header.by
         answers = merge(file, parts_per_unit=parts_per_unit, **terms)
         if output is not None:
             table = named_answers(answers)
             write_table(table, output)
             show_line(console, f"Wrote {table.num_rows:,} rows to {output}.")
-        elif by:
-            show_table(console, answers, len(by), f"Private answers from {len(file)} files")
         else:
-            show_lines(show(answers))
+            show_lines(console, show(answers))
 
 
 @with_options(
@@ -493,12 +432,11 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
 
         with spec.open_statement(spec.terms) as statement:
             if values["explain"]:
-                show_lines(explanation_of(statement))
+                show_lines(Console(), explanation_of(statement))
                 return
             answers, origin = statement.release()
         if values["output"] is None:
-            keys = len(origin.keys)
-            show_table(Console(), answers, keys, "Private answers", origin.shares)
+            show_answers(Console(), with_origin(answers, origin))
             show_line(Console(), f"Spent {origin.cost.replace('=', ' ')}")
         else:
             write_table(answers, values["output"])

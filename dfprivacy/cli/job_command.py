@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from dfprivacy.cli.options import named_values, option, options, with_options
-from dfprivacy.cli.output import INTERRUPTED, hint_of, plain, show_line
+from dfprivacy.cli.output import INTERRUPTED, cost, hint_of, plain, show_line
 from dfprivacy.cli.run_log import LogFormat, RunLog
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
@@ -67,7 +67,7 @@ def run(
     dfprivacy run release.yml --set date=2024-01-31
     """
     from dfprivacy.cli.job_files import read_job_file  # noqa: PLC0415 loads pydantic
-    from dfprivacy.cli.running import cost, plan_steps, run_release  # noqa: PLC0415 the same
+    from dfprivacy.cli.running import plan_steps, run_release  # noqa: PLC0415 the same
 
     console, log = Console(quiet=quiet), RunLog(log_format)
     refusal = InvalidDescriptionError(
@@ -97,7 +97,7 @@ def run(
 
 def _report_release(done: Done, console: Console, log: RunLog) -> None:
     """Print a sentence about a release, or log its outputs and its cost."""
-    from dfprivacy.cli.running import cost, cost_by_name  # noqa: PLC0415 loads pydantic
+    from dfprivacy.cli.running import cost_by_name  # noqa: PLC0415 loads pydantic
 
     step = done.step
     names = [output.text for output in step.release.outputs]
@@ -109,8 +109,8 @@ def _report_release(done: Done, console: Console, log: RunLog) -> None:
         log.warn(f"data changed under version {version}: the remembered answer is returned")
     if not log.is_json:
         return
-    for name, rows in zip(names, done.rows, strict=True):
-        log.write_event("output", path=name, rows=rows)
+    for name in names:
+        log.write_event("output", path=name, rows=done.rows)
     log.write_event(
         "release",
         seconds=log.seconds,

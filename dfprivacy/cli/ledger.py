@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +16,7 @@ from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.options import options, with_options
-from dfprivacy.cli.output import MOST_ROWS, plain, readable_errors, show_line
+from dfprivacy.cli.output import plain, readable_errors, show_line
 from dfprivacy.cli.statement import amount_text, number_text, write_statement
 from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLossError, LedgerBudgetError
@@ -23,9 +24,8 @@ from dfprivacy.frames.viz.charts import write_whole
 
 _LEDGER = options("FILE (path): The ledger's file.")
 _DATASET = options("DATASET (text): The name of the data.")
-_MEASURES = ("epsilon", "rho", "delta")
-_LEFT = ("left", "delta spent", "left")
-_NUMERIC: dict[str, Any] = {"justify": "right", "no_wrap": True}
+_FACTS, _LOSSES = ("dataset", "analyst", "question"), ("epsilon", "rho", "delta")
+_MOST_CHARGES = 200
 
 ledger_app = typer.Typer(
     no_args_is_help=True,
@@ -127,17 +127,27 @@ def show(file: Path) -> None:
         if not names:
             show_line(console, "Nothing has been spent.")
             return
-        heads = [f"{'epsilon' if ledger.budget.rho is None else 'rho'} spent", *_LEFT]
-        counts = ["remembered"] if ledger.remembers else []
-        accounts = (
-            (ledger.spent(n), ledger.remaining(n), [n], [f"{ledger.stored(n):,}" for _ in counts])
-            for n in names
-        )
-        console.print(_spent("Remaining budget", ["dataset", *heads, *counts], accounts))
-        if analysts := ledger.analysts():
-            parts = [(spent, left, [name, who], list[str]()) for name, who, spent, left in analysts]
-            console.print(_spent("Analysts", ["dataset", "analyst", *heads], parts))
-        console.print(_history(ledger))
+        accounts = [
+            {"dataset": name, **_amounts(ledger.spent(name), ledger.remaining(name))}
+            | ({"remembered": f"{ledger.stored(name):,}"} if ledger.remembers else {})
+            for name in names
+        ]
+        _show_records(console, "Remaining budget", accounts)
+        analysts = [
+            {"dataset": name, "analyst": analyst, **_amounts(spent, left)}
+            for name, analyst, spent, left in ledger.analysts()
+        ]
+        _show_records(console, "Analysts", analysts)
+        charges = [
+            {"time": f"{charge['time']:%Y-%m-%d %H:%M}"}
+            | {name: "" if pd.isna(charge[name]) else str(charge[name]) for name in _FACTS}
+            | {name: "" if pd.isna(charge[name]) else number_text(charge[name]) for name in _LOSSES}
+            | {"note": charge["note"] or ""}
+            for charge in ledger.history().to_dict("records")
+        ]
+        last = f"The last {_MOST_CHARGES} of {len(charges):,} charges"
+        title = last if len(charges) > _MOST_CHARGES else "Charges"
+        _show_records(console, f"{title}, times in UTC", charges[-_MOST_CHARGES:])
 
 
 @ledger_app.command()
@@ -232,35 +242,24 @@ def _promises(ledger: Ledger) -> Iterator[str]:
         )
 
 
-def _spent(
-    title: str, heads: Sequence[str], rows: Iterable[tuple[Budget, Budget, list[str], list[str]]]
-) -> Table:
-    """Return a table of spent and remaining budgets, after the names of each row."""
+def _amounts(spent: Budget, left: Budget) -> dict[str, str]:
+    """Return the spent and remaining amounts of an account by the heads of their columns."""
+    loss = "epsilon" if spent.rho is None else "rho"
+    return {
+        f"{loss} spent": number_text(getattr(spent, loss)),
+        "left": number_text(getattr(left, loss)),
+        "delta spent": number_text(spent.delta),
+        "delta left": number_text(left.delta),
+    }
+
+
+def _show_records(console: Console, title: str, records: Sequence[Mapping[str, str]]) -> None:
+    """Print a table without its empty columns, or nothing if there are no records."""
     table = Table(title=title, title_justify="left")
-    for index, column in enumerate(heads):
-        numeric = index >= heads.index("left") - 1
-        table.add_column(column, **_NUMERIC if numeric else {"overflow": "fold"})
-    for spent, left, names, more in rows:
-        measures = ("epsilon" if spent.rho is None else "rho", "delta")
-        numbers = [number_text(getattr(budget, m)) for m in measures for budget in (spent, left)]
-        table.add_row(*map(plain, names), *numbers, *more)
-    return table
-
-
-def _history(ledger: Ledger) -> Table:
-    frame = ledger.history()
-    measures = [m for m in _MEASURES if frame[m].notna().any() and (frame[m] != 0).any()]
-    cut = f"The last {MOST_ROWS} of {len(frame):,} charges" if len(frame) > MOST_ROWS else "Charges"
-    table = Table(title=f"{cut}, times in UTC", title_justify="left")
-    who = ["analyst"] if frame["analyst"].notna().any() else []
-    for column in ("time", "dataset", *who, "question", *measures, "note"):
-        table.add_column(column, overflow="fold")
-    for row in frame.tail(MOST_ROWS).to_dict("records"):
-        amounts = [number_text(row[measure]) for measure in measures]
-        texts = [plain(_text(row[name])) for name in ("dataset", *who, "question")]
-        table.add_row(f"{row['time']:%Y-%m-%d %H:%M}", *texts, *amounts, plain(_text(row["note"])))
-    return table
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    heads = [head for head in (records or [{}])[0] if any(record[head] for record in records)]
+    for head in heads:
+        table.add_column(head, overflow="fold")
+    for record in records:
+        table.add_row(*(plain(record[head]) for head in heads))
+    if records:
+        console.print(table)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
-from rich.console import Console, JustifyMethod
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
+from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
 from dfprivacy.errors import (
@@ -29,62 +28,39 @@ from dfprivacy.errors import (
     MissingDeltaError,
 )
 from dfprivacy.frames.estimates import Estimate
+from dfprivacy.frames.viz.numbers import Readable
+from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.plan import NOTE
 
 ENDS = ("low", "high")
-MOST_ROWS = 200  # of a table on the terminal; a file holds all of them
-UNKNOWN = "unknown: too few values at this privacy loss (text does not count as a value)"
-
-_LARGEST = 1e15  # numbers from here on are shown by their power of ten,
-_MOST_PLACES = 12  # and so are those that would need more decimals
 
 
-def show_table(
-    console: Console, table: pa.Table, keys: int, title: str, shares: Collection[str] = ()
-) -> None:
-    """Print a released table, whose first `keys` columns are group keys; shares in percent."""
-    show_line(console, title)
-    top = table.slice(0, MOST_ROWS)
-    console.print(_terminal_table(top, keys, shares), crop=False)
-    if table.num_rows > MOST_ROWS:
-        left = table.num_rows - MOST_ROWS
-        show_line(console, f"... and {left:,} more rows; --output FILE keeps all of them")
+def show_answers(console: Console, answers: Any) -> None:
+    """Print a released table, or numbers by name."""
+    if isinstance(answers, pa.Table):
+        show_lines(console, show(answers))
+        return
+    for name, number in answers.items():
+        unnamed = f"{name} {'unknown' if number is None else number}"
+        show_line(console, repr(number) if isinstance(number, Readable) else unnamed)
 
 
-def _terminal_table(table: pa.Table, keys: int, shares: Collection[str]) -> Table:
-    """Return a table for the terminal: keys may be folded, a number is never cut."""
-    notes = [n for n in table.column_names[keys:] if pa.types.is_string(table.schema.field(n).type)]
-    table = table.drop_columns([name for name in notes if not any(table[name].to_pylist())])
-    for index, name in enumerate(table.column_names):
-        if index >= keys and (name == NOTE or name.endswith(f"_{NOTE}")):
-            table = table.set_column(index, name, pc.fill_null(table[name], ""))
-    places = decimal_places(table, keys)
-    names = table.column_names[keys:]
-    rows = [
-        [
-            *map(_key, row[:keys]),
-            *(
-                _cell(value, places, name in shares)
-                for value, name in zip(row[keys:], names, strict=True)
-            ),
-        ]
-        for row in zip(*table.to_pydict().values(), strict=True)
-    ]
-    shown = Table()
-    for index, name in enumerate(table.column_names):
-        widest = max((len(row[index]) for row in rows), default=0)
-        justify: JustifyMethod = "left" if index < keys else "right"
-        width = max(min(widest, 12) if index < keys else widest, min(len(name), 12))
-        shown.add_column(plain(name), justify=justify, min_width=width, overflow="fold")
-    for row in rows:
-        shown.add_row(*row)
-    return shown
+def show_lines(console: Console, page: object) -> None:
+    """Print a page of text, line by line."""
+    for line in repr(page).splitlines():
+        show_line(console, line)
 
 
-def has_unknowns(table: pa.Table, keys: int) -> bool:
-    """Return whether a table has an unknown number."""
-    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
-    return any(math.isnan(value) for column in columns for value in column.to_pylist())
+def cost(charge: Charge) -> str:
+    """Return a charge in words.
+
+    >>> from fractions import Fraction
+    >>> from dfprivacy.accounting.loss import Epsilon
+    >>> cost(Charge(Epsilon(Fraction(1, 2)), Fraction(1, 10**6)))
+    'epsilon 0.5, delta 1e-6'
+    """
+    amounts = {charge.loss.measure: charge.loss.value, "delta": charge.delta}
+    return ", ".join(f"{name} {short(value)}" for name, value in amounts.items() if value)
 
 
 def show_line(console: Console, text: str) -> None:
@@ -95,34 +71,6 @@ def show_line(console: Console, text: str) -> None:
 def plain(text: object) -> Text:
     """Return text without markup and without control characters."""
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)))
-
-
-def decimal_places(table: pa.Table, keys: int) -> int:
-    """Return how many decimals show about six digits of the largest number."""
-    columns = [column for column in table.columns[keys:] if pa.types.is_floating(column.type)]
-    values = [abs(x) for column in columns for x in column.to_pylist() if x and abs(x) < _LARGEST]
-    if all(value.is_integer() for value in values):
-        return 0
-    return max(5 - math.floor(math.log10(max(values))), 0)
-
-
-def _key(value: object) -> Text:
-    if value is None:
-        return Text("NULL", style="dim")
-    return plain(value)
-
-
-def _cell(value: object, places: int, share: bool) -> Text:  # noqa: FBT001 of a column
-    """Return the text of an answer: a number, or any value that SQL made of answers."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return _key(value)
-    if share and math.isfinite(value):
-        return Text(f"{value:z.2%}")
-    if math.isnan(value):
-        return Text("unknown", style="dim")
-    if abs(value) >= _LARGEST or places > _MOST_PLACES:
-        return Text(f"{value:.6g}")
-    return Text(f"{value:z,.{places if isinstance(value, float) else 0}f}")
 
 
 def write_json(table: pa.Table, path: Path) -> None:
@@ -176,7 +124,7 @@ def named_answers(answers: Any) -> pa.Table:
     """Return answers as the table that is written; numbers have one row each."""
     if isinstance(answers, pa.Table):
         return answers
-    return answers_table(answers).rename_columns(["answer", "value", *ENDS, NOTE])
+    return answers_table(answers)
 
 
 def check_output(output: Path | None, source: Path) -> None:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -20,12 +19,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import Charge, short
+from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files
 from dfprivacy.cli.job_files import JobFileContent
-from dfprivacy.cli.output import WRITERS, answers_table
+from dfprivacy.cli.output import WRITERS, answers_table, cost
 from dfprivacy.cli.rows import column_types, open_database, open_rows
 from dfprivacy.cli.specs import JobRelease, Output
 from dfprivacy.engine.columns import columns_near
@@ -60,14 +59,14 @@ class Done:
 
     An earlier run was charged for it if `is_paid_before`. The ledger held the answer before this
     run if `is_remembered`. `has_changed_source` is true for a remembered answer to files that have
-    changed since. `rows` has the number of rows of each output.
+    changed since. `rows` is the number of released rows.
     """
 
     step: Step
     is_paid_before: bool
     is_remembered: bool
     has_changed_source: bool
-    rows: Sequence[int]
+    rows: int
 
 
 def plan_steps(job: JobFileContent) -> list[Step]:
@@ -143,21 +142,18 @@ def run_release(job: JobFileContent, step: Step) -> Done:
     if answer is None:
         ledger.remember_files(digest)
         answer = ledger.kept_of(partial(make_release, step))
-    paid, rows = ledger.paid(), []
+    paid = ledger.paid()
     for output in release.outputs:
         note = _note(job, step, output, paid)
         _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
-        comparison = output.comparison
-        table = answer if comparison is None else comparison.compare(answer, release.origin)
-        write(table, output)
-        rows.append(table.num_rows)
+        write(answer, output)
     is_changed = digest != old_digest and None not in {digest, old_digest}
     return Done(
         step,
         is_paid_before=not ledger.has_charged,
         is_remembered=remembered is not None,
         has_changed_source=remembered is not None and is_changed,
-        rows=rows,
+        rows=answer.num_rows,
     )
 
 
@@ -198,7 +194,6 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
     note = {
         "release": step.name,
         "output": output.text,
-        **_compared(output),
         "asked": _question_fields(release),
         "charged": cost_by_name(charge),
         "dataset": release.budget.dataset,
@@ -210,14 +205,6 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
         "promise": _promise(release, charge),
     }
     return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
-
-
-def _compared(output: Output) -> dict[str, Any]:
-    comparison = output.comparison
-    if comparison is None:
-        return {}
-    names = ("method", "base", "along")
-    return {"compared": {name: getattr(comparison, name) for name in names}}
 
 
 def _question_fields(release: JobRelease) -> dict[str, Any]:
@@ -244,24 +231,9 @@ def _question_fields(release: JobRelease) -> dict[str, Any]:
     }
 
 
-def _amounts(charge: Charge) -> dict[str, Fraction]:
-    return {charge.loss.measure: charge.loss.value, "delta": charge.delta}
-
-
 def cost_by_name(charge: Charge) -> dict[str, float]:
     """Return the privacy loss and the delta of a charge by name."""
-    return {name: float(value) for name, value in _amounts(charge).items()}
-
-
-def cost(charge: Charge) -> str:
-    """Return a charge in words.
-
-    >>> from fractions import Fraction
-    >>> cost(Charge(Epsilon(Fraction(1, 2)), Fraction(1, 10**6)))
-    'epsilon 0.5, delta 1e-6'
-    """
-    amounts = _amounts(charge).items()
-    return ", ".join(f"{name} {short(value)}" for name, value in amounts if value)
+    return {charge.loss.measure: float(charge.loss.value), "delta": float(charge.delta)}
 
 
 def _promise(release: JobRelease, charge: Charge) -> str:

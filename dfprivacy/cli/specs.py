@@ -25,7 +25,6 @@ from dfprivacy.cli.rows import (
     column_types,
     open_database,
     open_rows,
-    typed_column,
 )
 from dfprivacy.cli.sources import (
     DATABASE_MARK,
@@ -48,17 +47,15 @@ from dfprivacy.errors import (
     RefusedStatementError,
     silent,
 )
-from dfprivacy.frames.crosstabs import Crosstab, CrosstabPlan, origin_of_cells
+from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe, description_of
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, solved, target_of
 from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import plan_answers, plan_histogram, plan_line
-from dfprivacy.frames.released import TOTAL, Released
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
-from dfprivacy.frames.tables import Origin
 from dfprivacy.measurement.bounds import Bounds, bounds_of
-from dfprivacy.release.plan import NOTE, Plan
+from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import (
     INTERVAL,
     PublicKeys,
@@ -176,38 +173,6 @@ class UnitSpec:
 
 
 @spec
-class Comparison:
-    """An output of answers compared with each other, as `released(frame)` does."""
-
-    diff: Any = None
-    change: Any = None
-    ratio_to: Any = None
-    base: Plain = None
-    along: str | None = None
-
-    def __post_init__(self) -> None:
-        named = [name for name in ("diff", "change", "ratio_to") if getattr(self, name) is not None]
-        if len(named) != 1:
-            raise ValueError("name one of diff, change and ratio_to")
-        if self.ratio_to is not None and self.base is None:
-            raise ValueError("ratio_to needs a base: total, or a key")
-
-    @property
-    def method(self) -> str:
-        """The method of `released(frame)` that is named."""
-        return next(n for n in ("diff", "change", "ratio_to") if getattr(self, n) is not None)
-
-    def compare(self, table: pa.Table, origin: Origin) -> pa.Table:
-        """Return answers compared with each other; a base is read in the type of its key."""
-        base: object = self.base
-        along = self.along or origin.keys[-1]
-        if base is not None and base != TOTAL and along in table.column_names:
-            (base,) = typed_column(along, [base], table.schema.field(along).type)
-        compare = getattr(Released(table, table, origin), self.method)
-        return frame_table(compare(along=self.along, **({} if base is None else {"base": base})))
-
-
-@spec
 class TableOutput:
     """A table of a DuckDB file."""
 
@@ -217,19 +182,14 @@ class TableOutput:
 
 @dataclass(frozen=True)
 class Output:
-    """A CSV or Parquet file, or a table of a DuckDB file; perhaps of answers compared."""
+    """A CSV or Parquet file, or a table of a DuckDB file."""
 
     path: Path
     text: str
     table: str | None = None
-    comparison: Comparison | None = None
 
 
 def _output_of(value: Any, folder: Path) -> Output:
-    if isinstance(value, dict) and {"diff", "change", "ratio_to"} & set(value):
-        comparison: Comparison = read_as(Comparison, value, folder)
-        output = _output_of(getattr(comparison, comparison.method), folder)
-        return replace(output, comparison=comparison)
     if isinstance(value, dict):
         table: TableOutput = read_as(TableOutput, value, folder)
         database = table.database
@@ -488,12 +448,6 @@ class ReleaseSpec:
         """Return the cost of a release of questions: a function of its fields."""
         return self.plan.charge
 
-    @property
-    def origin(self) -> Origin:
-        """The facts about the frame that answers the release."""
-        plan = self.plan
-        return origin_of_cells(plan) if isinstance(plan, CrosstabPlan) else Origin.of(plan)
-
     def plan_under(self, terms: Terms, keys: PublicKeys | None) -> Plan:
         """Return the plan of its questions under terms; a description needs rows as well."""
         if self.margins:
@@ -569,8 +523,6 @@ class JobRelease(ReleaseSpec):
             self._check_budget()
         if not is_query and self.described is None:
             self.charge()
-        with checking("outputs"):
-            self._check_comparisons()
 
     def _check_budget(self) -> None:
         budget = self.budget
@@ -583,27 +535,6 @@ class JobRelease(ReleaseSpec):
         elif budget.delta is not None and (self.keys is not None or not self.by):
             reason = "there is no 'by'" if self.keys is None else "keys are listed"
             raise ValueError(f"delta is for secret keys, but {reason}: leave it out")
-
-    def _check_comparisons(self) -> None:
-        keys = [] if self.keys is None else zip(*self.keys.rows, strict=True)
-        keys_by_column = dict(zip(self.by, keys, strict=False))
-        for comparison in (output.comparison for output in self.outputs):
-            if comparison is None:
-                continue
-            if not self.by or self._alone_of(Histogram) is not None:
-                raise ValueError("diff, change and ratio_to need 'by', and no histogram")
-            along, base = comparison.along or self.by[-1], comparison.base
-            bases = {(type(key), key) for key in keys_by_column.get(along, ())}
-            if base not in {None, TOTAL} and (type(base), base) not in bases:
-                raise ValueError(f"the base {base!r} is not among the listed keys")
-            comparison.compare(self._example(along, base), self.origin)
-
-    def _example(self, along: str, base: Plain) -> pa.Table:
-        """Return a table like that of the answers, with one row about the base."""
-        names, base = list(self.plan.names), None if base == TOTAL else base
-        keys = [pa.array([base if column == along else None]) for column in self.by]
-        rest = [pa.array([""] if n.endswith(NOTE) else [0.0]) for n in names[len(self.by) :]]
-        return pa.table([*keys, *rest], names=names)
 
     @property
     def mark(self) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 
 import dfprivacy as dfp
 
-BARS = "Bars: 95 % intervals. Sampling error and clipping by given bounds are not included."
+BARS = "95 % intervals, without sampling error and clipping by given bounds."
 
 
 def find(spec, name):

@@ -118,7 +118,7 @@ def test_a_view_of_every_frame_type(flights, engine):
     assert lines[1].split() == ["carrier", "delay", "interval", "count"]
     assert lines[-3:] == [
         "epsilon=2, delta=1e-06",
-        "Bars: 95 % intervals. Sampling error and clipping by given bounds are not included.",
+        "95 % intervals, without sampling error and clipping by given bounds.",
         "Groups with a noisy count below 9 are not shown.",
     ]
 
@@ -161,7 +161,7 @@ def test_a_selection_of_a_pandas_release_is_a_release(pandas_means, selection):
     """A pandas release that is sorted, filtered, copied or stored still says what it cost."""
     shown = repr(dfp.show(SELECTIONS[selection](pandas_means)))
     assert shown.startswith("mean('delay', bounds=(0.0, 60.0)) by 'carrier'")
-    assert "\nepsilon=2, delta=1e-06\nBars: 95 %" in shown
+    assert "\nepsilon=2, delta=1e-06\n95 % " in shown
 
 
 CHANGES = {
@@ -206,7 +206,7 @@ def test_a_public_frame_states_its_cost(means):
     assert "cost unknown" in repr(dfp.show(part, public=True))
     stated = repr(dfp.show(part, epsilon=2, delta=1e-6, interval=0.9, public=True)).splitlines()
     assert stated[-2].startswith("epsilon=2, delta=1e-06")
-    assert stated[-1].startswith("Bars: 90 % intervals")
+    assert stated[-1].startswith("90 % intervals")
     with pytest.raises(dfp.errors.InvalidLossError):
         dfp.show(part, epsilon=-1, public=True)
 

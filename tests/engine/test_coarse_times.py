@@ -73,7 +73,7 @@ def test_statements_and_conditions_read_far_milliseconds(paths, tmp_path):
         target = tmp_path / "count.json"
         text = ["count", str(path), "--where", LATER, "--epsilon", "1e6"]
         assert command(*text, "--output", str(target)).exit_code == 0
-        assert json.loads(target.read_text())[0]["count"] == rows
+        assert json.loads(target.read_text())[0]["value"] == rows
 
 
 @pytest.mark.parametrize("extra", [(), FAR])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command
+from tests.command_line import command, shown_cells
 from tests.frontends.described_delays import ROWS
 
 
@@ -43,12 +43,7 @@ def ask(folder, monkeypatch):
 @pytest.fixture
 def cells():
     """Return the cells of a printed table, row by row."""
-
-    def of(output):
-        rows = [line.strip("│") for line in output.splitlines() if line.startswith("│")]
-        return [[cell.strip() for cell in row.split("│")] for row in rows]
-
-    return of
+    return shown_cells
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tests.command_line import shown_cells as cells
+
 ROOT = Path(__file__).parents[2]
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
 BOUNDS = ["--bounds", "-60", "240"]
+VALUES = ["name", "value", "low", "high", "note"]
 
 
 @pytest.fixture
@@ -20,20 +23,13 @@ def run(ask):
     return ask
 
 
-def cells(output):
-    """Return the cells of a printed table, row by row."""
-    rows = [line.strip("│") for line in output.splitlines() if line.startswith("│")]
-    return [[cell.strip() for cell in row.split("│")] for row in rows]
-
-
 @pytest.mark.parametrize("file", ["flights.csv", "flights.tsv", "flights.parquet"])
 def test_formats_agree(run, file):
     """Every format gives the truth, up to the noise, and one row a group sorted by key."""
     result = run("mean", file, "delay", "--by", "carrier", "--delta", "1e-6", *BOUNDS, *EXACT)
-    assert cells(result.output) == [
-        ["AA", "10.0000", "10.0000", "10.0000", "2,000"],
-        ["UA", "-40.0000", "-40.0000", "-40.0000", "1,000"],
-    ]
+    (aa, *numbers, aa_count), (ua, *others, ua_count) = cells(result.output)
+    assert (aa, aa_count, ua, ua_count) == ("AA", "2,000", "UA", "1,000")
+    assert [*map(float, numbers), *map(float, others)] == pytest.approx([10] * 3 + [-40] * 3)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +60,10 @@ def test_whole_file(run, command, answer):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--delta", "1e-6"], "Spent epsilon 1, delta 1e-6; discrete Laplace"),
-        (["--delta", "1e-6", "--epsilon", "0.5"], "Spent epsilon 0.5, delta 1e-6; discrete L"),
-        (["--delta", "1e-6", "--rho", "0.1"], "Spent rho 0.1, delta 1e-6; discrete Gaussian"),
-        (["--delta", "1e-6", "--keys", "AA"], "Spent epsilon 1; discrete Laplace"),
+        (["--delta", "1e-6"], "Spent epsilon 1, delta 1e-6;"),
+        (["--delta", "1e-6", "--epsilon", "0.5"], "Spent epsilon 0.5, delta 1e-6;"),
+        (["--delta", "1e-6", "--rho", "0.1"], "Spent rho 0.1, delta 1e-6;"),
+        (["--delta", "1e-6", "--keys", "AA"], "Spent epsilon 1;"),
     ],
 )
 def test_spent_line(run, options, line):
@@ -127,12 +123,11 @@ def test_output_file(run, tmp_path, ending, by):
     rows = "2 rows" if by else "1 row"
     assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1000000000")
     assert result.output.count("\n") == 1
-    names = ["delay", "low", "high", "note"]
-    names = ["month", *names, "count"] if by else names
+    names = ["month", "delay", "low", "high", "note", "count"] if by else VALUES
     read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
     frame = read(target)
     assert frame.columns == names
-    assert frame["delay"].to_list() == pytest.approx([-20 / 3] * frame.height)
+    assert frame["delay" if by else "value"].to_list() == pytest.approx([-20 / 3] * frame.height)
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -160,7 +155,7 @@ def test_awkward_names(run, tmp_path, column):
     pl.DataFrame({column: [3.0] * 1000, "g": ["a"] * 1000}).write_csv(file)
     options = [column, "--bounds", "0", "9", *EXACT]
     for extra in ([], ["--by", "g", "--keys", "a"]):
-        (row,) = cells(run("mean", str(file), *options, *extra).output)
+        row = cells(run("mean", str(file), *options, *extra).output)[-1]
         assert float(row[bool(extra)]) == pytest.approx(3)
 
 
@@ -168,16 +163,16 @@ def test_column_that_is_also_a_group(run):
     """A column may be averaged by itself."""
     options = ["--by", "delay", "--delta", "1e-6", *BOUNDS, *EXACT]
     rows = cells(run("mean", "flights.csv", "delay", *options).output)
-    assert [row[:2] for row in rows] == [["-40.0", "-40.0000"], ["10.0", "10.0000"]]
+    assert [[*map(float, row[:2])] for row in rows] == [pytest.approx([x, x]) for x in (-40, 10)]
 
 
 def test_many_groups(run, tmp_path):
-    """The terminal shows the first 200 groups and says how many are left."""
+    """The terminal shows the first 100 groups and says how many there are."""
     file = tmp_path / "many.parquet"
     pl.DataFrame({"key": list(range(1000)) * 100}).write_parquet(file)
     output = run("count", str(file), "--by", "key", "--delta", "1e-6", *EXACT).output
-    assert len(cells(output)) == 200
-    assert "... and 800 more rows; --output FILE keeps all of them" in output
+    assert len(cells(output)) == 100
+    assert "Shows 100 of 1,000 groups." in output
 
 
 def test_version(run):
@@ -236,8 +231,7 @@ def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
     """Of several columns, each with its bounds; what lacks some is refused with the option."""
     whole = ["flights.csv", "delay", "month", "--bounds", "month=0,13"]
     result = run("regression", *whole, "--bounds", "delay=-60,240", "--epsilon", "1e6")
-    lines = {line.split()[1]: line.split() for line in result.output.splitlines() if "│" in line}
-    assert list(lines) == ["intercept", "month"]
+    assert [row[0] for row in cells(result.output)] == ["intercept", "month"]
     assert result.output.splitlines()[-1].startswith("Spent epsilon 1000000; ")
     target = tmp_path / "out.csv"
     run("regression", *whole, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target))
@@ -251,7 +245,7 @@ def test_intervals_of_the_population(run):
     """--population makes room for sampling, at any level, and says so; its words are no level."""
     call = ("mean", "flights.csv", "delay", *BOUNDS, "--interval", "0.9", *EXACT)
     result = run(*call, "--population")
-    assert result.stdout.startswith("Private mean of delay, 90% intervals of the population\n")
+    assert "] at 90%" in result.stdout
     widths = []
     for shown in (result, run(*call)):
         ((_, low, high, *_),) = cells(shown.stdout)

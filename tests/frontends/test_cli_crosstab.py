@@ -1,6 +1,7 @@
 """Tables of two columns on the command line and in descriptions of releases."""
 
 import polars as pl
+import pytest
 
 EXACT = ["--epsilon", "1000000", "--delta", "1e-6"]
 
@@ -15,7 +16,7 @@ def test_a_table_is_printed_with_its_totals(ask, cells):
         ["(other)", "0", "0", "0", "0"],
         ["All", "1,500", "1,500", "0", "3,000"],
     ]
-    assert "Spent epsilon 1000000, delta 1e-6; discrete Laplace" in result.output
+    assert "Spent epsilon 1000000, delta 1e-6;" in result.output
 
 
 def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):
@@ -23,9 +24,9 @@ def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):
     keys = [word for pair in ("UA,1", "UA,2", "AA,1", "AA,2") for word in ("--keys", pair)]
     asked = ["--values", "delay", "--aggregate", "mean", "--bounds", "-64", "64"]
     result = ask("crosstab", "flights.csv", "carrier", "month", *asked, *keys, "--epsilon", "1e6")
-    assert [[own[0], *map(float, own[1:])] for own in cells(result.output)] == [
-        ["UA", -40, -40], ["AA", 10, 10]
-    ]  # fmt: skip
+    ua, aa = cells(result.output)
+    assert (ua[0], aa[0]) == ("UA", "AA")
+    assert [*map(float, ua[1:]), *map(float, aa[1:])] == pytest.approx([-40, -40, 10, 10])
 
 
 def test_the_long_form_is_written_to_a_file(ask, tmp_path):

@@ -19,7 +19,6 @@ CALLS = [
     ("center", "delay", "--p", "1.5"),
     ("bounds", "delay"),
     ("histogram", "delay", "--bins", "5"),
-    ("limits", "--unit", "carrier", "--by", "month"),
 ]
 
 

@@ -12,22 +12,6 @@ def test_limits_of_the_engine(ask, command, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_limits_for_units(ask, tmp_path):
-    """The command that finds a unit's limits takes those of the engine too."""
-    limits = ("--memory", "500MB", "--threads", "1", "--temporary", str(tmp_path))
-    result = ask("limits", "flights.parquet", "--unit", "day", *limits)
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_limits_leave_a_fraction_of_units_unchanged(ask):
-    """`--unchanged` names the fraction of units, which `--share` of a question does not take."""
-    result = ask("limits", "flights.parquet", "--unit", "day", "--unchanged", "0.5", "--epsilon", 9)
-    assert result.stdout.startswith("--unit day --max-rows ")
-    wrong = ask("limits", "flights.parquet", "--unit", "day", "--unchanged", "2")
-    assert (wrong.exit_code, "from 0 to 1" in wrong.stderr) == (2, True)
-
-
 @pytest.mark.parametrize(
     "wrong", [("--memory", "much"), ("--threads", "0"), ("--temporary", "no/such/place")]
 )

@@ -54,7 +54,7 @@ def test_answers_can_be_written(ask, days, tmp_path):
     """With --output the answers are a file; what has no interval has no ends."""
     target = tmp_path / "answers.json"
     assert ask("merge", *days(*ASKED), "--output", str(target)).exit_code == 0
-    rows = {row["answer"]: row for row in json.loads(target.read_text())}
+    rows = {row["name"]: row for row in json.loads(target.read_text())}
     assert rows["delay_median"]["low"] is None
     assert rows["delay_mean"]["low"] <= rows["delay_mean"]["value"]
 

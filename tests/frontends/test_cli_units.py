@@ -5,8 +5,6 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from benchmarks.releases import replayed
-
 
 @pytest.fixture
 def visits(tmp_path):
@@ -29,30 +27,6 @@ def test_a_unit_is_named_beside_its_cost(invoke, visits):
     result = invoke("mean", visits, "spent", "--bounds", 0, 50, "--unit", "user", "--max-rows", 3)
     assert result.exit_code == 0
     assert "neighbors: add/remove all rows of one user" in " ".join(result.output.split())
-
-
-def test_limits_are_ready_to_be_pasted(invoke, visits):
-    """`limits` prints the options of the next call, which take them."""
-    result = invoke("limits", visits, "--unit", "user", "--by", "shop", "--epsilon", 20)
-    line = result.output.strip()
-    assert line == "--unit user --max-rows 2 --max-groups 2"
-    terms = [*line.split(), "--by", "shop", "--delta", "1e-6"]
-    assert invoke("median", visits, "spent", *terms).exit_code == 0
-
-
-def test_limits_for_a_question_are_ready_to_be_pasted(invoke, visits):
-    """`limits` takes a question and its bounds; --explain says what is drawn; two are refused.
-
-    With the same noise each time: one call in 5,000 counts a size that no unit has.
-    """
-    asked = ["limits", visits, "--unit", "user", "--by", "shop", "--epsilon", 20]
-    with replayed("limits"):
-        found = invoke(*asked, "--count").output.strip()
-    assert found == "--unit user --max-rows 2 --max-groups 2"
-    mean = ["--mean", "spent", "--bounds", "spent=0,50"]
-    assert "--max-groups" in invoke(*asked, *mean, "--spending", 1).output
-    assert "how many rows units have in a group" in invoke(*asked, *mean, "--explain").output
-    assert "limits suit one question at most" in invoke(*asked, *mean, "--count").output
 
 
 def test_a_unit_without_limits_has_them_found(invoke, visits):

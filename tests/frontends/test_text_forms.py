@@ -111,13 +111,6 @@ def test_the_command_of_statistics_reads_the_form(visits):
     assert counts_of(found) == EXPECTED
 
 
-def test_the_command_of_limits_reads_the_form(visits):
-    """Limits are found for the units that the form declares."""
-    result = command("limits", visits, "--unit", "city", "--epsilon", str(EXACT), *OPTIONS)
-    assert result.exit_code == 0, result.output
-    assert "--max-rows" in result.stdout
-
-
 def describe_release(source, name, **fields):
     """Return a description of the count of each city."""
     release = {"source": source, **fields, "outputs": f"{name}.csv"}

@@ -193,8 +193,7 @@ def from_command(question: Statistic, frame: pl.DataFrame, folder: Path) -> list
     ran = command(*words, "--epsilon", "1e9", "--output", out)
     assert ran.exit_code == 0, ran.stderr
     rows = json.loads(out.read_text(encoding="utf-8"))
-    named = [name for name in rows[0] if name not in {"low", "high", "quantile", "note"}]
-    return [float(row[name]) for row in rows for name in named]
+    return [float(row["value"]) for row in rows]
 
 
 def from_job(question: Statistic, folder: Path) -> list[float]:

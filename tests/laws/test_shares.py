@@ -119,7 +119,7 @@ def test_every_door_knows_constants(tmp_path):
     out = tmp_path / "out.csv"
     words = ["share", tmp_path / "t.parquet", "day", "--value", "2026-01-01", "--epsilon", 1e9]
     assert command(*words, "--output", out).exit_code == 0
-    assert pl.read_csv(out)["day"][0] == pytest.approx(2 / 3)
+    assert pl.read_csv(out)["value"][0] == pytest.approx(2 / 3)
     kept = tmp_path / "secret.parquet"
     assert (
         command("statistics", tmp_path / "t.parquet", "--share", "n=3", "--output", kept).exit_code

@@ -441,8 +441,7 @@ def vector_chart(
         if is_short
         else band_panel([line], axis, "coordinate")
     )
-    meaning = covered(level) if is_short else covered(level, "Band")
-    lines = [cost, meaning, *left_out(len(shown), len(dots), "coordinates")]
+    lines = [cost, covered(level), *left_out(len(shown), len(dots), "coordinates")]
     return build_chart(panel, name, lines)
 
 

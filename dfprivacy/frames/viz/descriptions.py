@@ -109,7 +109,7 @@ class ShownDescription(ShownColumns):
         return [
             *(legible(f"{r['column']}: {r['note']}") for r in self.rows_shown if r.get("note")),
             self.origin.cost,
-            covered(self.origin.level, "Brackets"),
+            covered(self.origin.level),
             "Quantiles are selected and have no interval.",
             *left_out(len(self.rows_shown), self.table.num_rows, "columns"),
         ]

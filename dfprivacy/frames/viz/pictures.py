@@ -84,8 +84,8 @@ __all__ = ["plot", "save_plot", "show"]
 _UNSTATED = "cost unknown: state its epsilon and delta"
 
 MOST_ROWS = 100
-MOST_ANSWERS = 6
-"""Most answers of each group that are shown, side by side."""
+MOST_ANSWERS, MOST_PANELS = 24, 6
+"""Most answers of each group in a table and in a chart."""
 
 MOST_FACETS = 12
 _HISTOGRAM = ["lower", "upper", "count", "low", "high"]
@@ -204,6 +204,8 @@ def show(
         return ShownDescription(origin, table)
     if is_histogram(table):
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
+    elif origin.question and not any(is_number(table, name) for name in table.column_names):
+        layout = Layout(tuple(table.column_names), ())
     else:
         layout = layout_of(table, origin, None)
         dated = [
@@ -278,7 +280,7 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
         numbers = [name for name in names if name in origin.answers and is_number(table, name)]
         ends_by_answer = {name: _ends_of(name, names) for name in numbers}
         behind = {end for both in ends_by_answer.values() for end in both or ()}
-        keys = [name for name in names if name not in numbers]
+        keys = [name for name in names if name.removesuffix(f"_{NOTE}") not in numbers]
         if not numbers:
             raise _no_answer()
         return Layout(
@@ -417,12 +419,12 @@ class ShownFrame(ShownColumns):
         """Return the frame of a chart: of compared groups, those with a group before."""
         names = tuple(map(legible, self.origin.keys))
         if self.key_names != (*names, "against"):
-            return self
+            return replace(self, answers=self.answers[:MOST_PANELS])
         before = self.table["against"].is_valid().to_pylist()
         rows = [row for row in range(len(self.keys)) if before[row]]
         answers = [
             replace(answer, cells=tuple(answer.cells[row] for row in rows))
-            for answer in self.answers
+            for answer in self.answers[:MOST_PANELS]
         ]
         return replace(
             self,
@@ -466,11 +468,14 @@ class ShownFrame(ShownColumns):
             for note in answer.repeated_notes
             if ": " in note
         ]
-        return [*self._captions(""), *notes]
+        unknown = sum(math.isnan(value) for answer in self.answers for value, _ in answer.cells)
+        return [*self._captions(""), *unanswered_lines(unknown), *notes]
 
     def _captions(self, order: str) -> list[str]:
         bars = (
-            [covered(self.origin.level)] if any(answer.has_ends for answer in self.answers) else []
+            [covered(self.origin.level, self.origin.question)]
+            if any(answer.has_ends for answer in self.answers)
+            else []
         )
         if self.uncompared:
             bars.append(shortened(f"Nothing to compare with: {'; '.join(self.uncompared)}"))

@@ -195,14 +195,16 @@ def shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def covered(level: float | None, mark: str = "Bars") -> str:
-    """Return the caption that explains interval bars.
+def covered(level: float | None, question: str = "") -> str:
+    """Return the caption that explains the intervals of a question.
 
     >>> covered(0.95)
-    'Bars: 95 % intervals. Sampling error and clipping by given bounds are not included.'
+    '95 % intervals, without sampling error and clipping by given bounds.'
     """
-    intervals = "released intervals" if level is None else f"{100 * level:.4g} % intervals"
-    return f"{mark}: {intervals}. Sampling error and clipping by given bounds are not included."
+    intervals = "Released" if level is None else f"{100 * level:.4g} %"
+    if "interval of the population" in question:
+        return f"{intervals} intervals of the population, without clipping by given bounds."
+    return f"{intervals} intervals, without sampling error and clipping by given bounds."
 
 
 def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
