@@ -54,8 +54,8 @@ class Commands(TyperGroup):
         except typer.Abort:
             sys.exit(1)
         except Exception as error:  # noqa: BLE001 whatever it is, its text could quote a row
-            failure = published(error)
-            show_error(Console(stderr=True), str(failure), None)
+            message, _, hint = str(published(error)).partition("\n\nHint: ")
+            show_error(Console(stderr=True), message, hint or None)
             sys.exit(1)
         sys.exit(result if isinstance(result, int) else 0)
 

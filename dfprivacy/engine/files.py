@@ -151,7 +151,7 @@ def list_data_files(source: FileSource) -> Snapshot | DataFiles:
             raise UnsupportedFrameError(
                 f"the file name ends in {source.suffix!r}"
                 if source.suffix
-                else f"{source.name!r} names no kind of file",
+                else f"there is no folder {source.name!r}",
                 hint="pass a .csv, .tsv or .parquet file, or a folder of such files",
             )
         files = _list_files(source)

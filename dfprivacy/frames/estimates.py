@@ -224,7 +224,8 @@ class Estimate(Paid, AnnotatedFloat):
         limits = info.limits_text(self._name)
         cost = f"{info.cost}, {limits}" if limits else info.cost
         cost = "no further cost" if self._is_computed else cost
-        reading = Reading(self._name, float(self), cost, note=self._note or "")
+        note = self._note or ""
+        reading = Reading(self._name, float(self), cost, note=note, question=info.question)
         if law is None:
             return replace(reading, law=SELECTED)
         shown = replace(

@@ -23,6 +23,7 @@ from dfprivacy.frames.arithmetic import Range, change, difference, divided, part
 from dfprivacy.frames.crosstabs import wide_frame
 from dfprivacy.frames.tables import Origin, find_origin, floats_in, released_arrow, with_origin
 from dfprivacy.frames.viz.pictures import is_histogram, layout_of
+from dfprivacy.release.plan import NOTE
 
 _UNKNOWN = Range(math.nan, -math.inf, math.inf)
 TOTAL = "total"
@@ -136,7 +137,8 @@ class Released:
             )
         across = answers_long.keys if along is None else (answers_long.key(along),)
         parts = {name: _parts(answers_long, name, across) for name in adds_up}
-        return answers_long.framed(parts, "part of the total of", None, parts)
+        rows = range(answers_long.table.num_rows)
+        return answers_long.framed(parts, "part of the shown total of", rows, parts)
 
     def _compared(
         self,
@@ -164,8 +166,9 @@ class Released:
                     compared[name].append(unchanged)
                 else:
                     compared[name].append(compare(ranges[row], ranges[other], apart=is_independent))
-        against = (key, before) if base is None else None
-        return answers_long.framed(compared, text, against, compared if shares is None else shares)
+        against = key if base is None else None
+        shares = compared if shares is None else shares
+        return answers_long.framed(compared, text, before, shares, against)
 
     def _long(self) -> _Long:
         wide = self._origin.wide
@@ -254,14 +257,17 @@ class _Long:
         self,
         compared: Mapping[str, Sequence[Range]],
         text: str,
-        against: tuple[str, Sequence[int | None]] | None,
+        bases: Sequence[int | None],
         shares: Collection[str],
+        against: str | None = None,
     ) -> Any:
-        """Return computed answers in the type of the frame, with its keys and their cost."""
+        """Return computed answers in the type of the frame, with its keys and their cost.
+
+        `bases` are the rows that rows are compared with, `against` is the key that names them.
+        """
         columns = {name: self.table[name] for name in self.keys}
         if against is not None:
-            key, rows = against
-            columns["against"] = self.table[key].take(pa.array(rows, pa.int64()))
+            columns["against"] = self.table[against].take(pa.array(bases, pa.int64()))
         if len({*columns, *compared}) < len(self.keys) + len(compared) + (against is not None):
             raise InvalidQuestionError(
                 "two columns of the result would have one name", hint="rename the group column"
@@ -272,7 +278,9 @@ class _Long:
             columns[name] = pa.array([range_.value for range_ in ranges], pa.float64())
             columns[low] = pa.array([range_.low for range_ in ranges], pa.float64())
             columns[high] = pa.array([range_.high for range_ in ranges], pa.float64())
-        frame = self._like(columns, against)
+            if notes := self._join_notes(name, bases):
+                columns[NOTE if alone else f"{name}_{NOTE}"] = pa.array(notes, pa.string())
+        frame = self._like(columns, against, bases)
         question = f"{text} {self.origin.question}"
         names = tuple(name_ for name_ in columns if name_ not in (*self.keys, "against"))
         origin = replace(
@@ -289,8 +297,20 @@ class _Long:
         )
         return with_origin(frame, origin)
 
+    def _join_notes(self, name: str, bases: Sequence[int | None]) -> list[str | None]:
+        """Return the notes of an answer and its bases; an empty list where it has no notes."""
+        left = [n for n in self.table.column_names if n not in self.keys]
+        column = next((n for n in (NOTE, f"{name}_{NOTE}") if n in left), None)
+        if column is None:
+            return []
+        notes = self.table[column].to_pylist()
+        pairs = [
+            (notes[row], notes[row if base is None else base]) for row, base in enumerate(bases)
+        ]
+        return ["; ".join(dict.fromkeys(filter(None, pair))) or None for pair in pairs]
+
     def _like(
-        self, columns: dict[str, Any], against: tuple[str, Sequence[int | None]] | None
+        self, columns: dict[str, Any], against: str | None, bases: Sequence[int | None]
     ) -> Any:
         """Return columns as a frame of the same type; in pandas keys keep their dtypes."""
         if not isinstance(self.frame, pd.DataFrame):
@@ -300,10 +320,9 @@ class _Long:
             if name in self.keys:
                 series[name] = self.frame[name].reset_index(drop=True)
             elif name == "against" and against is not None:
-                key, rows = against
-                keys = values_of(self.frame[key])
+                keys = values_of(self.frame[against])
                 series[name] = pd.Series(
-                    [None if r is None else keys[r] for r in rows], dtype=object
+                    [None if r is None else keys[r] for r in bases], dtype=object
                 )
             else:
                 series[name] = column.to_pandas()

@@ -55,6 +55,10 @@ def list_ends(columns: int) -> tuple[str, ...]:
     return ("", ENDS[-1]) if columns == 2 else ENDS[:columns]
 
 
+POPULATION = "interval of the population"
+"""The words in a question whose intervals include sampling error."""
+
+
 @dataclass(frozen=True)
 class ReleaseInfo:
     """Facts that all answers of a release share: question, cost, level, unit, selection.
@@ -84,12 +88,13 @@ class ReleaseInfo:
         return cost_text(self.loss, self.delta, self.answers)
 
     def limits_text(self, name: str) -> str:
-        """Return the limits that were found for an answer, and the share of rows within them."""
-        unit = self.limits.get(name)
+        """Return the limits of an answer; of those that were found, the share of rows within."""
+        unit = self.limits.get(name, self.unit)
         if unit is None:
             return ""
         groups = "" if unit.max_groups is None else f", max_groups={unit.max_groups}"
-        return f"max_rows={unit.max_rows}{groups}: about {100 * self.shares[name]:.3g} % counts"
+        share = f": about {100 * self.shares[name]:.3g} % counts" if name in self.limits else ""
+        return f"max_rows={unit.max_rows}{groups}{share}"
 
 
 def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
@@ -375,7 +380,7 @@ def plan_release(
             "population out",
         )
     if terms.population:
-        marks["of"], text = "population", f"{text}; interval of the population"
+        marks["of"], text = "population", f"{text}; {POPULATION}"
     if terms.files is not None:
         contribution = replace(contribution, parts=terms.files.parts)
         many = f"from {len(terms.files.ids)} files, parts_per_unit={terms.files.parts}"

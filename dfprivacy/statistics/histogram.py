@@ -43,8 +43,9 @@ _UNKNOWN = Bounds(-1, 1)
 class Histogram(Question):
     """Count the values of a column between ascending edges, or in equal bins within bounds.
 
-    A bin includes its lower edge, the last one both. With a number of `bins` and no `bounds`,
-    bounds are found privately for all groups together. All counts together have sensitivity 1.
+    A bin includes its lower edge, the last one both; values outside are not counted. With a number
+    of `bins` and no `bounds`, bounds are found privately for all groups together. All counts
+    together have sensitivity 1.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> frame = pl.DataFrame({"x": range(1000)})

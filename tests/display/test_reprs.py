@@ -123,6 +123,24 @@ def test_a_view_of_every_frame_type(flights, engine):
     ]
 
 
+def test_intervals_of_the_population_say_so(flights):
+    """A number, a table and a comparison name the sampling error that their intervals include."""
+    by = flights.dp(population=True).group_by("carrier", keys=["AA", "UA"]).count(epsilon=1)
+    count = flights.dp.count(epsilon=1, population=True)
+    assert "at 95% of the population, epsilon=1" in repr(count)
+    for shown in (dfp.show(by), dfp.show(dfp.released(by).diff())):
+        assert "95 % intervals of the population, without clipping" in repr(shown)
+    assert "intervals of the population" in str(count.plot().to_dict()["title"])
+
+
+def test_a_number_names_the_limits_of_users(flights):
+    """Rows beyond limits are left out: the repr has the limits, given or found."""
+    given = flights.dp(unit="carrier", max_rows=2)
+    assert repr(given.count(epsilon=1)).endswith("epsilon=1, max_rows=2")
+    assert "max_rows=" in repr(flights.dp(unit="carrier").count(epsilon=1))
+    assert "max_rows" not in repr(flights.dp.count(epsilon=1))
+
+
 def test_shares_are_percentages(flights):
     """Shares by group, in tables of two columns, of a total and in SQL are shown in percent."""
     late = flights.with_columns(late=pl.col("delay") > 30, far=pl.col("delay") > 90)

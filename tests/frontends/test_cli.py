@@ -214,6 +214,7 @@ def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
     """Columns of Parquet have their types, those of text files what the options say."""
     terms = ["--delta", "1e-6", "--epsilon", "1e6"]
     result = run("describe", "flights.parquet", *terms, "--bounds", "delay=-60,240")
+    assert result.exit_code == 0, result.output
     assert "Spent" not in result.output
     assert "epsilon=1e+06, delta=1e-06" in result.output
     lines = {line.split()[0]: line.split() for line in result.output.splitlines() if line.split()}

@@ -133,7 +133,7 @@ MISTAKES = [
     ),
     (
         ["mean", "delay", "flights.csv"],
-        "'delay' names no kind of file",
+        "there is no folder 'delay'",
         "pass a .csv, .tsv or .parquet file, or a folder of such files",
     ),
     (

@@ -167,7 +167,24 @@ def test_what_was_computed_can_be_shown():
     both = several.agg(dfp.count(), dfp.mean("x", (0, 2)), dfp.median("x"))
     assert dfp.released(both).diff().columns[1:] == [
         "against", "count", "count_low", "count_high", "x_mean", "x_mean_low", "x_mean_high",
+        "x_mean_note",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.DataFrame.to_pandas])
+def test_a_comparison_has_the_notes_of_the_answers_it_compares(kind):
+    """Differences, changes and ratios repeat that bounds clip, parts that values were selected."""
+    frame = kind(DATA.with_columns(x=5.0))
+    means = dfp.released(frame.dp.group_by("k", keys=KEYS).mean("x", (0, 2), epsilon=1e6))
+    for compared in (means.diff(), means.change("a"), means.ratio_to("a")):
+        notes = list(compared["note"])
+        assert len(notes) == len(KEYS)
+        assert "clipped" in notes[0]
+        shown = repr(dfp.show(compared))
+        assert "above 2" in shown
+        assert shown.count("note") == 1
+    largest = frame.dp.top("k", 1, keys=KEYS, epsilon=1e-3)
+    assert "may not be among" in dfp.released(largest).ratio_to("total")["note"][0]
 
 
 def test_what_cannot_be_compared_is_refused():

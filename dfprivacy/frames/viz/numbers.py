@@ -36,6 +36,7 @@ from dfprivacy.frames.viz.text import (
     with_unit,
     writer,
 )
+from dfprivacy.release.plan import POPULATION
 
 Cell = tuple[float, tuple[float, float] | None]
 """A value and the ends of its interval."""
@@ -90,6 +91,7 @@ class Reading:
     note: str | None = None
     percent: bool = False
     moment: Callable[[float], str] | None = None
+    question: str = ""
 
     @property
     def interval(self) -> str:
@@ -97,8 +99,9 @@ class Reading:
         if self.ends is None:
             return ""
         level = "" if self.level is None else f" at {100 * self.level:.6g}%"
+        of = " of the population" if POPULATION in self.question else ""
         low, high = map(self.writer, self.ends)
-        return f"[{low}, {high}]{level}"
+        return f"[{low}, {high}]{level}{of}"
 
     @property
     def line(self) -> str:
@@ -331,9 +334,9 @@ def separate_chart(
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:
     """Return the charges, each once, and the meaning of the bars."""
     costs = list(dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in readings))
-    levels = {r.level for r in readings if r.ends is not None}
+    bars = {covered(r.level, r.question) for r in readings if r.ends is not None}
     notes = [f"{r.name}: {r.note}" for r in readings if r.note]
-    return [*costs, *(covered(level) for level in sorted(levels, key=str)), *notes]
+    return [*costs, *sorted(bars), *notes]
 
 
 class Readable:

@@ -280,7 +280,10 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
         numbers = [name for name in names if name in origin.answers and is_number(table, name)]
         ends_by_answer = {name: _ends_of(name, names) for name in numbers}
         behind = {end for both in ends_by_answer.values() for end in both or ()}
-        keys = [name for name in names if name.removesuffix(f"_{NOTE}") not in numbers]
+        for name, pair in ends_by_answer.items():
+            after = names[names.index(pair[1]) + 1 :][:1] if pair else []
+            behind |= {NOTE, f"{name}_{NOTE}"}.intersection(after)
+        keys = [name for name in names if name not in numbers and name not in behind]
         if not numbers:
             raise _no_answer()
         return Layout(
@@ -792,7 +795,7 @@ def histogram_chart(
     spec |= {"data": {"values": finite}}
     lines = [
         origin.cost,
-        covered(origin.level),
+        covered(origin.level, origin.question),
         *left_out(len(groups), len(rows), "groups"),
         *unanswered_lines(len(bins) - len(finite)),
         *more,

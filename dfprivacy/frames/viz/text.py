@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+from dfprivacy.release.plan import POPULATION
+
 MeasuredIn = str | Mapping[str, str] | None
 """The unit of a column, or the units of several by the names of their answers."""
 
@@ -202,7 +204,7 @@ def covered(level: float | None, question: str = "") -> str:
     '95 % intervals, without sampling error and clipping by given bounds.'
     """
     intervals = "Released" if level is None else f"{100 * level:.4g} %"
-    if "interval of the population" in question:
+    if POPULATION in question:
         return f"{intervals} intervals of the population, without clipping by given bounds."
     return f"{intervals} intervals, without sampling error and clipping by given bounds."
 
