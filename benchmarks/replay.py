@@ -1,7 +1,7 @@
 """Measure the privacy loss of releases: record one on a table, replay it on a neighboring table.
 
     python -m benchmarks.replay            # print the largest loss of each statistic
-    python -m benchmarks.replay --write    # write that table into docs/explanation/audit.md
+    python -m benchmarks.replay --write    # write that table into benchmarks/results/replay.md
 
 The first release runs as usual, and a tape keeps the exact inputs and the result of each draw. In
 the second release, on the neighboring table, each draw returns the recorded result. Then both
@@ -37,8 +37,11 @@ from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 
-PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "audit.md"
-MARKS = ("<!-- replay: python -m benchmarks.replay --write -->\n", "<!-- end of replay -->\n")
+PAGE = Path(__file__).parent / "results" / "replay.md"
+ABOUT = (
+    "`python -m benchmarks.replay --write`: the largest loss of a release on neighboring tables, "
+    "as a fraction of its charge, by statistic and entry point."
+)
 COINS = ("random_signs", "random_labels")
 """Draws that no exact value enters."""
 
@@ -374,7 +377,7 @@ def main() -> int:
     """Measure all cases; print or write the table; return 1 if a law is broken."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--write", action="store_true", help="write the table into docs/explanation/audit.md"
+        "--write", action="store_true", help="write the table into benchmarks/results/replay.md"
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the tables and combinations")
     options = parser.parse_args()
@@ -388,9 +391,7 @@ def main() -> int:
     seconds = time.process_time() - start
     print(f"{drawn} pairs with draws, {len(results) - drawn} without, {seconds:.0f} CPU seconds")
     if options.write:
-        head, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-        tail = rest.partition(MARKS[1])[2]
-        PAGE.write_text(f"{head}{MARKS[0]}{table}{MARKS[1]}{tail}", encoding="utf-8")
+        PAGE.write_text(f"{ABOUT}\n\n{table}", encoding="utf-8")
     return 1 if faults else 0
 
 

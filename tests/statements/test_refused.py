@@ -231,11 +231,15 @@ def test_rules_that_are_named_are_in_the_registry():
 
 
 ABOUT = (
-    "Each reason with the constructs that are refused for it. The message of a refusal adds a "
-    "rewrite. Words in *italics* come from the statement. A refusal costs nothing and depends on "
-    "no row. `tests/statements/test_refused.py` checks this for an example of each rule; "
+    "A refusal names the construct, the reason and a rewrite. It costs nothing and depends on no "
+    "row. Constructs that are refused for one reason share a line here. Words in *italics* come "
+    "from the statement. `tests/statements/test_refused.py` has an example of each; "
     "`python -m tests.statements.test_refused` writes this page."
 )
+
+
+VAGUE = re.compile(r"\*\w+\*|\b(such|this|here|these)\b")
+"""A construct that its reason alone makes plain."""
 
 
 def page():
@@ -247,9 +251,9 @@ def page():
             rule = rule_of(names)
             constructs.setdefault(cell(rule.why), []).append(cell(rule.construct))
         text += f"\n## {title}\n\n"
-        for why, refused in sorted(constructs.items(), key=lambda reason: reason[0] == ""):
-            because = f" - {why}" if why else ""
-            text += f"* **{'; '.join(dict.fromkeys(refused))}**{because}\n"
+        for why, refused in constructs.items():
+            because = f": {why}" if why and VAGUE.search(refused[0]) else ""
+            text += f"* {'; '.join(dict.fromkeys(refused))}{because}\n"
     return text
 
 
