@@ -6,8 +6,7 @@ All that can be wrong is found before anything runs. docs/how-to/etl.md describe
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from glob import has_magic
 from pathlib import Path
@@ -15,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 
-from dfprivacy.cli.rows import as_list, require_kind, typed_column
-from dfprivacy.cli.sources import JobFile, Read, read_as, spec
-from dfprivacy.cli.specs import ALONE, JobRelease
+from dfprivacy.cli.rows import as_list, require_kind
+from dfprivacy.cli.sources import JobFile, Read, checking, read_as, spec
+from dfprivacy.cli.specs import JobRelease
 from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
@@ -78,53 +77,24 @@ class JobFileContent:
     def require_types(self, name: str, types: Mapping[str, pa.DataType]) -> None:
         """Refuse public keys and constants that do not fit the declared types of their columns.
 
-        Each fault names its line, before anything is charged.
+        The fault names the line of the field, before anything is charged.
         """
-        faults, release = Faults(self.file), self.releases[name]
-        fields = self.content.value["releases"][name]
-        keys = () if release.keys is None else _keys_with_places(fields["keys"], release, types)
-        for at, column, key in keys:
-            with self._faults_at(("releases", name, "keys", *at), key, faults):
-                typed_column(column, [key], types[column])
-        for name_of_question, question in release.numbers.items():
-            if isinstance(question, Share) and "value" in fields["questions"].get(
-                name_of_question, {}
-            ):
-                column, value = str(question.column), question.value
-                with self._faults_at(
-                    ("releases", name, "questions", name_of_question, "value"), value, faults
-                ):
-                    require_kind(column, value, types[column])
-                    require_constant(column, value, types[column])
-        faults.require_none()
-
-    @contextmanager
-    def _faults_at(self, at: At, value: object, faults: Faults) -> Iterator[None]:
-        """Note what is wrong with a value, with the spelling that it has in the file."""
+        faults, release, at = Faults(self.file), self.releases[name], ("releases", name)
+        asked = self.content.value["releases"][name].get("questions", {})
         try:
-            yield
+            if release.keys is not None:
+                with checking("keys"):
+                    release.keys.for_query(types, release.by)
+            for title, question in release.numbers.items():
+                if isinstance(question, Share) and "value" in asked[title]:
+                    column, value = str(question.column), question.value
+                    with checking("questions", title, "value"):
+                        require_kind(column, value, types[column])
+                        require_constant(column, value, types[column])
         except (InvalidKeysError, InvalidQuestionError) as error:
-            at = self.content.nearest(at)
-            spelling = self.content.spellings.get(at)
-            hint = str(error.hint).replace(f"'{value}'", f"'{spelling}'")
-            if spelling is None and hint.startswith("quote"):
-                hint = "declare the parameter as text"
-            _add_fault(faults, self.content, at, f"{error.message}; {hint}")
-
-
-def _keys_with_places(
-    keys: object, release: JobRelease, types: Mapping[str, pa.DataType]
-) -> Iterator[tuple[At, str, object]]:
-    """Yield each part of the public keys with its place in the list and its column."""
-    columns = release.by or [*types]
-    names = {name.casefold(): name for name in columns}
-    by_column: dict[str, Any] = keys if isinstance(keys, dict) else {}
-    for column, values in by_column.items():
-        for index, key in enumerate(as_list(values)):
-            yield (column, index), names.get(column.casefold(), column), key
-    for index, row in enumerate([] if by_column else as_list(keys)):
-        for part, (name, key) in enumerate(zip(columns, as_list(row), strict=False)):
-            yield (index, part), name, key
+            way = self.content.nearest((*at, *error.__notes__))
+            _add_fault(faults, self.content, way, f"{error.message}; {error.hint}")
+        faults.require_none()
 
 
 def read_job_file(file: str | Path, parameters: Mapping[str, str] | None = None) -> JobFileContent:
@@ -206,27 +176,9 @@ def _inheriting(top: Mapping[str, Any], release: dict[str, Any]) -> dict[str, An
     budget, common = release.get("budget", {}), shared.get("budget")
     if isinstance(common, dict) and isinstance(budget, dict):
         losses = {"epsilon", "rho"} if {"epsilon", "rho"} & set(budget) else set()
-        if not _may_need_delta({**shared, **release}) and _is_delta(common.get("delta")):
-            losses = {*losses, "delta"}
         inherited = {name: item for name, item in common.items() if name not in losses}
         release["budget"] = {**inherited, **budget}
     return {**shared, **release}
-
-
-def _is_delta(value: object) -> bool:
-    return isinstance(value, int | float) and 0 < value < 1
-
-
-def _may_need_delta(release: Mapping[str, Any]) -> bool:
-    """Return whether keys may be secret: a query, values of columns, groups not listed."""
-    source, questions = release.get("source"), release.get("questions")
-    if isinstance(source, dict) and "query" in source:
-        return True
-    listed_fields = questions.values() if isinstance(questions, dict) else ()
-    kinds = {kind for fields in listed_fields if isinstance(fields, dict) for kind in fields}
-    if "describe" in kinds:
-        return True
-    return "keys" not in release and ("by" in release or bool(kinds & {*ALONE[3:]}))
 
 
 def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]]:
@@ -250,21 +202,9 @@ def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]
 
 
 def _names(source: Path, path: Path) -> bool:
-    """Return whether a source names a path, whatever files there are by now."""
-    return source in path.parents or (has_magic(str(source)) and _matches(path.parts, source.parts))
-
-
-def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a glob names a path, part by part; `**` stands for any number of parts."""
-    ends = {0}  # of the parts that the pattern can name so far
-    for name in pattern:
-        wide = "*" if "\\" in name else name  # engines differ in what a backslash takes back
-        if name == "**":
-            ends = set(range(min(ends, default=len(parts) + 1), len(parts) + 1))
-        else:
-            ends = {
-                end + 1
-                for end in ends
-                if end < len(parts) and (parts[end] == name or fnmatch.fnmatch(parts[end], wide))
-            }
-    return len(parts) in ends
+    """Return whether a folder or pattern could name a path, whatever files there are by now."""
+    if not has_magic(str(source)):
+        return source in path.parents
+    parts = ["*" if "\\" in part else part for part in source.parts]  # engines read it differently
+    pattern = str(Path(*parts)).replace("/**/", "/*")
+    return fnmatch.fnmatchcase(str(path), pattern)

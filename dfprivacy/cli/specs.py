@@ -27,7 +27,6 @@ from dfprivacy.cli.rows import (
     open_rows,
 )
 from dfprivacy.cli.sources import (
-    DATABASE_MARK,
     TABLE_ENDINGS,
     JobFile,
     Read,
@@ -266,6 +265,7 @@ def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
     return bounds
 
 
+_FLAGS = ("intervals", "margins", "population")
 JobQuestion = Annotated[Any, Read(_question_of)]
 Pair = tuple[float | str, float | str]
 
@@ -532,41 +532,21 @@ class JobRelease(ReleaseSpec):
         elif self.described is not None:
             if self.by or budget.target is not None:
                 raise ValueError("describe takes neither 'by' nor 'within'")
-        elif budget.delta is not None and (self.keys is not None or not self.by):
-            reason = "there is no 'by'" if self.keys is None else "keys are listed"
-            raise ValueError(f"delta is for secret keys, but {reason}: leave it out")
+        elif self.keys is not None or not self.by:  # no keys are secret
+            self._set(budget=replace(budget, delta=None))
 
     @property
     def mark(self) -> bytes:
         """The fingerprint of the release: its rows, questions and loss, wherever it is written."""
         budget, source = self.budget, self.source
-        known_by: dict[str, object] = {
-            "source": [source.kind, source.text],
-            "by": self.by,
-            "keys": None if self.keys is None else self.keys.rows,
-            "names": list(self.questions),
-            "questions": list(self.questions.values()),
-            "unit": self.privacy_unit,
-            "interval": self.interval,
+        names = ("where", "by", "keys", "unit", "bounds", "interval", *_FLAGS)
+        known_by = {
+            **{name: getattr(self, name) for name in names},
+            "source": [source.kind, source.text, source.table, source.query, source.files],
+            "form": [source.hive, source.text_form, repr(source.owners)],
+            "timezone": self.timezone or UTC,
+            "questions": list(self.questions.items()),
             "loss": budget.target or loss_of(budget.epsilon, budget.rho),
             "delta": delta_of(budget.delta),
         }
-        if source.query is not None:
-            known_by |= {"query": source.query, "tables": source.files}
-        if source.owners is not None:
-            known_by["schema"] = repr(source.owners)
-        if source.hive:
-            known_by["hive"] = True
-        if source.text_form:
-            known_by["text"] = source.text_form
-        if source.table is not None and DATABASE_MARK in source.table:
-            known_by["table"] = source.table  # the text does not tell where its name ends
-        if self.described is not None:
-            known_by["bounds"] = self.bounds
-        if self.where is not None:
-            known_by["where"] = self.where
-        if self.timezone not in {None, UTC}:
-            known_by["timezone"] = self.timezone
-        flags = ("intervals", "margins", "population")
-        known_by |= {name: True for name in flags if getattr(self, name)}
         return fingerprint(budget.account, budget.version, "run", known_by)

@@ -69,14 +69,10 @@ class Faults:
 
 @dataclass(frozen=True)
 class Content:
-    """A file as plain values, with the line and the spelling of each, and the file's SHA-256.
-
-    `spellings` has the unquoted words that were read as numbers or booleans.
-    """
+    """A file as plain values, with the line of each, and the file's SHA-256."""
 
     value: Any
     lines: Mapping[At, int]
-    spellings: Mapping[At, str]
     digest: str
 
     def line(self, at: At) -> int:
@@ -88,7 +84,7 @@ class Content:
     def nearest(self, at: At) -> At:
         """Return a way without the parts that the file does not have.
 
-        >>> Content({}, {(): 1, ("a",): 1, ("a", "b"): 2}, {}, "").nearest(("a", "float", "b"))
+        >>> Content({}, {(): 1, ("a",): 1, ("a", "b"): 2}, "").nearest(("a", "float", "b"))
         ('a', 'b')
         """
         way: At = ()
@@ -131,7 +127,7 @@ def _content(faults: Faults) -> Content:
         faults.stop(raw[: error.start].count(b"\n") + 1, "this is not UTF-8 text")
     reader = _Reader(text, faults)
     digest = hashlib.sha256(raw).hexdigest()
-    return Content(reader.document(), reader.lines, reader.spellings, digest)
+    return Content(reader.document(), reader.lines, digest)
 
 
 class _Reader:
@@ -139,7 +135,6 @@ class _Reader:
 
     def __init__(self, text: str, faults: Faults) -> None:
         self.faults, self.lines, self.values = faults, dict[At, int](), 0
-        self.spellings: dict[At, str] = {}
         self.events = yaml.parse(text, yaml.BaseLoader)
 
     def document(self) -> Any:
@@ -176,10 +171,7 @@ class _Reader:
             return self._fields(at)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._items(at)
-        value = event.value if event.style else plain(event.value)
-        if not isinstance(value, str):
-            self.spellings[at] = event.value
-        return value
+        return event.value if event.style else plain(event.value)
 
     def _items(self, at: At) -> list[Any]:
         items: list[Any] = []
