@@ -80,13 +80,13 @@ class JobFileContent:
         The fault names the line of the field, before anything is charged.
         """
         faults, release, at = Faults(self.file), self.releases[name], ("releases", name)
-        asked = self.content.value["releases"][name].get("questions", {})
+        questions = self.content.value["releases"][name].get("questions", {})
         try:
             if release.keys is not None:
                 with checking("keys"):
                     release.keys.for_query(types, release.by)
             for title, question in release.numbers.items():
-                if isinstance(question, Share) and "value" in asked[title]:
+                if isinstance(question, Share) and "value" in questions[title]:
                     column, value = str(question.column), question.value
                     with checking("questions", title, "value"):
                         require_kind(column, value, types[column])

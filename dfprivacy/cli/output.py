@@ -180,52 +180,24 @@ _HINTS: dict[type[DPError], str] = {
     EngineError: "check that it is a whole CSV, TSV or Parquet file, with column names, and that "
     "--memory suffices",
 }
+_ARGUMENT = re.compile(
+    r"\b(bounds|epsilon|rho|delta|interval|p|rank|bins|within|size|value|unit|periods?|analyst|"
+    r"max_rows|max_groups)=(\([^)]*\)|\{[^}]*\}|[^\s,;)]*)"
+)
 _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"that Ledger\(path, epsilon=\.\.\.\) made", "that dfprivacy ledger create has made"),
-    (r"Ledger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
-    (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
-    (
-        r"ledger\.announce\('(.+?)', periods=\"month\"\)",
-        r"dfprivacy ledger announce FILE \1 --periods month",
-    ),
-    (r"ledger\.announce\('(.+?)'\)", r"dfprivacy ledger announce FILE \1"),
+    (r"\bLedger\(path, epsilon=10\)", "dfprivacy ledger create FILE --epsilon 10"),
+    (r"ledger\.announce\('(.+?)'(, periods=\"month\")?\)", r"dfprivacy ledger announce FILE \1"),
     (r"ledger\.allow\(.*?\)", "dfprivacy ledger allow FILE DATASET ann --epsilon 1"),
-    (r'\b(periods?|analyst)="([\w-]+)"', r"--\1 \2"),
+    (r"dfp\.Engine\(.*?\)", "--memory 4GB --threads 2 --temporary /large/disk"),
+    (r"dfp\.statistics\(frame, path, \.\.\.\)", "dfprivacy statistics FILE --count --output PATH"),
+    (r'e\.g\. agg\(dfp\.mean\("x"\), dfp\.count\(\)\)', "e.g. --count --mean delay"),
     (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
     (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),
-    (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),
-    (r"leave bounds out", "leave --bounds out"),
-    (r'e\.g\. agg\(dfp\.mean\("x"\), dfp\.count\(\)\)', "e.g. --count --mean delay"),
-    (r"dfp\.statistics\(frame, path, \.\.\.\)", "dfprivacy statistics FILE --count --output PATH"),
-    (r"value='JFK', value=3", "--value JFK, --value 3"),
-    (r"\bbounds=\((.+?), (.+?)\)", r"--bounds \1 \2"),
-    (r"\b(epsilon|rho|delta|interval|p|rank|bins)=", r"--\1 "),
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
-    (r"name the answer: .* or rename", "rename"),
-    (
-        r"dfp\.Engine\(memory='4GB', temporary='/large/disk'\)",
-        "--memory 4GB --temporary /large/disk",
-    ),
-    (
-        r"dfp\.Engine\(.*\)",
-        "--memory 1GB --threads 2 --temporary DIR",
-    ),
-    (
-        r"dfp\.suggest_limits\(df, unit='user_id', by='city'\)",
-        "dfprivacy limits FILE --unit user_id",
-    ),
-    (
-        r"name the answers that matter: within=\{.*\}",
-        "name one that matters, --within NAME=2%, or --epsilon",
-    ),
-    (r"\bwithin=", "--within "),
-    (r"\bsize=", "--size "),
-    (r"\bmax_(rows|groups)=", r"--max-\1 "),
-    (r"\bmax_(rows|groups)\b", r"--max-\1"),
-    (r'\bunit="(\w+)"', r"--unit \1"),
     (r"group_by\(\.\.\., keys=\[\.\.\.\]\)", "--keys AA --keys UA"),
-    (r"pass \(lower, upper\): ", "lower, then upper: "),
-    (r"list keys that can be read", "give --keys that can be read"),
+    (r"leave bounds out", "leave --bounds out"),
+    (r"\bmax_(rows|groups)\b(?!=)", r"--max-\1"),
 )
 
 
@@ -245,6 +217,14 @@ def readable_errors() -> Iterator[None]:
 def hint_of(error: DPError) -> str | None:
     """Return the hint of an error in the words of the command line."""
     hint = _HINTS.get(type(error), error.hint)
-    for library, here in _SPELLINGS if hint else ():
-        hint = re.sub(library, here, hint or "")
-    return hint
+    if hint is None:
+        return None
+    for library, here in _SPELLINGS:
+        hint = re.sub(library, here, hint)
+    return _ARGUMENT.sub(_as_option, hint)
+
+
+def _as_option(argument: re.Match[str]) -> str:
+    """Return an argument of Python as an option of a command."""
+    values = re.sub(r"[\"'(){},]", "", argument[2])
+    return f"--{argument[1].replace('_', '-')} {values}"

@@ -87,7 +87,7 @@ MISTAKES = [
         ["mean", "flights.csv", "delay", "--bounds", "240", "-60"],
         "bounds must be ordered: 240.0 is not below -60.0",
         (
-            "lower, then upper: two numbers that you know without looking at the data, "
+            "pass (lower, upper): two numbers that you know without looking at the data, "
             "e.g. --bounds 0 100"
         ),
     ),
