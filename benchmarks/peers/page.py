@@ -94,21 +94,20 @@ def page(store: Store, link: str) -> list[str]:
 
 
 def times(store: Store, notes: Notes) -> list[str]:
-    """Return the times of a mean at the size that most peers manage, by wall clock and CPU."""
+    """Return the times of a mean by group at the size that most peers manage."""
     rows = common_size(store)
     if rows is None:
         return []
-    head = ["", *[f"{groups}, s" for groups in GROUPS], "1,000 groups, CPU s"]
+    groups = "1,000 groups"
+    head = ["", "s", "CPU s"]
     lines = []
     for peer in tried(store, rows):
-        cells = [time_cell(store, peer, "mean", groups, rows, notes) for groups in GROUPS]
-        cpu = store.measured.get(time_name(peer.script, "mean", "1,000 groups", rows), {}).get(
-            "cpu"
-        )
-        lines.append([label(peer, notes), *cells, "" if cpu is None else seconds(cpu)])
+        time = time_cell(store, peer, "mean", groups, rows, notes)
+        cpu = store.measured.get(time_name(peer.script, "mean", groups, rows), {}).get("cpu")
+        lines.append([label(peer, notes), time, "" if cpu is None else seconds(cpu)])
     title = (
-        f"A mean of {rows:,} rows. Seconds are those of a quiet machine. CPU seconds were measured "
-        "later in one run, without Java processes."
+        f"A mean of {rows:,} rows by {groups}. Seconds are those of a quiet machine. CPU seconds "
+        "were measured later in one run, without Java processes."
     )
     return ["## Time", "", READING, "", title, "", *markdown(head, lines), ""]
 

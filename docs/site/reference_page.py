@@ -1,6 +1,6 @@
 """Write docs/reference/api.md from the registry of statistics: python docs/site/reference_page.py.
 
-Each statistic has its title, its names in SQL, an example that runs and its docstring.
+Each statistic has its names in SQL, an example that runs and its docstring.
 """
 
 # ruff: noqa: E501 lines of the page
@@ -36,28 +36,19 @@ df = pd.DataFrame({"city": ["Rome", "Oslo", "Lima"] * 2_000, "x": x, "y": y})
 
 Each is a method of `df.dp`, `df.dp.group_by(...)` and `df.dp.explain`, a class such as `dfp.mean` for `agg`, a command, and a field of job files. Methods take the terms `epsilon`, `rho`, `delta`, `interval` and `population`. [Adding a statistic](adding-a-statistic.md) shows one of your own.
 """
-TABLES = {  # the class, its title, and an example
-    "histogram": ("statistics.histogram.Histogram", "counts by bin", '"x", [0, 30, 60, 90]'),
-    "value_counts": ("frames.frequencies.ValueCounts", "counts by value", '"city", delta=1e-6'),
-    "top": ("frames.frequencies.Top", "the most frequent values", '"city", 2, delta=1e-6'),
-    "mode": ("frames.frequencies.Mode", "the most frequent value", '"city", delta=1e-6'),
-    "crosstab": ("frames.crosstabs.Crosstab", "a table of two columns", '"city", "y", delta=1e-6'),
-    "pivot": (
-        "frames.crosstabs.Pivot",
-        "a statistic by two columns",
-        '"city", "y", "x", bounds=(0, 100), delta=1e-6',
-    ),
-    "describe": ("frames.describing.Describe", "every column by its type", "delta=1e-6"),
+TABLES = {  # the class and an example
+    "histogram": ("statistics.histogram.Histogram", '"x", [0, 30, 60, 90]'),
+    "value_counts": ("frames.frequencies.ValueCounts", '"city", delta=1e-6'),
+    "top": ("frames.frequencies.Top", '"city", 2, delta=1e-6'),
+    "mode": ("frames.frequencies.Mode", '"city", delta=1e-6'),
+    "crosstab": ("frames.crosstabs.Crosstab", '"city", "y", delta=1e-6'),
+    "pivot": ("frames.crosstabs.Pivot", '"city", "y", "x", bounds=(0, 100), delta=1e-6'),
+    "describe": ("frames.describing.Describe", "delta=1e-6"),
     "regression": (
         "statistics.regression.Regression",
-        "least squares on several columns",
         '"y", ["x"], {"x": (0, 100), "y": (0, 10)}',
     ),
-    "mean_vector": (
-        "statistics.mean_vector.MeanVector",
-        "the mean of vectors",
-        '["x", "y"], radius=200',
-    ),
+    "mean_vector": ("statistics.mean_vector.MeanVector", '["x", "y"], radius=200'),
 }
 REST = """\
 ::: dfprivacy.statistics.Statistic
@@ -136,9 +127,9 @@ REST = """\
 """
 
 
-def describe_entry(kind: str, title: str, names: str, example: str, path: str) -> str:
+def describe_entry(kind: str, names: list[str], example: str, path: str) -> str:
     """Write the section of a statistic."""
-    lines = [f"### `{kind}`", "", f"{title[0].upper()}{title[1:]}.{names}", ""]
+    lines = [f"### `{kind}`", "", *names]
     return "\n".join([*lines, "```python", example, "```", "", f"::: dfprivacy.{path}", "", ""])
 
 
@@ -149,12 +140,11 @@ def write_page() -> str:
         if statistic.__module__.startswith("dfprivacy.") and statistic.example:
             names = ", ".join(f"`dp_{name}`" for name in (kind, *statistic.sql_aliases))
             path = f"{statistic.__module__.removeprefix('dfprivacy.')}.{statistic.__name__}"
-            text = f" SQL: {names}."
-            sections.append(describe_entry(kind, statistic.title, text, statistic.example, path))
-    for kind, (path, title, arguments) in TABLES.items():
+            sections.append(describe_entry(kind, [f"SQL: {names}.", ""], statistic.example, path))
+    for kind, (path, arguments) in TABLES.items():
         loss = "rho=0.5" if kind == "mean_vector" else "epsilon=1"
         call = f"df.dp.{kind}({arguments}, {loss})"
-        sections.append(describe_entry(kind, title, "", call, path))
+        sections.append(describe_entry(kind, [], call, path))
     return "\n".join([HEAD, *sections]) + REST
 
 

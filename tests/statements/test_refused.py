@@ -238,7 +238,7 @@ ABOUT = (
 )
 
 
-VAGUE = re.compile(r"\*\w+\*|\b(such|this|here|these)\b")
+VAGUE = re.compile(r"^(CREATE .*)?\*\w+\*|\b(such|this|here|these)\b")
 """A construct that its reason alone makes plain."""
 
 
