@@ -7,7 +7,7 @@ would tell about the rows that they were checked against.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import EnumMeta
@@ -445,6 +445,24 @@ class FrameSource(Place):
                 hint="rename them: SQL does not tell x from X",
             )
         return Relation((name,), source.columns, None, source)
+
+    def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
+        """Return a block in the named zone, in the one that all times declare, or in UTC."""
+        zones = {zone for frame in self.frames.values() for zone in _declared_zones(frame)}
+        return super().in_time_zone(zones.pop() if name is None and len(zones) == 1 else name)
+
+
+def _declared_zones(frame: object) -> set[str]:
+    """Return the time zones of the columns of a frame, without offsets such as +01:00."""
+    kinds: Iterable[Any] = ()
+    if isinstance(frame, pd.DataFrame):
+        kinds = [getattr(kind, "pyarrow_dtype", kind) for kind in frame.dtypes]
+    elif isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        kinds = frame.lazy().collect_schema().values()
+    elif isinstance(frame, pa.Table | pa.RecordBatchReader):
+        kinds = frame.schema.types
+    zones = (getattr(kind, "tz", None) or getattr(kind, "time_zone", None) for kind in kinds)
+    return {str(zone) for zone in zones if zone and not {":", "("} & {*str(zone)}}
 
 
 @singledispatch

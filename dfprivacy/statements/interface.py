@@ -110,7 +110,8 @@ def sql(
         on; docs/how-to/owned-rows.md. It names the unit, so that `unit` is left out.
     timezone : str
         The zone in which the statement reads times of a zone: their year, day and text, and
-        literals that name none. UTC for frames and files, the zone of the session for `con`.
+        literals that name none. By default the one zone that the columns of all frames declare,
+        the zone of the session for `con`, else UTC.
     **frames
         Frames by the name that the statement gives them; `dfp.public(frame)` where everybody may
         know it, so that the others can be joined with it.

@@ -1,5 +1,6 @@
-"""Times of a zone are read in UTC, or in a zone that is named, whatever zone the machine is in."""
+"""Times are read in the zone that is named or declared, or in UTC, wherever the machine is."""
 
+import datetime as dt
 import json
 import os
 import subprocess
@@ -7,6 +8,8 @@ import sys
 
 import duckdb
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
@@ -57,8 +60,8 @@ def test_answers_do_not_depend_on_the_zone_of_the_machine(rows, tmp_path):
         done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
         answers.append(json.loads(done.stdout))
     years, late, days, key, berlin = answers[0][:4], *answers[0][4:]
-    assert years == [[[2023, 200]]] * 4
-    assert (late, days, berlin) == ([0], ["2023-12-31"], [2024])
+    assert years == [[[2024, 200]]] * 2 + [[[2023, 200]]] * 2  # files don't keep the zone
+    assert (late, days, berlin) == ([200], ["2024-01-01"], [2024])
     assert key == "2024-01-01 00:30:00+01:00"
     assert answers[1:] == answers[:1] * 2
 
@@ -83,9 +86,29 @@ def test_a_zone_is_part_of_what_is_remembered(rows, tmp_path):
     terms = {"t": rows, "ledger": ledger, "dataset": "d", "version": "1", "keys": [2023, 2024]}
     years = {
         zone: dfp.sql(QUERY, epsilon=EXACT, timezone=zone, **terms)["n"].tolist()
-        for zone in (None, "Europe/Berlin")
+        for zone in ("UTC", "Europe/Berlin")
     }
-    assert years == {None: [200, 0], "Europe/Berlin": [0, 200]}
+    assert years == {"UTC": [200, 0], "Europe/Berlin": [0, 200]}
+
+
+def _arrow_dtypes(frame):
+    return frame.convert_dtypes(dtype_backend="pyarrow")
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas, _arrow_dtypes])
+def test_frames_are_read_in_the_zone_that_their_times_declare(rows, kind):
+    """The one zone of all columns counts, unless another is named; of two zones none does."""
+
+    def years(frame, **zone):
+        return pl.DataFrame(dfp.sql(QUERY, t=kind(frame), **zone, **TERMS))["y"].to_list()
+
+    assert years(rows) == [2024]
+    assert years(rows, timezone="UTC") == [2023]
+    assert years(rows.assign(other=rows["ts"].dt.tz_convert("Asia/Tokyo"))) == [2023]
+    assert years(rows.assign(ts=rows["ts"].dt.tz_localize(None))) == [2024]
+    if kind is not pl.DataFrame:  # polars knows named zones only
+        offset = dt.timezone(dt.timedelta(hours=1))
+        assert years(rows.assign(ts=rows["ts"].dt.tz_convert(offset))) == [2023]
 
 
 def test_zones_that_do_not_exist_are_refused(rows):
