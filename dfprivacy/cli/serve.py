@@ -203,7 +203,9 @@ ledger: budget.db
 datasets:
   flights:
     source: flights.duckdb
-    unit: tailnum
+    schema:
+      unit: flights.tailnum
+      bounds: {{flights.dep_delay: [-60, 240], flights.arr_delay: [-90, 240]}}
     max_rows: 20
     max_groups: 3
     budget: {{epsilon: 10, delta: 0.00001}}
@@ -238,13 +240,17 @@ def demo(
         flights = pd.read_csv(flights_file())  # noqa: F841 DuckDB reads it by name
         folder.mkdir()
         with duckdb.connect(str(folder / "flights.duckdb")) as connection:
-            connection.execute("CREATE TABLE flights AS FROM flights")
+            connection.execute(
+                "CREATE TABLE flights AS SELECT * REPLACE "
+                "(make_timestamp(year, month, day, hour, 0, 0) AS time_hour) FROM flights"
+            )
         (folder / "policy.yml").write_text(_DEMO_POLICY.format(tls=_make_certificate(folder)))
         password = make_password()
         write_users(folder / "users.scram", {"ann": Verifier.from_password(password)})
-        query = "SELECT carrier, AVG(dep_delay) FROM flights GROUP BY carrier"
+        query = "SELECT origin, AVG(dep_delay) AS delay FROM flights GROUP BY origin"
         address = "host=127.0.0.1 port=5433 user=ann dbname=flights"
-        typer.echo(f"PGPASSWORD={password} psql '{address}' -c \"{query}\"")
+        shown = f'-c "SET dfprivacy.intervals = on" -c "{query}"'
+        typer.echo(f"PGPASSWORD={password} psql '{address}' {shown}")
         _run_server(_read_policy(folder / "policy.yml"))
 
 

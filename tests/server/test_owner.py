@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,30 @@ def test_check_passes_a_good_policy_and_refuses_a_readable_password_file(tmp_pat
     assert run_command("user", "list", file).stdout.split() == ["ann"]
     (tmp_path / "users.scram").chmod(0o644)
     assert "chmod 600" in run_command("check", file).stderr
+
+
+@pytest.mark.slow
+def test_the_statement_of_the_demo_has_a_useful_answer(tmp_path):
+    """The first statement shows three delays of 10 to 17 minutes, within intervals of +-5.
+
+    Noise of 5 minutes is that of four standard deviations: a false alarm below 1e-6.
+    """
+    words = [sys.executable, "-m", "dfprivacy", "serve", "demo", "--folder", "demo"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    shown = process.stdout.readline()
+    process.terminate()
+    process.communicate(timeout=30)
+    file = tmp_path / "demo" / "policy.yml"
+    file.write_text(file.read_text().replace(":5433", ":0"))
+    password, statements = shown.split()[0].partition("=")[2], shown.split('"')[1::2]
+    with serve(file) as (port, _), connect_to(port, password=password) as connection:
+        for statement in statements:
+            rows = connection.execute(statement)
+        rows = rows.fetchall()
+    assert [row[0] for row in rows] == ["EWR", "JFK", "LGA"]
+    for _, delay, low, high, _ in rows:
+        assert 5 < delay < 20
+        assert low < delay < high < low + 10
 
 
 def test_an_address_for_other_machines_needs_tls(tmp_path):

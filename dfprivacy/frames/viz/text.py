@@ -204,9 +204,11 @@ def covered(level: float | None, question: str = "") -> str:
     '95 % intervals, without sampling error and clipping by given bounds.'
     """
     intervals = "Released" if level is None else f"{100 * level:.4g} %"
-    if POPULATION in question:
-        return f"{intervals} intervals of the population, without clipping by given bounds."
-    return f"{intervals} intervals, without sampling error and clipping by given bounds."
+    whose = " of the population" if POPULATION in question else ""
+    left_out = [] if whose else ["sampling error"]
+    left_out += ["clipping by given bounds"]
+    left_out += ["rows beyond max_rows"] if "max_rows=" in question else []
+    return f"{intervals} intervals{whose}, without {' and '.join(left_out)}."
 
 
 def left_out(shown: int, rows: int, things: str, order: str = "") -> list[str]:
