@@ -170,7 +170,7 @@ def test_long_vectors():
     )  # fmt: skip
     chart = frame.dp.mean_vector("e", rho=0.5, radius=60).plot()
     assert len(rows_of(chart)) == 2000
-    assert subtitle(chart)[1] == BARS.replace("Bars", "Band")
+    assert subtitle(chart)[1] == BARS
     assert "Shows 2,000 of 2,050 coordinates." in subtitle(chart)
 
 
@@ -236,7 +236,7 @@ def test_saved_files_hold_the_chart(tmp_path, means):
     for words in ("delay (minutes)", "epsilon=2, delta=1e-06", "UA", BARS):
         assert f">{words}<" in text
     assert "<b>" not in text
-    assert '"epsilon=2, delta=1e-06"' in page.read_text()
+    assert ">epsilon=2, delta=1e-06<" in page.read_text()
 
 
 def test_a_saved_page_loads_nothing(tmp_path, means, read_html):
@@ -248,7 +248,7 @@ def test_a_saved_page_loads_nothing(tmp_path, means, read_html):
     (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
     assert policy.startswith("default-src 'none';")
     assert not re.search(r"http|connect-src|\*", policy)
-    assert page.count("</script>") == 1
+    assert "<script" not in page
 
 
 def test_files_that_can_not_be_written(tmp_path, means):

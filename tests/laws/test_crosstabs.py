@@ -292,7 +292,7 @@ def test_a_ledger_remembers_a_table(tmp_path):
 
 
 def test_show_and_plot_know_a_table(tmp_path):
-    """Text, HTML, CSV and a heat map have the numbers, the cost and the widths of intervals."""
+    """Text, HTML, CSV and a chart have the numbers, the cost and the widths of intervals."""
     table = DATA.dp.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1)
     shown = dfp.show(table)
     assert "epsilon=1" in repr(shown)
@@ -305,8 +305,7 @@ def test_show_and_plot_know_a_table(tmp_path):
     values = chart["data"]["values"] if "values" in chart["data"] else next(
         iter(chart["datasets"].values())
     )  # fmt: skip
-    assert len(values) == 4 * 5
-    assert sum(one["total"] for one in values) == 8
+    assert len(values) == 3 * 4
     secret = dfp.show(FRAMES["pandas"].dp.crosstab("city", "month", delta=1e-6))
     assert "Rome" in secret.to_html()
 

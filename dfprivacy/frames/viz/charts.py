@@ -6,7 +6,6 @@ Text from users is a title or a value, never the name of a field or a part of an
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -109,13 +108,7 @@ def _offline(kind: Any) -> Any:
             return kind._repr_mimebundle_(self, *args, **options)
         return {"text/html": svg_html(self.to_dict()), "text/plain": f"{kind.__name__}(...)"}
 
-    def save(self: Any, path: Any, *args: Any, **options: Any) -> Any:
-        ours = isinstance(path, str | os.PathLike) and Path(path).suffix.lower() in _ENDINGS
-        if args or options or not ours:
-            return kind.save(self, path, *args, **options)
-        return save_plot(self, path)
-
-    class_: Any = type(kind.__name__, (kind,), {"_repr_mimebundle_": bundle, "save": save})
+    class_: Any = type(kind.__name__, (kind,), {"_repr_mimebundle_": bundle})
     return class_
 
 
@@ -318,43 +311,6 @@ def bins_panel(title: str) -> Spec:
     return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule]}
 
 
-def heat_panel(
-    values: Sequence[Spec],
-    rows: Sequence[str],
-    columns: Sequence[str],
-    about: tuple[str, str],
-    title: str,
-    *,
-    percent: bool = False,
-) -> Spec:
-    """Return a heat map with the number written in each cell. Totals have no color."""
-    axis = {"grid": False, "ticks": False, "domain": False}
-    x: Spec = {"field": "column", "type": "nominal", "sort": None, "title": chart_text(about[1])}
-    x |= {"scale": {"domain": list(columns)}, "axis": {**axis, "orient": "top", "labelAngle": 0}}
-    y: Spec = {"field": "row", "type": "nominal", "sort": None, "title": chart_text(about[0])}
-    y |= {"scale": {"domain": list(rows)}, "axis": axis}
-    color: Spec = {"field": "value", "type": "quantitative", "title": chart_text(title)}
-    color |= {"legend": {"format": "~%"}} if percent else {}
-    inks = (("datum.total", _INK), ("datum.light", "white"))
-    ink = {"condition": [{"test": test, "value": shade} for test, shade in inks], "value": "black"}
-    cells = {
-        "mark": {"type": "rect", "stroke": "white"},
-        "transform": [{"filter": "!datum.total"}],
-        "encoding": {"x": x, "y": y, "color": {**color, "scale": _VIRIDIS}},
-    }
-    text = {
-        "mark": {"type": "text", "fontSize": 12},
-        "encoding": {
-            "x": x,
-            "y": y,
-            "text": {"field": "written", "type": "nominal"},
-            "color": ink,
-        },
-    }
-    size = {"width": {"step": 58}, "height": {"step": 26}}
-    return {"data": {"values": list(values)}, **size, "layer": [cells, text]}
-
-
 def labelled(panel: Spec) -> Spec:
     """Return a chart of dots with each value written over its dot."""
     text = {
@@ -448,8 +404,8 @@ def vector_chart(
 def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
     """Write a chart to a file that ends in .png, .svg or .html, and return its path.
 
-    Nothing is fetched, now or when the file is opened: an HTML page holds the script that draws
-    it, and a policy under which a browser loads nothing. The file is written wholly or not at all.
+    Nothing is fetched, now or when the file is opened: an HTML page holds the drawing, no script,
+    and a policy under which a browser loads nothing. The file is written wholly or not at all.
     It needs vl-convert: pip install 'dfprivacy[plot]'.
 
     >>> import dfprivacy as dfp, polars as pl, tempfile
@@ -474,25 +430,12 @@ def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
     spec, convert = chart.to_dict(), _library("vl_convert")
     if ending == ".png":
         return write_whole(target, bytes(convert.vegalite_to_png(spec, scale=2)))
-    page = str(convert.vegalite_to_svg(spec)) if ending == ".svg" else _page(spec, convert)
-    return write_whole(target, page.encode())
-
-
-def _page(spec: Spec, convert: Any) -> str:
-    """Return a page with a chart. No "<" of its text can be read as markup."""
-    actions = {"export": True, "source": False, "compiled": False, "editor": False}
-    options = {"actions": actions, "renderer": "svg"}
-    written = json.dumps([spec, options], ensure_ascii=True).replace("<", "\\u003c")
-    run = f"const [spec, options] = {written}; vegaEmbed('#chart', spec, options);"
+    if ending == ".svg":
+        return write_whole(target, str(convert.vegalite_to_svg(spec)).encode())
     title = spec.get("title", {})
     name = title.get("text", "chart") if isinstance(title, dict) else title
-    script = trusted(f"{convert.javascript_bundle()}\n{run}")
-    style = "".join(
-        f"#chart svg [{attribute}='{ink}']{{{attribute}:{around}}}"
-        for ink, around in _AROUND.items()
-        for attribute in ("fill", "stroke")
-    )
-    return rendered("chart.html", title=name, script=script, style=trusted(style))
+    page = rendered("page.html", title=name, body=trusted(svg_html(spec)), footer="")
+    return write_whole(target, page.encode())
 
 
 def write_whole(path: Path, content: bytes) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,10 +11,8 @@ import pyarrow as pa
 
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.frames.tables import Origin
-from dfprivacy.frames.viz.charts import MOST_DOTS, Dot, build_chart, dots_panel
 from dfprivacy.frames.viz.numbers import Column, ShownColumns
 from dfprivacy.frames.viz.text import (
-    chart_text,
     count_decimals,
     covered,
     figure,
@@ -46,7 +43,7 @@ def is_description(table: pa.Table) -> bool:
 
 @dataclass(frozen=True, repr=False)
 class ShownDescription(ShownColumns):
-    """A released description: text, HTML, CSV, and a chart of missing shares."""
+    """A released description: text, HTML and CSV."""
 
     origin: Origin
     table: pa.Table
@@ -78,8 +75,8 @@ class ShownDescription(ShownColumns):
     def _texts(self, row: dict[str, Any]) -> dict[str, str]:
         """Return the displayed texts of a column by their heads."""
         dated = row["type"] in MOMENTS
-        mean, missing = _number(row.get("mean")), _number(row.get("missing"))
-        decimals = count_decimals([mean], [_half(row, "mean")])
+        mean, low, high = (_number(row.get(key)) for key in ("mean", "mean_low", "mean_high"))
+        decimals = count_decimals([mean], [high / 2 - low / 2])
         decimals = 0 if row["type"] == "integer" else decimals
         levels = {
             name: _level(row.get(f"{name} {row['type']}" if dated else name), decimals, dated=dated)
@@ -88,12 +85,10 @@ class ShownDescription(ShownColumns):
         return {
             "column": legible(shortened(row["column"])),
             "type": row["type"],
-            "count": f"{row['count']:,}{_ends(row, 'count', '{:,.0f}', 1)}",
-            "missing": "unknown"
-            if math.isnan(missing)
-            else f"{100 * missing:.1f}%{_ends(row, 'missing', '{:.1f}', 100)}",
-            "mean": "" if math.isnan(mean) else _with_half(row, "mean"),
-            "std": "" if math.isnan(_number(row.get("std"))) else _with_half(row, "std"),
+            "count": _bracketed(row, "count"),
+            "missing": _bracketed(row, "missing", percent=True) or "unknown",
+            "mean": _bracketed(row, "mean", percent=row["type"] == "boolean"),
+            "std": _bracketed(row, "std", percent=row["type"] == "boolean"),
             **levels,
             "values": legible(row.get("values") or ""),
         }
@@ -119,49 +114,19 @@ class ShownDescription(ShownColumns):
         """The whole description."""
         return self.table
 
-    def chart(self, more: Sequence[str]) -> Any:
-        """Return a chart of the share that is missing of each column, with more captions."""
-        rows = self.table.slice(0, MOST_DOTS).to_pylist()
-        dots = [
-            Dot(
-                chart_text(row["column"]),
-                _number(row["missing"]),
-                (_number(row["missing_low"]), _number(row["missing_high"])),
-                percent=True,
-            )
-            for row in rows
-        ]
-        captions = [
-            self.origin.cost,
-            covered(self.origin.level),
-            *left_out(len(rows), self.table.num_rows, "columns"),
-            *more,
-        ]
-        return build_chart(dots_panel(dots, "share missing", "column"), self.heading[0], captions)
-
 
 def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _half(row: dict[str, Any], name: str) -> float:
-    return _number(row.get(f"{name}_high")) / 2 - _number(row.get(f"{name}_low")) / 2
-
-
-def _with_half(row: dict[str, Any], name: str) -> str:
-    """Return a number with its interval; a share of booleans as a percentage."""
-    value, half, percent = _number(row[name]), _half(row, name), row["type"] == "boolean"
-    if not math.isfinite(half):
-        return figure(value, percent=percent)
+def _bracketed(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
+    """Return a number with its interval in brackets, or nothing if it is unknown."""
+    value, low, high = (_number(row.get(key)) for key in (name, f"{name}_low", f"{name}_high"))
+    half = high / 2 - low / 2
+    if math.isnan(value) or not math.isfinite(half):
+        return "" if math.isnan(value) else figure(value, percent=percent)
     written = writer([value], [half], percent=percent)
-    low, high = (written(_number(row[f"{name}_{end}"])) for end in ("low", "high"))
-    return f"{written(value)} [{low}, {high}]"
-
-
-def _ends(row: dict[str, Any], name: str, form: str, factor: float) -> str:
-    """Return the interval of a count or a share, in brackets; nothing if it is unknown."""
-    ends = [factor * _number(row.get(f"{name}_{end}")) for end in ("low", "high")]
-    return f" [{', '.join(map(form.format, ends))}]" if all(map(math.isfinite, ends)) else ""
+    return f"{written(value)} [{written(low)}, {written(high)}]"
 
 
 def _level(value: Any, decimals: int | None, *, dated: bool) -> str:

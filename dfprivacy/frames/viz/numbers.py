@@ -176,13 +176,14 @@ class Shown:
             ) from None
         return sink.getvalue()
 
-    def chart(self, more: Sequence[str]) -> Any:
+    def chart(self, more: Sequence[str]) -> Any:  # noqa: ARG002 a subclass adds them
         """Return its chart, with more captions."""
-        raise NotImplementedError
+        raise PictureError("this has no chart", hint="dfp.show(released) is a table")
 
     def to_html(self) -> str:
         """Return it as a page of its own, which loads nothing: the cost and today's date below."""
-        return rendered("page.html", body=trusted(self._repr_html_()), footer=_written())
+        body = trusted(self._repr_html_())
+        return rendered("page.html", title="Private release", body=body, footer=_written())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it to a file that ends in .html, .csv, .xlsx, .png or .svg, and return its path.
@@ -302,33 +303,31 @@ class ShownNumbers(Shown):
 
     def chart(self, more: Sequence[str]) -> Any:
         """Return the chart of the numbers, each on its axis."""
-        return separate_chart(self.readings, self.measured_in, more)
+        return readings_chart(self.readings, self.measured_in, more, separate=True)
 
 
-def readings_chart(readings: Sequence[Reading], measured_in: MeasuredIn) -> Any:
-    """Return a chart of numbers of one column, under each other on one axis."""
-    shown = readings[:MOST_DOTS]
-    dots, alone = [reading.dot for reading in shown], len(shown) == 1
-    title, axis = (shown[0].name,) * 2 if alone else ("released numbers", "value")
-    axis = with_unit(axis, measured_in, answer=shown[0].name)
-    panel = labelled(dots_panel(dots, axis, "", labels=not alone))
-    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers")]
-    return build_chart(
-        panel, title, [*lines, *unanswered_lines(sum(not dot.known for dot in dots))]
-    )
-
-
-def separate_chart(
-    readings: Sequence[Reading], measured_in: MeasuredIn, more: Sequence[str] = ()
+def readings_chart(
+    readings: Sequence[Reading],
+    measured_in: MeasuredIn,
+    more: Sequence[str] = (),
+    *,
+    separate: bool = False,
 ) -> Any:
-    """Return a chart of numbers of different columns or kinds, each on its own axis."""
+    """Return a chart of numbers of one column on one axis, or of several with an axis each."""
     shown = readings[:MOST_DOTS]
-    panels = [
-        labelled(dots_panel([reading.dot], with_unit(reading.name, measured_in), "", labels=False))
-        for reading in shown
-    ]
-    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *more]
-    return build_chart({"vconcat": panels}, "released numbers", lines)
+    dots, name = [reading.dot for reading in shown], shown[0].name
+    missing = unanswered_lines(sum(not dot.known for dot in dots))
+    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *missing, *more]
+    if separate:
+        panels = [
+            labelled(dots_panel([dot], with_unit(dot.label, measured_in), "", labels=False))
+            for dot in dots
+        ]
+        return build_chart({"vconcat": panels}, "released numbers", lines)
+    alone = len(shown) == 1
+    axis = with_unit(name if alone else "value", measured_in, answer=name)
+    panel = labelled(dots_panel(dots, axis, "", labels=not alone))
+    return build_chart(panel, name if alone else "released numbers", lines)
 
 
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:

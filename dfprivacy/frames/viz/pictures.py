@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
@@ -47,7 +45,6 @@ from dfprivacy.frames.viz.charts import (
     dots_panel,
     faceted,
     fit_domain,
-    heat_panel,
     save_plot,
 )
 from dfprivacy.frames.viz.descriptions import ShownDescription, is_description
@@ -60,7 +57,6 @@ from dfprivacy.frames.viz.numbers import (
     ShownColumns,
     ShownNumbers,
     readings_chart,
-    separate_chart,
 )
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
@@ -68,7 +64,6 @@ from dfprivacy.frames.viz.text import (
     covered,
     left_out,
     legible,
-    make_writers,
     shortened,
     unanswered_lines,
     unique_texts,
@@ -76,12 +71,11 @@ from dfprivacy.frames.viz.text import (
     writer,
 )
 from dfprivacy.measurement.grid import kind_of
-from dfprivacy.release.plan import NOTE, cost_text
-from dfprivacy.release.terms import interval_level
+from dfprivacy.release.plan import NOTE
 
 __all__ = ["plot", "save_plot", "show"]
 
-_UNSTATED = "cost unknown: state its epsilon and delta"
+_UNSTATED = "cost unknown"
 
 MOST_ROWS = 100
 MOST_ANSWERS, MOST_PANELS = 24, 6
@@ -97,10 +91,6 @@ def plot(
     answer: str | None = None,
     sort: str = "key",
     measured_in: MeasuredIn = None,
-    epsilon: float | None = None,
-    rho: float | None = None,
-    delta: float | None = None,
-    interval: float | None = None,
     public: bool = False,
 ) -> Any:
     """Return a chart of a release (an altair chart).
@@ -115,8 +105,7 @@ def plot(
     The caption states the cost of the release. A frame must be passed as it was released, so that
     rows of protected data are never drawn by mistake. A sorted or filtered pandas frame is still a
     release. Any other frame needs `public=True`, which declares that everybody may see its numbers.
-    Its cost can be stated then: `epsilon` or `rho`, `delta`, and the level of its intervals,
-    `interval`. A chart of a release costs nothing.
+    A chart of a release costs nothing.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> flights = pl.DataFrame({"carrier": ["AA", "UA"] * 500, "delay": [1.0, 9.0] * 500})
@@ -145,13 +134,11 @@ def plot(
         return released.plot(measured_in=measured_in)
     readings = _readings(released)
     if readings is not None:
-        chart = separate_chart if isinstance(released, Mapping) else readings_chart
-        return chart(readings, measured_in)
+        return readings_chart(readings, measured_in, separate=isinstance(released, Mapping))
     crossed = _find_table(released, measured_in)
     if crossed is not None and answer is None:
         return crossed.chart()
     origin = _require_origin(released, public=public)
-    origin = _with_stated_cost(origin, (epsilon, rho, delta), interval)
     table = guarded(lambda: released_arrow(released))
     if answer is None and is_description(table):
         return ShownDescription(origin, table).chart([])
@@ -170,10 +157,6 @@ def show(
     released: Any,
     *,
     measured_in: MeasuredIn = None,
-    epsilon: float | None = None,
-    rho: float | None = None,
-    delta: float | None = None,
-    interval: float | None = None,
     public: bool = False,
 ) -> Shown:
     """Return a released answer as a table: plain text, and HTML in a notebook.
@@ -198,7 +181,6 @@ def show(
     if shown is not None:
         return shown
     origin = _require_origin(released, public=public)
-    origin = _with_stated_cost(origin, (epsilon, rho, delta), interval)
     table = guarded(lambda: released_arrow(released))
     if is_description(table):
         return ShownDescription(origin, table)
@@ -244,15 +226,6 @@ def _require_origin(frame: object, *, public: bool) -> Origin:
             hint="pass the frame as it was released, or public=True if everybody may see its rows",
         )
     return origin or Origin("", _UNSTATED, None, ())
-
-
-def _with_stated_cost(origin: Origin, cost: tuple[Any, Any, Any], interval: Any) -> Origin:
-    """Return an origin with the cost and the level of intervals that the caller states, if any."""
-    epsilon, rho, delta = cost
-    if epsilon is not None or rho is not None:
-        stated = cost_text(loss_of(epsilon, rho), float(delta_of(delta) or 0))
-        origin = replace(origin, cost=stated)
-    return origin if interval is None else replace(origin, level=interval_level(interval))
 
 
 def is_histogram(table: pa.Table) -> bool:
@@ -360,7 +333,10 @@ class Series:
         """Yield the column of values, and that of intervals with their bars."""
         errors = [ends[1] / 2 - ends[0] / 2 if ends else math.nan for _, ends in self.cells]
         numbers = [value for value, _ in self.cells]
-        writers = make_writers(numbers, errors, percent=self.percent)
+        writers = [
+            writer([number], [error], percent=self.percent)
+            for number, error in zip(numbers, errors, strict=True)
+        ]
         values = [
             "unknown" if math.isnan(number) else written(number)
             for number, written in zip(numbers, writers, strict=True)
@@ -627,37 +603,11 @@ class ShownTable(ShownColumns):
         return pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names)
 
     def chart(self, more: Sequence[str] = ()) -> Any:
-        """Return a heat map of the cells. Totals stand beside them."""
-        grid = self.grid
-        height, width = (len(texts) - grid.totals for texts in (grid.rows, grid.columns))
-        cells = grid.numbers[:height, :width]
-        known_cells = cells[~np.isnan(cells)]
-        middle = (known_cells.min() + known_cells.max()) / 2 if known_cells.size else 0.0
-        written = self.writer(grid.numbers)
-        rows, columns = (
-            unique_texts([chart_text(text) for text in texts[:MOST_DOTS]])
-            for texts in (grid.rows, grid.columns)
-        )
-        values = [
-            {
-                "row": row,
-                "column": column,
-                "value": float(grid.numbers[i, j]),
-                "written": written(float(grid.numbers[i, j])),
-                "total": i >= height or j >= width,
-                "light": bool(grid.numbers[i, j] < middle),
-            }
-            for i, row in enumerate(rows)
-            for j, column in enumerate(columns)
-            if not math.isnan(grid.numbers[i, j])
-        ]
-        title = with_unit(self.wide.titles[0], self.measured_in)
-        panel = heat_panel(values, rows, columns, grid.about, title, percent=self.percent)
-        lines = [*self.heading, *self.captions, *more]
-        lines += left_out(len(rows), len(grid.rows), "rows in the chart")
-        lines += left_out(len(columns), len(grid.columns), "columns in the chart")
-        by = " and ".join(map(legible, grid.about))
-        return build_chart(panel, f"{self.wide.titles[0]} by {by}", lines)
+        """Return a chart of the cells, one after the other."""
+        table, origin = guarded(lambda: released_arrow(self.wide.long)), self.wide.origin
+        layout = layout_of(table, origin, self.wide.titles[0])
+        cells = replace(layout, keys=layout.keys[:2])
+        return shown_frame(table, cells, origin, MOST_DOTS).plot(self.measured_in, "", more)
 
 
 _FEWEST_TIMES = 3

@@ -142,28 +142,6 @@ def writer(
     return partial(figure, decimals=decimals, percent=percent)
 
 
-def make_writers(
-    values: Sequence[float], errors: Sequence[float], *, percent: bool = False
-) -> list[partial[str]]:
-    """Return a function for each number that writes it, as `writer` does for all of them.
-
-    One whose error that would round off has the decimals that its own error leaves.
-
-    >>> numbers, errors = [9.92, 0.00021], [0.15, 0.000076]
-    >>> [own(x) for own, x in zip(make_writers(numbers, errors), numbers, strict=True)]
-    ['9.92', '0.000210']
-    """
-    size, shared = 100 if percent else 1, writer(values, errors, percent=percent)
-    shared_decimals, writers = shared.keywords["decimals"], []
-    for value, error in zip(values, errors, strict=True):
-        decimals = count_decimals([size * value], [size * error])
-        finer = (
-            shared_decimals is not None and decimals is not None and decimals > shared_decimals + 1
-        )
-        writers.append(writer([value], [error], percent=percent) if finer else shared)
-    return writers
-
-
 def figure(value: float, decimals: int | None = None, *, percent: bool = False) -> str:
     """Return a number with separators of thousands. As a power of ten if it is very large or small.
 
