@@ -161,7 +161,7 @@ def show(file: Path) -> None:
 def report(file: Path, *, output: Path, delta: float | None) -> None:
     """Write a ledger as one HTML page: charges, remaining budgets and the promise.
 
-    The page needs no network: its tables can be sorted and filtered offline.
+    The page needs no network.
 
     [bold]Example[/bold]
 

@@ -1,4 +1,4 @@
-"""Pages in a real browser: they sort, filter, fit the screen, report no error and load nothing."""
+"""Pages in a real browser: they fit the screen, report no error and load nothing."""
 
 import json
 import shutil
@@ -11,8 +11,6 @@ import dfprivacy as dfp
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium: extra `browser`")
 from selenium.webdriver.chrome.service import Service  # noqa: E402 after the skip
 from selenium.webdriver.common.by import By  # noqa: E402 the same
-from selenium.webdriver.common.keys import Keys  # noqa: E402 the same
-from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402 the same
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = [
@@ -71,58 +69,6 @@ def requests_of(browser):
     }
 
 
-def column(browser, place):
-    rows = browser.find_elements(By.CSS_SELECTOR, f"#charges tbody td:nth-child({place})")
-    return [row.get_attribute("textContent") for row in rows]
-
-
-def header(browser, place):
-    return browser.find_element(By.CSS_SELECTOR, f"#charges th:nth-child({place})")
-
-
-def status(browser):
-    return browser.find_element(By.ID, "shown").text
-
-
-def test_a_header_sorts(browser, page):
-    """A click sorts upwards, another one downwards; aria-sort says which, on one header alone."""
-    opened(browser, page)
-    assert header(browser, 1).get_attribute("aria-sort") == "descending"
-    for direction, reverse in (("ascending", False), ("descending", True)):
-        header(browser, 4).find_element(By.TAG_NAME, "button").click()
-        values = [float(text) for text in column(browser, 4)]
-        assert len(set(values)) > 1
-        assert values == sorted(values, reverse=reverse)
-        assert header(browser, 4).get_attribute("aria-sort") == direction
-        assert header(browser, 1).get_attribute("aria-sort") is None
-
-
-def test_the_keyboard_sorts(browser, page):
-    """A header can be reached and pressed without a mouse."""
-    opened(browser, page)
-    button = header(browser, 2).find_element(By.TAG_NAME, "button")
-    browser.execute_script("arguments[0].focus()", button)
-    button.send_keys(Keys.ENTER)
-    assert column(browser, 2) == sorted(column(browser, 2))
-
-
-def test_the_box_filters(browser, page):
-    """Fewer rows stay, each with all the words; the status says how many, and more can be shown."""
-    opened(browser, page)
-    assert status(browser) == "250 of 250 found, the first 200 shown"
-    browser.find_element(By.CSS_SELECTOR, "#charges + button").click()
-    assert (status(browser), len(column(browser, 1))) == ("250 of 250 shown", 250)
-    box = browser.find_element(By.ID, "filter")
-    box.send_keys("BETA count")
-    WebDriverWait(browser, 30).until(lambda b: status(b).startswith("4"))
-    assert set(column(browser, 2)) == {"beta"}
-    assert set(column(browser, 3)) == {"count()"}
-    assert status(browser) == f"{len(column(browser, 1))} of 250 shown"
-    box.clear()
-    box.send_keys("no such words")
-    WebDriverWait(browser, 30).until(lambda b: status(b) == "0 of 250 shown")
-
-
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_fits(browser, page, width):
     """Nothing stands out at the side, on a desk or on a telephone."""
@@ -138,15 +84,6 @@ def test_nothing_is_loaded_and_nothing_fails(browser, page, width):
     assert {url for url in requests_of(browser) if not url.startswith("data:")} == {page}
     assert browser.get_log("browser") == []
     assert browser.title == "Privacy ledger budget.db"
-
-
-def test_printed_pages_hold_every_charge(browser, page):
-    """What is printed is not cut at what the screen shows."""
-    opened(browser, page)
-    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    assert len(column(browser, 1)) == 250
-    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
-    assert len(column(browser, 1)) == 200
 
 
 @pytest.mark.parametrize("width", [1280, 390])

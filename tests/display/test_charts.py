@@ -28,7 +28,7 @@ def find(spec, name):
 def rows_of(chart):
     """Return the rows of data in a chart."""
     spec = chart.to_dict()
-    inline = [row for values in find(spec, "values") for row in values]
+    inline = [row for data in find(spec, "data") for row in data.get("values", ())]
     return inline + [row for rows in spec.get("datasets", {}).values() for row in rows]
 
 

@@ -1,7 +1,5 @@
 """The page about a ledger: complete, exact, safe against its own texts, and bounded in size."""
 
-import base64
-import hashlib
 import re
 import sys
 
@@ -96,24 +94,20 @@ def test_a_large_budget_is_not_praised(tmp_path):
 def test_texts_stay_texts(page, read_html):
     """Datasets, questions and notes can't become markup; what can't be seen is shown as such."""
     read = read_html(page)
-    assert read.tags.count("script") == 1
-    assert "alert(1)</script>" not in page
+    assert "script" not in read.tags
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
     assert "two lines \ufffd\ufffd" in read.words
     assert not [name for name, _ in read.attributes if name.startswith("on") or name == "style"]
 
 
 def test_the_page_loads_nothing(page, read_html):
-    """No address is in it, and its policy lets a browser run its own script and style alone."""
+    """No address is in it, and its policy lets a browser run no script."""
     read = read_html(page)
     assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
     assert not [value for name, value in read.attributes if name == "src"]
     (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
     assert policy.startswith("default-src 'none'; ")
-    for tag in ("style", "script"):
-        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert "script-src" not in policy
 
 
 def test_no_answers_and_no_paths(tmp_path, page):

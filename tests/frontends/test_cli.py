@@ -220,7 +220,7 @@ def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
     lines = {line.split()[0]: line.split() for line in result.output.splitlines() if line.split()}
     assert lines["delay"][1] in {"number", "integer"}
     assert lines["carrier"][:3] == ["carrier", "text", "3,000"]
-    assert "0.0%" in lines["carrier"]
+    assert "0%" in lines["carrier"]
     target = tmp_path / "out.parquet"
     run("describe", "flights.csv", "delay", "carrier", "--number", "delay", "--exclude", "carrier",
         "--output", str(target), "--epsilon", "1e6")  # fmt: skip

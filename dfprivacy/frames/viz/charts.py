@@ -354,16 +354,20 @@ def band_panel(
         for record, position, dot in zip(records(line.dots), line.places, line.dots, strict=True)
         if dot.known
     ]
-    timed = any(isinstance(position, str) for line in lines for position in line.places)
+    places = sorted({position for line in lines for position in line.places})
+    timed = any(isinstance(position, str) for position in places)
     x: Spec = {"field": "place", "type": "temporal" if timed else "quantitative"}
     x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
-    x["axis"] = {"tickMinStep": 1, "grid": False}
+    ticks: Spec = (
+        {"values": places, "format": "~g"} if len(places) <= MOST_DOTS else {"tickMinStep": 1}
+    )
+    x["axis"] = {**ticks, "grid": False}
     x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
     y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
     y["axis"] = _axis(dots)
     color: Spec = {"value": _BLUE}
     if len(lines) > 1:
-        color = {"field": "line", "type": "nominal", "title": None}
+        color = {"field": "line", "type": "nominal", "title": None, "legend": {"symbolOpacity": 1}}
         color["sort"] = [line.name for line in lines]
     ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
     band = {

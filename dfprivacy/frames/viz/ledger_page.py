@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
-from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, Units, short
+from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, short
 from dfprivacy.accounting.composition import tight_total
 from dfprivacy.accounting.ledger import Ledger, Statement
 from dfprivacy.accounting.ledger_file import damaged
 from dfprivacy.accounting.loss import delta_of
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import write_whole
-from dfprivacy.frames.viz.text import left_out, rendered, trusted
+from dfprivacy.frames.viz.text import left_out, rendered
 
 MOST_TIGHT = 24
 """Tight totals are computed for at most this many datasets, those that spent most."""
@@ -48,36 +44,8 @@ def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | No
     return write_whole(target, _page(ledger, delta).encode())
 
 
-@dataclass(frozen=True)
-class Charged:
-    """One charge of the history. `cost` is in the measure of the ledger."""
-
-    time: datetime
-    dataset: str
-    question: str
-    amount: str
-    cost: float
-    delta: float
-    note: str
-
-
-def _read_charge(row: tuple[Any, ...]) -> Charged:
-    time, dataset, analyst, question, measure, amount, cost, delta, note, _, _ = row
-    note = ", ".join(text for text in (analyst, note) if text)
-    amount_text = f"{measure} {short(float(Fraction(amount)))}"
-    return Charged(
-        datetime.fromisoformat(time),
-        dataset,
-        question,
-        amount_text,
-        float(Fraction(cost, PER_ONE)),
-        float(Fraction(delta, PER_ONE_DELTA)),
-        note,
-    )
-
-
 def _page(ledger: Ledger, delta: object) -> str:
-    """Return the page. Its policy lets a browser load nothing and run this one script alone."""
+    """Return the page. Its policy lets a browser load nothing and run no script."""
     total, statements, rows = ledger.statements()
     named_delta = delta_of(delta)
     own_delta = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
@@ -86,50 +54,31 @@ def _page(ledger: Ledger, delta: object) -> str:
     exact = named_delta if total.measure == "epsilon" else quoted
     promised = ledger.promise(delta=None if exact is None else float(exact))
     try:
-        charges = tuple(map(_read_charge, rows))
+        charges = [_charge_cells(row, total.measure) for row in rows]
     except (ValueError, ZeroDivisionError):
         raise damaged(ledger.path) from None
     budget, epsilon = total.budget(), promised.epsilon or 0.0
     chance = math.ceil(1e4 * min(guess(epsilon, promised.delta), 1.0)) / 100
-    accounts, charge_table = _accounts(ledger, statements, budget, quoted), _charges(total, charges)
-    style = _file("ledger.css") + (accounts.phone_labels + charge_table.phone_labels) * bool(
-        charges
-    )
-    script = _file("ledger.js")
+    newest = charges[: -MOST_CHARGES - 1 : -1]
     return rendered(
         "ledger.html",
         name=ledger.path.name,
-        made=datetime.now(UTC),
-        measure=total.measure,
+        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         charges=charges,
-        datasets=len(statements),
         counted=counted,
-        zip=zip,
         budget=f"{total.measure} {_with_delta(short(_loss(budget)), budget.delta)}",
         promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}",
         chance=chance,
-        accounts=accounts,
+        accounts=_accounts(ledger, statements, budget, quoted),
         quoted_delta=short(float(quoted)),
         about_tight=_about_tight(statements),
-        listed=charge_table,
-        unlisted=left_out(len(charge_table.rows), len(charges), "charges", ", the newest"),
-        style=trusted(style),
-        style_digest=_digest(style),
-        script=trusted(script),
-        script_digest=_digest(script),
+        listed=[_charge_heads(total.measure), *newest],
+        unlisted=left_out(len(newest), len(charges), "charges", ", the newest"),
     )
 
 
 def _with_delta(text: str, delta: float) -> str:
     return f"{text} and delta {short(delta)}" if delta else text
-
-
-def _file(name: str) -> str:
-    return files("dfprivacy.frames.viz").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _loss(budget: Budget) -> float:
@@ -167,65 +116,35 @@ def guess(epsilon: float, delta: float) -> float:
     return (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table, sorted by its first column. Columns have a head and the class of their cells."""
-
-    name: str
-    caption: str
-    columns: Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[Cell]]
-    sorted_by: str
-
-    @property
-    def phone_labels(self) -> str:
-        """The rules that name each cell where a row is a card and has no heads above it."""
-        rules = [
-            f'#{self.name} td:nth-child({position})::before {{ content: "{head}: "; }}'
-            for position, (head, _) in enumerate(self.columns, start=1)
-        ]
-        return f"@media (max-width: 800px) {{\n{chr(10).join(rules)}\n}}\n"
-
-
-def _accounts(ledger: Ledger, read: Sequence[Statement], budget: Budget, quoted: Fraction) -> Table:
+def _accounts(
+    ledger: Ledger, statements: Sequence[Statement], budget: Budget, quoted: Fraction
+) -> list[dict[str, Cell]]:
     """Return the spent and remaining budget of each dataset. Bars show the spent fraction."""
-    largest = sorted(read, key=lambda statement: (-statement.spent.loss, statement.dataset))[
-        :MOST_TIGHT
-    ]
-    tight = {statement.dataset for statement in largest} if _has_tight() else set()
+    largest = sorted(statements, key=lambda statement: (-statement.spent.loss, statement.dataset))
+    tight = {statement.dataset for statement in largest[:MOST_TIGHT]} if _has_tight() else set()
     measure = "rho" if budget.epsilon is None else "epsilon"
-    heads = [
-        "charges",
-        f"{measure} spent",
-        "left",
-        "delta spent",
-        "delta left",
-        "together",
-        "tight",
-        *(["remembered"] if ledger.remembers else []),
-    ]
-    rows = []
-    for statement in read:
-        spent, left = statement.spent.budget(), statement.left.budget()
-        tight_epsilon = (
-            tight_total(statement.composition, quoted).epsilon
-            if statement.dataset in tight
-            else None
+    accounts = []
+    for statement in statements:
+        spent, left, history = (
+            statement.spent.budget(),
+            statement.left.budget(),
+            statement.composition,
         )
-        row = [
-            (statement.dataset, None),
-            (f"{statement.charges:,}", None),
-            _format_meter(_loss(spent), _loss(budget)),
-            (short(_loss(left)), None),
-            _format_meter(spent.delta, budget.delta),
-            (short(left.delta), None),
-            (_upper(statement.composition.total(quoted).epsilon), None),
-            (_upper(tight_epsilon), None),
-            *([(f"{statement.remembered:,}", None)] if ledger.remembers else []),
-        ]
-        rows.append(row)
-    columns = [("dataset", ""), *((head, "n") for head in heads)]
-    return Table("accounts", "What each dataset has spent and left", columns, rows, "ascending")
+        tightest = tight_total(history, quoted).epsilon if statement.dataset in tight else None
+        account: dict[str, Cell] = {
+            "dataset": (statement.dataset, None),
+            "charges": (f"{statement.charges:,}", None),
+            f"{measure} spent": _format_meter(_loss(spent), _loss(budget)),
+            "left": (short(_loss(left)), None),
+            "delta spent": _format_meter(spent.delta, budget.delta),
+            "delta left": (short(left.delta), None),
+            "together": (_upper(history.total(quoted).epsilon), None),
+            "tight": (_upper(tightest), None),
+        }
+        if ledger.remembers:
+            account["remembered"] = f"{statement.remembered:,}", None
+        accounts.append(account)
+    return accounts
 
 
 def _upper(value: float | None) -> str:
@@ -237,40 +156,32 @@ def _format_meter(part: float, total: float) -> Cell:
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 
 
-def _charges(total: Units, charges: Sequence[Charged]) -> Table:
-    other = total.measure == "rho"
-    columns = [
-        ("time (UTC)", "t"),
-        ("dataset", ""),
-        ("question", "q"),
-        *([("asked", "t")] if other else []),
-        (total.measure, "n"),
-        ("delta", "n"),
-        ("note", ""),
+def _charge_heads(measure: str) -> list[str]:
+    amount = ["asked"] if measure == "rho" else []
+    return ["time (UTC)", "dataset", "question", *amount, measure, "delta", "note"]
+
+
+def _charge_cells(row: tuple[Any, ...], measure: str) -> list[str]:
+    """Return the texts of one charge. A ledger in rho shows the asked amount and its cost."""
+    time, dataset, analyst, question, unit, amount, cost, delta, note, _, _ = row
+    return [
+        f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S}",
+        dataset,
+        question,
+        *([f"{unit} {short(float(Fraction(amount)))}"] if measure == "rho" else []),
+        short(float(Fraction(cost, PER_ONE))),
+        short(float(Fraction(delta, PER_ONE_DELTA))),
+        ", ".join(text for text in (analyst, note) if text),
     ]
-    rows = []
-    for charge in reversed(charges[-MOST_CHARGES:]):
-        amounts = [charge.amount] if other else []
-        row = (
-            f"{charge.time:%Y-%m-%d %H:%M:%S}",
-            charge.dataset,
-            charge.question,
-            *amounts,
-            short(charge.cost),
-            short(charge.delta),
-            charge.note,
-        )
-        rows.append([(text, None) for text in row])
-    return Table("charges", "Charges, the newest first", columns, rows, "descending")
 
 
 def _has_tight() -> bool:
     return find_spec("dp_accounting") is not None
 
 
-def _about_tight(read: Sequence[Statement]) -> str:
+def _about_tight(statements: Sequence[Statement]) -> str:
     if not _has_tight():
         return "Tight totals are computed by dp-accounting: pip install 'dfprivacy[accounting]'."
-    if len(read) > MOST_TIGHT:
+    if len(statements) > MOST_TIGHT:
         return f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
     return ""
