@@ -34,13 +34,12 @@ def scope():
 
 
 def answer_text(answer):
-    """Return how an answer is shown: tables without the line that repeats the question."""
+    """Return how an answer is shown: tables without their first line and what follows the cost."""
     if not isinstance(answer, (pd.DataFrame, dict)):
         return repr(answer)
     lines = repr(dfp.show(answer)).split("\n")[isinstance(answer, pd.DataFrame) :]
-    captions = ("Bars:", "Groups with", "Brackets:", "Quant")
-    shown = [line.rstrip() for line in lines if not line.startswith(captions)]
-    return "\n".join(shown)
+    cost = next(index for index, line in enumerate(lines) if line.startswith("epsilon="))
+    return "\n".join(line.rstrip() for line in lines[: cost + 1])
 
 
 def told(truth):
