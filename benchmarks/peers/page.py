@@ -30,7 +30,7 @@ INTRODUCTION = """\
 ## What they have and this package lacks
 
 - **Tumult Analytics**: joins of two private tables in Python, and maps that make columns from all
-  rows of one person. It spreads over the machines of a Spark cluster and has the best tutorials.
+  rows of one person. It spreads over the machines of a Spark cluster.
 - **OpenDP**: written proofs of each building block, an odometer and a privacy filter for fully
   adaptive losses, consistent marginals and synthetic rows (AIM, MST), PCA, and R and Rust.
 - **Google's libraries**: the same mechanisms in C++, Java and Go, a library for accounting that
@@ -39,7 +39,7 @@ INTRODUCTION = """\
 - **diffprivlib**: private machine learning with the interface of scikit-learn.
 - **SmartNoise SQL**: readers for SQL Server, Postgres, MySQL and BigQuery, and synthesizers.
 - **CWI's `privacy` for DuckDB** (AGPL): the unit and the links between tables are declared in the
-  database itself, and ordinary SQL is rewritten. It runs in the browser too (WASM).
+  database itself, and ordinary SQL is rewritten.
 - **Lomas**: a server with accounts and an administrator, so that analysts never hold the data.
 - **Snowflake and AWS Clean Rooms**: a managed service. Policies protect tables from the analyst,
   and budgets are renewed over time. AWS draws its noise with a verified sampler.
