@@ -19,9 +19,7 @@ from dfprivacy.cli.commands import (
     agg,
     command_names,
     make_command,
-    merge_statistics,
     sql,
-    write_statistics,
 )
 from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
@@ -75,7 +73,7 @@ class Commands(TyperGroup):
             return f"write {path} ... {' '.join(f'{flag} 0 100' for flag in ends)}"
         if pair := re.match(r"Option '(--\S+)' requires 2 arguments", error.message):
             return f"write two numbers with a space between them, e.g. {pair[1]} 0 100"
-        if "unexpected extra argument" in error.message and path.endswith((" agg", " statistics")):
+        if "unexpected extra argument" in error.message and path.endswith(" agg"):
             return f"write columns as {path} FILE --mean delay --bounds delay=-60,240"
         if option and question in error.ctx.find_root().command.list_commands(error.ctx):
             return f"{question} is a command of its own: dfprivacy {question} --help"
@@ -170,8 +168,6 @@ def _callback(
 
 
 app.command("agg")(agg)
-app.command("statistics")(write_statistics)
-app.command("merge")(merge_statistics)
 app.command("run")(run)
 app.command("sql")(sql)
 app.add_typer(ledger_app, name="ledger")

@@ -18,12 +18,11 @@ from dfprivacy.cli.asking import (
     name_of,
     source_of,
     spec_of,
-    split_keys,
     text_form,
     typed_value,
     unit_spec,
 )
-from dfprivacy.cli.ledger import charged, session
+from dfprivacy.cli.ledger import session
 from dfprivacy.cli.options import (
     SHARED,
     Command,
@@ -36,24 +35,18 @@ from dfprivacy.cli.options import (
 )
 from dfprivacy.cli.output import (
     check_output,
-    named_answers,
-    readable_errors,
     show_answers,
     show_line,
     show_lines,
     write_table,
 )
-from dfprivacy.cli.rows import TypedKeys, column_types, open_rows
 from dfprivacy.cli.sources import File, Source
 from dfprivacy.cli.specs import Loss, ReleaseSpec
-from dfprivacy.engine.embedded import in_checked_zone
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
-from dfprivacy.frames.merging import merge, merge_files, statistics
 from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.tables import with_origin
-from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
@@ -317,81 +310,6 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
         questions = _questions(values, source_of(file, values))
         named = questions_by_name([*questions], {}, Terms(bounds={**ends}))
         answer(spec_of(file, values, named, bounds=ends), values)
-
-
-@with_options(
-    *("file", "where", "timezone", *FORM, "by", "keys", "unit", "max_rows", "max_groups"),
-    special=(
-        *options("--output -o FILE (path, required): The secret file to be made."),
-        _BOUNDS,
-        *map(_question_option, (kind for kind in STATISTICS.values() if kind.adds_up)),
-    ),
-)
-def write_statistics(file: Path, *, output: Path, bounds: list[str] | None, **values: Any) -> None:
-    """Write exact statistics to a [bold]secret[/bold] file, for `dfprivacy merge`.
-
-    [bold]Example[/bold]
-
-    dfprivacy statistics monday.csv --count --mean delay --bounds delay=-60,240 --output mon.parquet
-    """
-    with readable_errors(), in_checked_zone(values["timezone"]):
-        source, by, keys = source_of(file, values), values["by"] or (), None
-        if values["keys"]:
-            typed = TypedKeys.of(split_keys(by, values["keys"]), by)
-            keys = None if typed is None else typed.for_query(column_types(source), by)
-        unit = {name: values[name] for name in ("unit", "max_rows", "max_groups")}
-        questions = _questions(values, source)
-        with open_rows(source, values["where"]) as rows:
-            path = statistics(
-                rows, output, *questions, by=by, keys=keys, bounds=_bounds(bounds), **unit
-            )
-        show_line(Console(), f"Wrote {path}. It is secret: guard it like the rows.")
-
-
-@with_options(
-    *(
-        "epsilon",
-        "rho",
-        "delta",
-        "interval",
-        "ledger",
-        "dataset",
-        "period",
-        "analyst",
-        "output",
-    ),
-    special=options("""
-        FILE... (paths): Files that `dfprivacy statistics` has made.
-        --into FILE (path): Write one secret file of them all, and release nothing.
-        --parts-per-unit N (whole): Your promise that no unit has rows in more than N of the files;
-            nothing can check it. All of them when left out.
-        """),
-)
-def merge_statistics(
-    file: list[Path], *, into: Path | None, parts_per_unit: int | None, **values: Any
-) -> None:
-    """Add up files of exact statistics and release the answers once, with noise.
-
-    [bold]Example[/bold]
-
-    dfprivacy merge mon.parquet tue.parquet --epsilon 0.5 --delta 1e-6
-    """
-    output, console = values["output"], Console()
-    with readable_errors(), charged(values):
-        if into is not None:
-            show_line(console, f"Wrote {merge_files(file, into)}. It is secret.")
-            return
-        names = ("epsilon", "rho", "delta", "interval")
-        terms = {name: values[name] for name in names if values[name] is not None}
-        for path in file:
-            check_output(output, path)
-        answers = merge(file, parts_per_unit=parts_per_unit, **terms)
-        if output is not None:
-            table = named_answers(answers)
-            write_table(table, output)
-            show_line(console, f"Wrote {table.num_rows:,} rows to {output}.")
-        else:
-            show_lines(console, show(answers))
 
 
 @with_options(

@@ -26,6 +26,7 @@ from dfprivacy.errors import (
     InvalidQuestionError,
     MissingBoundsError,
     MissingDeltaError,
+    OutputError,
 )
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.viz.numbers import Readable
@@ -150,14 +151,20 @@ def check_output(output: Path | None, source: Path) -> None:
 
 
 def write_table(table: pa.Table, output: Path) -> None:
-    """Write a released table in the format of the file's ending: wholly, or not at all."""
+    """Write a released table in the format of the file's ending."""
     fill = WRITERS[output.suffix.lower()]
+    put_file(output, lambda path: fill(table, path))
+
+
+def put_file(output: Path, fill: Callable[[Path], object]) -> None:
+    """Make a file wholly or not at all."""
     try:
-        put_whole(output, lambda path: fill(table, path))
+        put_whole(output, fill)
     except OSError as error:
-        raise InvalidQuestionError(
-            f"{str(output)!r} could not be written: {error.strerror}",
-            hint="choose a directory in which you may write",
+        raise OutputError(
+            f"{str(output)!r} could not be written: {error.strerror or 'the system refused'}",
+            hint="make room, or choose a directory in which you may write; then run again: what "
+            "a job has paid for is repeated",
         ) from None
 
 
@@ -190,7 +197,6 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r"ledger\.announce\('(.+?)'(, periods=\"month\")?\)", r"dfprivacy ledger announce FILE \1"),
     (r"ledger\.allow\(.*?\)", "dfprivacy ledger allow FILE DATASET ann --epsilon 1"),
     (r"dfp\.Engine\(.*?\)", "--memory 4GB --threads 2 --temporary /large/disk"),
-    (r"dfp\.statistics\(frame, path, \.\.\.\)", "dfprivacy statistics FILE --count --output PATH"),
     (r'e\.g\. agg\(dfp\.mean\("x"\), dfp\.count\(\)\)', "e.g. --count --mean delay"),
     (r"edges such as \[0, 10, 100\]", "--edge 0 --edge 10 --edge 100"),
     (r"\[0\.25, 0\.5, 0\.75\]", "--q 0.25 --q 0.5 --q 0.75"),

@@ -8,7 +8,7 @@ transaction; an output without a note of where it came from is never replaced.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,12 +24,12 @@ from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files
 from dfprivacy.cli.job_files import JobFileContent
-from dfprivacy.cli.output import WRITERS, answers_table, cost
+from dfprivacy.cli.output import answers_table, cost, put_file, write_table
 from dfprivacy.cli.rows import column_types, open_database, open_rows
 from dfprivacy.cli.specs import JobRelease, Output
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import UTC, in_time_zone
-from dfprivacy.engine.files import list_source_files, put_whole, quoted
+from dfprivacy.engine.files import list_source_files, quoted
 from dfprivacy.errors import (
     MissingColumnError,
     OutputError,
@@ -145,7 +145,7 @@ def run_release(job: JobFileContent, step: Step) -> Done:
     paid = ledger.paid()
     for output in release.outputs:
         note = _note(job, step, output, paid)
-        _put(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
+        put_file(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
         write(answer, output)
     is_changed = digest != old_digest and None not in {digest, old_digest}
     return Done(
@@ -286,8 +286,7 @@ def _is_there(output: Output) -> bool:
 def write(table: pa.Table, output: Output) -> None:
     """Write a release."""
     if output.table is None:
-        fill = WRITERS[output.path.suffix.lower()]
-        _put(output.path, lambda path: fill(table, path))
+        write_table(table, output.path)
         return
     with suppress(duckdb.Error), duckdb.connect(str(output.path)) as connection:
         connection.register("dfprivacy_released", table)
@@ -301,16 +300,3 @@ def write(table: pa.Table, output: Output) -> None:
         f"the table {output.text!r} could not be written",
         hint="close what holds the file open; then run again: what is paid for is repeated",
     )
-
-
-def _put(path: Path, fill: Callable[[Path], object]) -> None:
-    """Make a file wholly or not at all."""
-    try:
-        put_whole(path, fill)
-    except OSError as error:
-        reason = error.strerror or "the system refused"
-        raise OutputError(
-            f"{str(path)!r} could not be written: {reason}",
-            hint="make room, or choose a directory in which you may write; then run again: what "
-            "is paid for is repeated",
-        ) from None

@@ -142,11 +142,6 @@ MISTAKES = [
         "ask at least one, e.g. --count --mean delay",
     ),
     (
-        ["merge", "flights.csv"],
-        "'flights.csv' can't be used as a file of statistics: it holds no statistics of ours",
-        "make it with dfprivacy statistics FILE --count --output PATH",
-    ),
-    (
         ["share", "flights.csv", "carrier"],
         "column 'carrier' is declared string, and True is no value of it",
         "name a constant of the column's own type: --value JFK, --value 3",

@@ -103,14 +103,6 @@ def test_a_tab_is_typed_as_a_backslash_and_a_letter(visits):
     assert json.loads(Path("counts.json").read_text())[0]["city"] == "Oslo"
 
 
-def test_the_command_of_statistics_reads_the_form(visits):
-    """A file of statistics holds the groups that the form declares."""
-    words = ["statistics", visits, "--count", "--by", "city", "--output", "part.parquet"]
-    assert command(*words, *OPTIONS).exit_code == 0
-    found = dfp.merge(["part.parquet"], epsilon=EXACT, delta=1e-6)
-    assert counts_of(found) == EXPECTED
-
-
 def describe_release(source, name, **fields):
     """Return a description of the count of each city."""
     release = {"source": source, **fields, "outputs": f"{name}.csv"}

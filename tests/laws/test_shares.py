@@ -120,11 +120,5 @@ def test_every_door_knows_constants(tmp_path):
     words = ["share", tmp_path / "t.parquet", "day", "--value", "2026-01-01", "--epsilon", 1e9]
     assert command(*words, "--output", out).exit_code == 0
     assert pl.read_csv(out)["value"][0] == pytest.approx(2 / 3)
-    kept = tmp_path / "secret.parquet"
-    assert (
-        command("statistics", tmp_path / "t.parquet", "--share", "n=3", "--output", kept).exit_code
-        == 0
-    )
-    assert dfp.merge(kept, **HUGE)["n"] == pytest.approx(0.5)
     with pytest.raises(dfp.errors.StatisticsFileError, match="can't be named"):
         dfp.statistics(frame, tmp_path / "no.parquet", dfp.share("day", DAY))
