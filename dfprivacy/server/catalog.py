@@ -17,7 +17,18 @@ import pyarrow as pa
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.tree import literal, nodes
+from dfprivacy.statements.nodes import (
+    Distinct,
+    Limit,
+    Name,
+    Operator,
+    Select,
+    Star,
+    Table,
+    literal,
+    read_node,
+    walk,
+)
 
 Tables = Mapping[str, Sequence[tuple[str, str]]]
 """Names and DuckDB types of the columns of each table."""
@@ -129,13 +140,13 @@ class Catalog:
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
 
-    def _parse_tree(self, statement: str) -> Any:
+    def _parse_tree(self, statement: str) -> tuple[Any, ...]:
         cursor = self._empty.cursor()
         for text in (statement, rewrite_for_duckdb(statement)):
             row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
-            parsed = json.loads(row[0]) if row else {"error": True}
+            parsed: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
             if not parsed["error"]:
-                return parsed["statements"]
+                return tuple(read_node(entry["node"]) for entry in parsed["statements"])
         raise RefusedStatementError(
             f"the statement can't be parsed: {parsed.get('error_message', 'unknown')}",
             hint="this server answers SELECT statements of DuckDB's SQL",
@@ -148,7 +159,7 @@ class Catalog:
         of no rows (`WHERE 0 = 1`) are answered from the tables without rows.
         """
         tree = self._parse_tree(statement)
-        parts = list(nodes(tree))
+        parts = [node.json for node in walk(tree)]
         reads_table = any(
             node.get("type") == "BASE_TABLE"
             and node.get("schema_name", "") in {"", "main"}
@@ -226,8 +237,8 @@ def rewrite_for_duckdb(statement: str) -> str:
 def _is_preview(tree: Any) -> bool:
     """Check whether a statement is columns or * of one table, with a LIMIT."""
     return _lists_columns(tree) and (
-        tree[0]["node"]["from_table"]["type"] == "BASE_TABLE"
-        and any(part["type"] == "LIMIT_MODIFIER" for part in tree[0]["node"]["modifiers"])
+        isinstance(tree[0].source, Table)
+        and any(isinstance(part, Limit) for part in tree[0].modifiers)
     )
 
 
@@ -238,21 +249,16 @@ def _has_no_rows(tree: Any) -> bool:
     """
     if not _lists_columns(tree):
         return False
-    condition = tree[0]["node"]["where_clause"] or {}
-    sides = {literal(condition.get(side)) for side in ("left", "right")}
-    is_unequal = condition.get("type") == "COMPARE_EQUAL" and sides == {
-        ("INTEGER", "0"),
-        ("INTEGER", "1"),
-    }
-    return is_unequal or literal(condition) == ("BOOLEAN", "false")
+    match tree[0].where:
+        case Operator(sort="COMPARE_EQUAL", operands=sides):
+            return set(map(literal, sides)) == {("INTEGER", "0"), ("INTEGER", "1")}
+    return literal(tree[0].where) == ("BOOLEAN", "false")
 
 
 def _lists_columns(tree: Any) -> bool:
     """Check whether a statement is columns or * of tables, and no aggregate of them."""
-    node = tree[0].get("node", {}) if len(tree) == 1 else {}
-    return (
-        node.get("type") == "SELECT_NODE"
-        and not node["group_expressions"]
-        and all(part["type"] != "DISTINCT_MODIFIER" for part in node["modifiers"])
-        and all(item["class"] in {"STAR", "COLUMN_REF"} for item in node["select_list"])
-    )
+    match tree:
+        case (Select(keys=()) as node,):
+            has_distinct = any(isinstance(part, Distinct) for part in node.modifiers)
+            return not has_distinct and all(isinstance(item, Star | Name) for item in node.items)
+    return False

@@ -20,22 +20,30 @@ from dfprivacy.errors import RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import condition, display, is_dp
 from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
-from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rewrites import fill_template, read_template
-from dfprivacy.statements.rules import Node, nearly, only, refuse, refuse_node
-from dfprivacy.statements.tree import (
+from dfprivacy.statements.nodes import (
+    Argument,
+    Case,
+    Cast,
+    EndOfSteps,
+    Function,
+    Name,
+    Node,
+    Query,
+    Select,
+    Star,
     arguments,
     called,
     cast_to,
-    folded,
-    is_column,
-    kind,
     literal,
-    nodes,
-    own_nodes,
-    shown,
+    rebuild,
+    refuse_node,
     text_of,
+    walk,
 )
+from dfprivacy.statements.relations import Expression
+from dfprivacy.statements.rewrites import fill_template, read_template
+from dfprivacy.statements.rules import nearly, refuse, refuse_part
+from dfprivacy.statements.tree import folded, shown
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
 from dfprivacy.statistics.forms import (
     Form,
@@ -59,7 +67,7 @@ def number(node: Node, what: str) -> int | float:
 
 def numbers(node: Node, what: str) -> list[int | float]:
     """Return the numbers of a list in brackets."""
-    if called(node) != "list_value":
+    if not isinstance(node, Function) or node.name != "list_value":
         raise refuse("no constant", what=what)
     return [number(item, what) for item in arguments(node)]
 
@@ -76,9 +84,9 @@ def _exact(node: Node, what: str) -> Fraction:
     sort, text = literal(node)
     if sort in {"INTEGER", "NUMERIC"}:
         return _fraction(text.replace("_", ""), what)
-    sign = called(node)
-    if sign not in _ARITHMETIC:
+    if not isinstance(node, Function) or node.name not in _ARITHMETIC:
         raise refuse("no constant", what=what)
+    sign = node.name
     given = [_exact(item, what) for item in arguments(node)]
     if len(given) == 1 and sign in {"+", "-"}:
         given.insert(0, Fraction(0))
@@ -135,31 +143,29 @@ class Call:
 
 def holds_dp(node: Node) -> bool:
     """Tell whether there is a dp_ call anywhere in an expression."""
-    return any(map(is_dp, nodes(node)))
+    return any(map(is_dp, walk(node)))
 
 
-def wants_interval(node: Node) -> bool:
+def wants_interval(node: Function) -> bool:
     """Tell whether a call asks for an answer with its interval."""
-    return called(node).endswith("_interval")
+    return node.name.endswith("_interval")
 
 
 def read_call(
-    node: Node,
+    node: Function,
     written: Callable[[Node], Expression],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Call:
     """Return what a dp_ call asks; `written` writes its expressions over the rows."""
-    name = called(node)
+    name = node.name
     function = name.removesuffix("_interval")
     statistic = function_of(function)
     if statistic is None or (name != function and not statistic.has_interval):
         raise _unknown(name)
     given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
-    stars = [item for item in given if kind(item) == ("STAR", "STAR")]
-    if stars and stars[0]["columns"]:
-        raise refuse_node(stars[0])
-    if stars:
-        raise _wrong(function)
+    for item in given:
+        if isinstance(item, Star):
+            raise refuse_node(item) if item.is_columns else _wrong(function)
     form, constants, own = _form(
         function, statistic, given, lambda node: bounds.get(written(node).sql)
     )
@@ -180,7 +186,7 @@ def read_call(
 
 
 def _lacks_else(node: Node) -> bool:
-    return kind(node) == ("CASE", "CASE_EXPR") and literal(node["else_expr"])[0] == "NULL_LITERAL"
+    return isinstance(node, Case) and literal(node.default)[0] == "NULL_LITERAL"
 
 
 def _form(
@@ -252,7 +258,8 @@ _MOMENTS: dict[str, Any] = {
 def _moment(node: Node) -> dt.date | dt.time:
     """Return the constant date or time of DATE '2013-01-01'."""
     try:
-        moment: dt.date | dt.time = _MOMENTS[cast_to(node)].fromisoformat(text_of(node["child"]))
+        text = text_of(node.operand) if isinstance(node, Cast) else None
+        moment: dt.date | dt.time = _MOMENTS[cast_to(node)].fromisoformat(text)
     except (TypeError, ValueError):
         raise refuse("no constant", what="a bound") from None
     return moment
@@ -265,13 +272,13 @@ def _simplest(question: Statistic) -> Statistic:
     return question
 
 
-def _in_order(function: str, node: Node) -> list[Node]:
+def _in_order(function: str, node: Function) -> list[Node]:
     """Return the arguments of a call, those with a name in their place: dp_sum(x, epsilon := 1)."""
-    only(node, "function_name", "arguments")
-    for item in node["arguments"]:
-        only(item, "name", "expression")
-    names = [folded(item["name"]) for item in node["arguments"]]
-    given = [item["expression"] for item in node["arguments"]]
+    parts = {"distinct": node.distinct, "filter": node.filter, "order_bys": node.orders}
+    for part in filter(parts.get, parts):
+        raise refuse_part(part)
+    names = [folded(item.name) for item in node.arguments]
+    given = node.operands
     first = next((place for place, name in enumerate(names) if name), len(names))
     values = dict(zip(names[first:], given[first:], strict=True))
     if not values:
@@ -300,15 +307,15 @@ def _own(node: Node) -> Epsilon:
     return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
 
 
-def _require_small(epsilon: Epsilon, node: Node) -> None:
+def _require_small(epsilon: Epsilon, node: Function) -> None:
     """Refuse a large epsilon that a call has by its place and not by its name."""
-    names = {folded(item["name"]) for item in node["arguments"]}
+    names = {folded(item.name) for item in node.arguments}
     if epsilon.value > MOST_POSITIONAL_EPSILON and "epsilon" not in names:
         amount = f"{float(epsilon.value):g}"
-        raise refuse("large epsilon", function=called(node), amount=amount)
+        raise refuse("large epsilon", function=node.name, amount=amount)
 
 
-def read_keep(node: Node) -> tuple[int | float, Epsilon | None]:
+def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon)."""
     given = _in_order(KEEP, node)
     if not 1 <= len(given) <= 2:
@@ -344,9 +351,6 @@ def _unknown(name: str) -> RefusedStatementError:
     return refuse("no such dp_ call", name=name, near=near, known=known)
 
 
-_CLAUSES = ("select_list", "having", "qualify", "modifiers")
-
-
 def aggregates() -> Mapping[str, str]:
     """Return the kinds of statistics by the ordinary aggregates that they answer.
 
@@ -358,20 +362,31 @@ def aggregates() -> Mapping[str, str]:
     return {name: own.kind for name, own in named.items()} | counts
 
 
-def private(select: Node) -> Node:
+def private(select: Select) -> Select:
     """Return a SELECT whose aggregates are dp_ calls."""
     known = aggregates()
-    return {
-        name: _within(part, known) if name in _CLAUSES else part for name, part in select.items()
-    }
 
+    def change(node: Any) -> Any:
+        if isinstance(node, Function):
+            if node.name in _ANY:
+                return _any(node)
+            if is_dp(node) or _name(node) in known:
+                return _asked(node, known)
+        return node if isinstance(node, Query) else rebuild(node, change)
 
-def has_aggregates(select: Node) -> bool:
-    """Tell a SELECT that has ordinary aggregates with a private form among its own expressions."""
-    known = aggregates()
-    return kind(select) == ("", "SELECT_NODE") and any(
-        _name(node) in known for part in _CLAUSES for node in own_nodes(select[part])
+    items, modifiers = (rebuild(part, change) for part in (select.items, select.modifiers))
+    having, qualify = (
+        None if part is None else change(part) for part in (select.having, select.qualify)
     )
+    return replace(select, items=items, modifiers=modifiers, having=having, qualify=qualify)
+
+
+def has_aggregates(select: Query) -> bool:
+    """Tell a SELECT that has ordinary aggregates with a private form among its own expressions."""
+    if not isinstance(select, Select):
+        return False
+    known, parts = aggregates(), [select.items, select.having, select.qualify, select.modifiers]
+    return any(_name(node) in known for node in walk(parts, queries=False))
 
 
 def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
@@ -385,12 +400,14 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         found.append((name, node))
         steps = _steps(node, aliases) or []
         aliases.setdefault(folded(name), node)
-        asked = [functions()[called(step)] for step in steps if isinstance(step, dict)]
+        asked = [functions()[step.name] for step in steps if isinstance(step, Function)]
         noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in asked)
         ends = ("low", "high", "note") if noted else _ENDS
         for end in ends if asked else ():
-            of_steps = {"class": "COMPUTED", "type": "END", "alias": "", "steps": steps, "end": end}
-            found.append((f"{name}_{end}", _end_of(node, end) if steps == [node] else of_steps))
+            computed: Node = EndOfSteps(tuple(steps), end)
+            if isinstance(node, Function) and steps == [node]:
+                computed = _end_of(node, end)
+            found.append((f"{name}_{end}", computed))
     return found
 
 
@@ -409,12 +426,12 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
         return [node] if statistic.has_interval and statistic.answers_one else None
     if literal(node)[0] in {"INTEGER", "NUMERIC"}:
         return [float(number(node, "a number"))]
-    operands = [item["expression"] for item in node["arguments"]] if name else []
+    operands = node.operands if isinstance(node, Function) else []
     inner = None
-    if is_column(node):
-        inner = aliases.get(folded(".".join(node["column_names"])))
-    elif cast_to(node) in _FLOATS:
-        inner = node["child"]
+    if isinstance(node, Name):
+        inner = aliases.get(folded(".".join(node.path)))
+    elif isinstance(node, Cast) and cast_to(node) in _FLOATS:
+        inner = node.operand
     elif name in {"round", "nullif"} and operands:
         inner = operands[0]
     if inner is not None:
@@ -426,20 +443,6 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     return [*(left or ()), *(right or ()), name]
 
 
-def _within(tree: Any, known: Mapping[str, str]) -> Any:
-    if isinstance(tree, list):
-        return [_within(part, known) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if called(tree) in _ANY:
-        return _any(tree)
-    if is_dp(tree) or _name(tree) in known:
-        return _asked(tree, known)
-    return {
-        name: part if name == "subquery" else _within(part, known) for name, part in tree.items()
-    }
-
-
 _ANY = {
     "bool_or": "dp_count_interval(CASE WHEN x THEN 1 END).low > 0",
     "bool_and": "dp_count_interval(CASE WHEN NOT x THEN 1 END).low <= 0",
@@ -447,85 +450,75 @@ _ANY = {
 """Conditions on some or all rows, by whether the interval of a count lies above 0."""
 
 
-def _any(node: Node) -> Node:
-    if len(node["arguments"]) != 1:
-        raise refuse("arguments of an aggregate", name=called(node))
-    only(node, "function_name", "arguments", "filter")
-    test = node["arguments"][0]["expression"]
-    if node["filter"] is not None:
-        both = "k AND x" if called(node) == "bool_or" else "NOT k OR x"
-        test = fill_template(read_template(both), {"k": node["filter"], "x": test})
-    answer = fill_template(read_template(_ANY[called(node)]), {"x": test})
-    return {**answer, "alias": node["alias"], "written": _text(node)}
+def _any(node: Function) -> Node:
+    if len(node.arguments) != 1:
+        raise refuse("arguments of an aggregate", name=node.name)
+    (test,) = arguments(replace(node, filter=None))
+    if node.filter is not None:
+        both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
+        test = fill_template(read_template(both), {"k": node.filter, "x": test})
+    answer: Node = fill_template(read_template(_ANY[node.name]), {"x": test})
+    return replace(answer, alias=node.alias, written=_text(node))
 
 
 def _name(node: Node) -> str:
-    name = called(node)
-    return f"{name}_distinct" if name and node["distinct"] else name
+    return (
+        f"{node.name}{'_distinct' if node.distinct else ''}" if isinstance(node, Function) else ""
+    )
 
 
-def _asked(node: Node, known: Mapping[str, str]) -> Node:
+def _asked(node: Function, known: Mapping[str, str]) -> Function:
     """Return an aggregate as a dp_ call, with the text by which DuckDB would name it."""
-    kept, own = node["filter"], dict(node)
+    call = node
     if not is_dp(node):
-        own = _unordered(own)
-        own |= {"function_name": f"dp_{_kind(own, known)}", "distinct": False}
-        own["written"] = _text(node)
-        if called(node) in {"count_if", "countif"} and len(own["arguments"]) == 1:
-            own["arguments"] = _chosen([], own["arguments"][0]["expression"])
-    if kept is not None:
-        own |= {"filter": None, "written": _text(node)}
-        own["arguments"] = _chosen(own["arguments"], kept)
-    return own
+        call = _unordered(node)
+        name = f"dp_{_kind(call, known)}"
+        call = replace(call, name=name, distinct=False, written=_text(node))
+        if node.name in {"count_if", "countif"} and len(call.arguments) == 1:
+            call = replace(call, arguments=_chosen((), call.operands[0]))
+    if node.filter is not None:
+        given = _chosen(call.arguments, node.filter)
+        call = replace(call, filter=None, written=_text(node), arguments=given)
+    return call
 
 
-def _kind(node: Node, known: Mapping[str, str]) -> str:
+def _kind(node: Function, known: Mapping[str, str]) -> str:
     """Return the kind of the statistic that answers an aggregate; several fractions are a list."""
     found = known[_name(node)]
-    last = node["arguments"][-1]["expression"] if node["arguments"] else None
+    last = node.operands[-1] if node.arguments else None
     return "quantiles" if found == "quantile" and called(last) == "list_value" else found
 
 
-def _unordered(node: Node) -> Node:
+def _unordered(node: Function) -> Function:
     """Return quantile_cont(0.5) WITHIN GROUP (ORDER BY x) as quantile_cont(x, 0.5)."""
-    orders = node["order_bys"]["orders"]
-    if len(orders) != 1:
+    if len(node.orders) != 1:
         return node
-    only(orders[0], "expression", "null_order")
-    first = {"name": "", "expression": orders[0]["expression"]}
-    empty = {"type": "ORDER_MODIFIER", "orders": []}
-    operands = node["arguments"]
-    if orders[0]["type"] == "DESCENDING":  # the same fraction from the other end
-        rest = read_template("1 - x")
-        operands = [
-            {**item, "expression": fill_template(rest, {"x": item["expression"]})}
-            for item in operands
-        ]
-    return {**node, "order_bys": empty, "arguments": [first, *operands]}
+    operands, order = node.operands, node.orders[0]
+    if order.way == "DESCENDING":  # the same fraction from the other end
+        operands = [fill_template(read_template("1 - x"), {"x": operand}) for operand in operands]
+    return replace(node, orders=(), arguments=tuple(map(Argument, [order.value, *operands])))
 
 
-def _chosen(given: Sequence[Node], kept: Node) -> list[Node]:
+def _chosen(given: Sequence[Argument], kept: Node) -> tuple[Argument, ...]:
     """Return the arguments of a call, the first one only where a condition is fulfilled."""
-    first, *others = given or [{"name": "", "expression": read_template("1")}]
-    values = {"k": kept, "x": first["expression"]}
-    case = fill_template(read_template("CASE WHEN k THEN x END"), values)
-    return [{**first, "expression": case}, *others]
+    first, *others = given or [Argument(read_template("1"))]
+    case = fill_template(read_template("CASE WHEN k THEN x END"), {"k": kept, "x": first.value})
+    return replace(first, value=case), *others
 
 
-def _end_of(call: Node, end: str) -> Node:
+def _end_of(call: Function, end: str) -> Node:
     """Return one end of the interval of a call."""
-    interval = {**call, "function_name": f"{called(call)}_interval", "alias": ""}
+    interval = replace(call, name=f"{call.name}_interval", alias="")
     field_ = read_template(f"f().{end}")
-    return {**field_, "children": [interval, field_["children"][1]]}
+    node: Node = replace(field_, operands=(interval, field_.operands[1]))
+    return node
 
 
-def _text(node: Node) -> str:
+def _text(node: Function) -> str:
     """Return a call as DuckDB would name its column."""
-    stars = [item for item in node["arguments"] if kind(item["expression"]) == ("STAR", "STAR")]
-    given = [display(item["expression"]) for item in node["arguments"] if item not in stars]
-    orders = node["order_bys"]["orders"]
-    ordered = f" ORDER BY {display(orders[0]['expression'])}" if orders else ""
-    where = node["filter"]
+    given = [display(item) for item in node.operands if not isinstance(item, Star)]
+    ordered = f" ORDER BY {display(node.orders[0].value)}" if node.orders else ""
+    where = node.filter
     kept = "" if where is None else f" FILTER (WHERE {condition(where, display(where))})"
-    distinct = "DISTINCT " if node["distinct"] else ""
-    return f"{shown(called(node))}({distinct}{', '.join(given)}{ordered}){kept}"
+    distinct = "DISTINCT " if node.distinct else ""
+    return f"{shown(node.name)}({distinct}{', '.join(given)}{ordered}){kept}"

@@ -24,26 +24,44 @@ import pyarrow as pa
 
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
-from dfprivacy.statements.alternatives import find_alternative
 from dfprivacy.statements.calls import has_aggregates, holds_dp
-from dfprivacy.statements.reading import Statement, qualified, statement
-from dfprivacy.statements.rewrites import CLOCK, read_template, rewrite, select_all, select_item
-from dfprivacy.statements.rows import Given, Reader, Relation
-from dfprivacy.statements.rules import Node, refuse
-from dfprivacy.statements.select import about_all
-from dfprivacy.statements.tree import (
-    Target,
+from dfprivacy.statements.expressions import is_dp
+from dfprivacy.statements.nodes import (
+    CommonTable,
+    Derived,
+    Distinct,
+    Function,
+    Join,
+    Name,
+    Node,
+    Other,
+    OtherQuery,
+    Over,
+    Query,
+    Select,
+    Star,
+    Subquery,
+    Table,
     called,
-    folded,
-    is_column,
-    kind,
-    nodes,
-    own_nodes,
-    parse,
-    plain,
-    split_explain,
-    text_of_query,
+    rebuild,
+    rebuild_part,
+    refuse_node,
+    to_json,
+    walk,
 )
+from dfprivacy.statements.reading import Statement, qualified, statement
+from dfprivacy.statements.rewrites import (
+    CLOCK,
+    find_alternative,
+    read_template,
+    rewrite,
+    select_all,
+    select_item,
+)
+from dfprivacy.statements.rows import Given, Reader, Relation
+from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.select import about_all
+from dfprivacy.statements.tree import Target, folded, parse, split_explain, text_of_query
 
 _TABLES = frozenset(("range", "generate_series", "unnest"))
 """Table functions that the rest of a statement may call: they read nothing."""
@@ -99,7 +117,7 @@ def read(text: object, reader: Reader) -> Script:
         CLOCK.reset(token)
 
 
-def _read_query(select: Node, reader: Reader) -> Script:
+def _read_query(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement, or those of another with the same answer."""
     tree = rewrite(select)
     try:
@@ -113,11 +131,8 @@ def _read_query(select: Node, reader: Reader) -> Script:
         raise
 
 
-def _taken_apart(select: Node, reader: Reader) -> Script:
+def _taken_apart(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
-    for node in nodes(select):
-        if kind(node) == ("SUBQUERY", "SUBQUERY"):
-            node["subquery"]["node"]["inner"] = True
     made = _Taken(fresh_name(select), reader)
     try:
         rest = None if asks(select) else made.query(select, {})
@@ -142,29 +157,31 @@ def _taken_apart(select: Node, reader: Reader) -> Script:
     return made.composed(rest)
 
 
-def fresh_name(select: Node) -> str:
+def fresh_name(select: Query) -> str:
     """Return what names of released tables begin with, so that no name in a statement is one."""
-    texts = [value for node in nodes(select) for value in node.values() if isinstance(value, str)]
-    keys = [node["key"] for node in nodes(select) if isinstance(node.get("key"), str)]
-    start = "release"
-    while any(folded(text).startswith(start) for text in (*texts, *keys)):
+    text, start = folded(json.dumps(to_json(select))), "release"
+    while f'"{start}' in text:
         start += "_"
     return start
 
 
-def asks(select: Node) -> bool:
+def asks(select: Query) -> bool:
     """Tell a SELECT that holds a dp_ call among its own expressions: a release."""
-    if select.get("type") != "SELECT_NODE":
-        return False
-    parts = ("select_list", "where_clause", "having", "qualify", "modifiers", "group_expressions")
-    return any(called(node).startswith("dp_") for part in parts for node in own_nodes(select[part]))
+    match select:
+        case Select():
+            parts = [select.items, select.where, select.keys, select.having, select.qualify]
+        case OtherQuery(sort="SELECT_NODE"):
+            parts = [part for name, part in select.parts if name != "from_table"]
+        case _:
+            return False
+    return any(map(is_dp, walk([*parts, select.modifiers], queries=False)))
 
 
 @dataclass(frozen=True)
 class _Common:
     """A CTE as a statement can name it: over released tables, or over rows."""
 
-    entry: Node
+    entry: CommonTable
     released: bool
 
 
@@ -180,16 +197,16 @@ class _Taken:
     """The releases that have been found, what their names begin with, and the last name of rows.
 
     `lent` has the names of what releases take of others, by the query that makes it; `unreleased`
-    are queries that are known to look at rows, by their identity.
+    are queries that are known to look at rows, by their identity, which is kept.
     """
 
     start: str
     reader: Reader
     releases: list[Statement] = field(default_factory=list)
-    known: dict[str, int] = field(default_factory=dict)
+    known: dict[Query, int] = field(default_factory=dict)
     tables: dict[tuple[str, ...], str] = field(default_factory=dict)
-    lent: dict[str, str] = field(default_factory=dict)
-    unreleased: set[int] = field(default_factory=set)
+    lent: dict[Query, str] = field(default_factory=dict)
+    unreleased: dict[int, Query] = field(default_factory=dict)
     rows: str = ""
     ordinary: set[str] = field(default_factory=set)
     """Names of released tables by secret keys that no dp_ call asks for."""
@@ -215,25 +232,24 @@ class _Taken:
         """Tell whether a name stands for a public table."""
         return bool(self.public) and self.reader.place.find(path).path in self.public
 
-    def composed(self, rest: Node) -> Script:
+    def composed(self, rest: Query) -> Script:
         """Return the releases so far, and a query over them."""
         used, find = _named(rest), self.reader.place.find
         tables = tuple((name, find(own)) for own, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
         return Script(tuple(self.releases), tuple(self.names), text, tables)
 
-    def release(self, node: Node, sees: _Seen) -> Node:
-        """Read a release, and return all of its table; the same text is one release."""
+    def release(self, node: Query, sees: _Seen) -> Select:
+        """Read a release, and return all of its table; the same query is one release."""
         alone = self._alone(node, sees)
-        text = json.dumps(plain(alone))
-        if text not in self.known:
+        if alone not in self.known:
             self.releases.append(statement(alone, self.reader))
-            self.known[text] = len(self.releases) - 1
-        return select_all(self.names[self.known[text]])
+            self.known[alone] = len(self.releases) - 1
+        return select_all(self.names[self.known[alone]])
 
     # over answers
 
-    def query(self, node: Node, sees: _Seen) -> Node:
+    def query(self, node: Query, sees: _Seen) -> Query:
         """Return a whole query over released tables."""
         if id(node) in self.unreleased:
             raise _Unreleased
@@ -244,16 +260,15 @@ class _Taken:
             return self._over_answers(node, sees)
         except _Unreleased:
             self._restore(before)
-        by_all = node.get("aggregate_handling") == "FORCE_AGGREGATES"
-        if has_aggregates(node) or node.get("group_expressions") or by_all:
+        if isinstance(node, Select) and (has_aggregates(node) or node.is_grouped):
             inner = self.below(node, sees)
             if about_all(self._alone(inner, sees), self.reader):
                 released = self.release(inner, sees)
-                if (by_all or node["group_expressions"]) and not self.reader.has_public_keys:
-                    self.ordinary.add(released["from_table"]["table_name"])
+                if node.is_grouped and not self.reader.has_public_keys:
+                    self.ordinary |= _named(released)
                 return released
             self._restore(before)
-        self.unreleased.add(id(node))
+        self.unreleased[id(node)] = node
         raise _Unreleased
 
     def _state(self) -> tuple[Any, ...]:
@@ -262,59 +277,54 @@ class _Taken:
     def _restore(self, state: tuple[Any, ...]) -> None:
         self.releases, self.known, self.tables, self.lent = state
 
-    def _over_answers(self, node: Node, sees: _Seen) -> Node:
-        entries = node.get("cte_map", {"map": []})["map"]
-        if sees.keys() & {folded(entry["key"]) for entry in entries}:
+    def _over_answers(self, node: Query, sees: _Seen) -> Query:
+        if sees.keys() & {folded(entry.name) for entry in node.ctes}:
             raise refuse("two CTEs of one name")
         sees, kept = dict(sees), []
-        for entry in entries:
+        for entry in node.ctes:
             common = self._common(entry, sees)
-            sees[folded(entry["key"])] = common
+            sees[folded(entry.name)] = common
             kept += [common.entry] if common.released else []
-        inner = {name: self._part(part, sees) for name, part in node.items() if name != "cte_map"}
+        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._part(part, sees))
         if _counts_rows(inner) and _source_of(inner, sees) & self.ordinary:
             self.counts_groups = True
-        return {**inner, "cte_map": {"map": kept}} if "cte_map" in node else inner
+        return replace(inner, ctes=(*kept,))
 
-    def _common(self, entry: Node, sees: _Seen) -> _Common:
+    def _common(self, entry: CommonTable, sees: _Seen) -> _Common:
         """Return a CTE: over released tables, or over rows."""
-        body, own = entry["value"]["query_node"], dict(sees)
-        if body["type"] == "RECURSIVE_CTE_NODE":
-            own[folded(entry["key"])] = _Common(entry, released=True)
+        body, own = entry.query, dict(sees)
+        if isinstance(body, OtherQuery) and body.sort == "RECURSIVE_CTE_NODE":
+            own[folded(entry.name)] = _Common(entry, released=True)
         before = self._state()
         try:
-            return _Common(_made_of(entry, self.query(body, own)), released=True)
+            return _Common(replace(entry, query=self.query(body, own)), released=True)
         except _Unreleased:
             self._restore(before)
-            return _Common(_made_of(entry, self.below(body, sees)), released=False)
+            return _Common(replace(entry, query=self.below(body, sees)), released=False)
 
-    def _part(self, tree: object, sees: _Seen) -> object:
+    def _part(self, node: Any, sees: _Seen) -> Any:
         """Return a part of a query, with the queries in it over released tables."""
-        if isinstance(tree, list):
-            return [self._part(part, sees) for part in tree]
-        if not isinstance(tree, dict):
-            return tree
-        if "cte_map" in tree:
-            return self.query(tree, sees)
-        sort = tree.get("type")
-        if sort == "BASE_TABLE":
-            return self._table(tree, sees)
-        if sort == "TABLE_FUNCTION" and called(tree["function"]) not in _TABLES:
-            raise refuse("TABLE_FUNCTION")
-        if sort == "SHOW_REF":
-            return self._described(tree)
-        if sort == "VALUE_PARAMETER":
-            raise refuse(str(sort))
-        if kind(tree)[0] == "WINDOW" and folded(tree["function_name"]).startswith("dp_"):
-            raise refuse("WINDOW")
-        return {name: self._part(part, sees) for name, part in tree.items()}
+        match node:
+            case Query():
+                return self.query(node, sees)
+            case Table():
+                return self._table(node, sees)
+            case Other(sort="SHOW_REF"):
+                return self._described(node)
+            case Other(sort="TABLE_FUNCTION"):
+                if called(dict(node.parts).get("function")) not in _TABLES:
+                    raise refuse("TABLE_FUNCTION")
+            case Other(sort="VALUE_PARAMETER" | "BASE_TABLE" | "SUBQUERY" | "JOIN" | "WINDOW"):
+                raise refuse_node(node)
+            case Over(name=name) if name.startswith("dp_"):
+                raise refuse_node(node)
+        return rebuild(node, lambda part: self._part(part, sees))
 
-    def _table(self, node: Node, sees: _Seen) -> Node:
+    def _table(self, node: Table, sees: _Seen) -> Node:
         """Return a table that the rest of a statement may name: a released CTE, or a public one."""
-        parts = (node["catalog_name"], node["schema_name"], node["table_name"])
-        path = tuple(filter(None, parts))
+        path = node.path
         if tuple(map(folded, path)) in _CATALOG:
-            return {**self._catalog(path[1]), "alias": node["alias"] or path[1]}
+            return replace(self._catalog(path[1]), alias=node.alias or path[1])
         common = sees.get(folded(path[0])) if len(path) == 1 else None
         if common is not None and common.released:
             return node
@@ -322,19 +332,18 @@ class _Taken:
             self.rows = ".".join(path)
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
-        called_ = node["alias"] or path[-1]
-        table: Node = select_all(name)["from_table"]
-        return {**node, **table, "alias": called_, "column_name_alias": node["column_name_alias"]}
+        return replace(node, path=(name,), alias=node.alias or path[-1])
 
-    def _described(self, node: Node) -> Node:
+    def _described(self, node: Other) -> Node:
         """Return SHOW TABLES, or DESCRIBE of a table, as a table of constants."""
-        if node["show_type"] == "SHOW_SPECIAL" and node["table_name"] == '"tables"':
+        parts = dict(node.parts)
+        if parts["show_type"] == "SHOW_SPECIAL" and parts["table_name"] == '"tables"':
             return self._catalog("names")
-        table = (node.get("query") or {}).get("from_table") or {}
-        if node["show_type"] != "DESCRIBE" or table.get("type") != "BASE_TABLE":
-            raise refuse("SHOW_REF")
-        names = (table["catalog_name"], table["schema_name"], table["table_name"])
-        path = self.reader.place.find(tuple(filter(None, names))).path
+        match parts:
+            case {"show_type": "DESCRIBE", "query": Select(source=Table(path=path))}:
+                path = self.reader.place.find(path).path
+            case _:
+                raise refuse("SHOW_REF")
         rows = [
             (c, t, "YES", None, None, None)
             for table_path, c, t in self._columns()
@@ -381,49 +390,43 @@ class _Taken:
         nothing = ", ".join("CAST(NULL AS VARCHAR)" for _ in names.split(","))
         body = f"VALUES {tuples}" if rows else f"SELECT {nothing} WHERE false"
         _, select = parse(f"SELECT * FROM ({body}) AS catalog({names})", self.reader.engine)  # noqa: S608 constants
-        table: Node = select["from_table"]
-        return table
+        assert isinstance(select, Select)  # noqa: S101 ours
+        return select.source
 
     # inside of a release
 
-    def below(self, node: Node, sees: _Seen) -> Node:
+    def below(self, node: Query, sees: _Seen) -> Query:
         """Return a query over rows, with tables that are lent to it in place of releases in it."""
         own, names = dict(sees), []
-        for entry in node.get("cte_map", {"map": []})["map"]:
-            names.append(folded(entry["key"]))
+        for entry in node.ctes:
+            names.append(folded(entry.name))
             own[names[-1]] = self._common(entry, own)
-        inner = {name: self._inside(part, own) for name, part in node.items() if name != "cte_map"}
-        if "cte_map" not in node:
-            return inner
+        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._inside(part, own))
         used = _used(inner, own)
-        kept = [self._seen(own[name], own) for name in names if name in used or
-                not own[name].released]  # fmt: skip
-        return {**inner, "cte_map": {**node["cte_map"], "map": kept}}
+        kept = (own[name] for name in names if name in used or not own[name].released)
+        return replace(inner, ctes=tuple(self._seen(common, own) for common in kept))
 
-    def _inside(self, tree: object, sees: _Seen) -> object:
-        if isinstance(tree, list):
-            return [self._inside(part, sees) for part in tree]
-        if not isinstance(tree, dict):
-            return tree
-        if "cte_map" in tree:
-            return self.below(tree, sees)
-        parts = {
-            name: self._inside(part, sees) for name, part in tree.items() if name != "subquery"
-        }
-        if tree.get("type") != "SUBQUERY":
-            return parts
-        scalar = tree.get("subquery_type") == "SCALAR"
-        name = self._taken_of(tree["subquery"]["node"], sees, tree if scalar else None)
-        if name is None:
-            return {**parts, "subquery": self._inside(tree["subquery"], sees)}
-        lent = select_all(name)
-        if scalar:
-            lent["select_list"] = [read_template("any_value(value)")]
-            text = text_of_query(select_item(tree), self.reader.engine)
-            parts |= {"given": name, "written": text.removeprefix("SELECT ")}
-        return {**parts, "subquery": {**tree["subquery"], "node": lent}}
+    def _inside(self, node: Any, sees: _Seen) -> Any:
+        match node:
+            case Query():
+                return self.below(node, sees)
+            case Derived() | Subquery():
+                scalar = node if isinstance(node, Subquery) and node.sort == "SCALAR" else None
+                name = self._taken_of(node.query, sees, scalar)
+                if name is not None:
+                    lent = select_all(name)
+                    if isinstance(node, Derived):
+                        return replace(node, query=lent)
+                    if scalar is None:
+                        operand = rebuild_part(node.operand, lambda part: self._inside(part, sees))
+                        return replace(node, query=lent, operand=operand)
+                    value = replace(lent, items=(read_template("any_value(value)"),))
+                    text = text_of_query(select_item(scalar), self.reader.engine)
+                    text = text.removeprefix("SELECT ")
+                    return replace(scalar, query=value, released=name, written=text)
+        return rebuild(node, lambda part: self._inside(part, sees))
 
-    def _taken_of(self, node: Node, sees: _Seen, scalar: Node | None) -> str | None:
+    def _taken_of(self, node: Query, sees: _Seen, scalar: Subquery | None) -> str | None:
         """Return the name of what a query over released answers makes; None for one over rows."""
         before = self._state()
         try:
@@ -433,23 +436,20 @@ class _Taken:
                 if over & _named(rest):
                     if scalar is None:
                         return self._lent(rest, sees)
-                    inner = {**scalar["subquery"], "node": rest}  # one row, its value is `value`
-                    whole = select_item({**scalar, "alias": "value", "subquery": inner})
-                    return self._lent(whole, sees, single=True)
+                    value = replace(scalar, alias="value", query=rest)  # one row
+                    return self._lent(select_item(value), sees, single=True)
         except DPError as error:
             if asks(node) or (holds_dp(node) and not isinstance(error, InvalidQuestionError)):
                 raise
         self._restore(before)
         return None
 
-    def _lent(self, rest: Node, sees: _Seen, *, single: bool = False) -> str:
+    def _lent(self, rest: Query, sees: _Seen, *, single: bool = False) -> str:
         """Return the name of a table that is made of the releases so far."""
         used = _used(rest, sees)
         above = [own.entry for name, own in sees.items() if own.released and name in used]
-        own = rest.get("cte_map", {"map": []})["map"]
-        rest = {**rest, "cte_map": {"map": [*above, *own]}}
-        text = json.dumps(plain(rest))
-        if text not in self.lent:
+        rest = replace(rest, ctes=(*above, *rest.ctes))
+        if rest not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
             script, planned = self.composed(rest), self.reader.planned
             computed = self.reader.computed
@@ -459,46 +459,40 @@ class _Taken:
             unique = unique_columns(rest, {folded(release): names for release, names in releases})
             compute = None if script.statements else partial(computed, script)
             self.reader.givens[name] = Given(name, script, planned(script), single, unique, compute)
-            self.lent[text] = name
-        return self.lent[text]
+            self.lent[rest] = name
+        return self.lent[rest]
 
-    def _seen(self, common: _Common, sees: _Seen) -> Node:
+    def _seen(self, common: _Common, sees: _Seen) -> CommonTable:
         """Return a CTE as a release can name it."""
         if not common.released:
             return common.entry
-        whole = select_all(common.entry["key"])
-        made = _made_of(common.entry, select_all(self._lent(whole, sees)))
-        return {**made, "value": {**made["value"], "aliases": []}}
+        lent = self._lent(select_all(common.entry.name), sees)
+        return replace(common.entry, query=select_all(lent), columns=())
 
-    def _alone(self, select: Node, sees: _Seen) -> Node:
-        """Return a SELECT with the CTEs that it uses."""
-        used = _used(select, sees)
+    def _alone(self, query: Query, sees: _Seen) -> Query:
+        """Return a query with the CTEs that it uses."""
+        used = _used(query, sees)
         entries = [self._seen(own, sees) for name, own in sees.items() if name in used]
-        own = select["cte_map"]
-        return {**select, "cte_map": {**own, "map": [*entries, *own["map"]]}}
+        return replace(query, ctes=(*entries, *query.ctes))
 
 
-def _counts_rows(select: Node) -> bool:
+def _counts_rows(query: Query) -> bool:
     """Check for a SELECT that counts all rows of its FROM."""
-    if kind(select) != ("", "SELECT_NODE") or select["group_expressions"]:
+    if not isinstance(query, Select) or query.keys:
         return False
-    return any(
-        called(node) in {"count", "count_star"} and not node["distinct"]
-        for node in own_nodes(select["select_list"])
-    )
+    calls = (node for node in walk(query.items, queries=False) if isinstance(node, Function))
+    return any(call.name in {"count", "count_star"} and not call.distinct for call in calls)
 
 
-def _source_of(select: Node, sees: _Seen) -> set[str]:
+def _source_of(query: Query, sees: _Seen) -> set[str]:
     """Return the name of the one table that a query projects and filters, if there is one."""
-    source = select.get("from_table") or {}
-    if source.get("type") == "SUBQUERY":
-        return _source_of(source["subquery"]["node"], sees)
-    if source.get("type") != "BASE_TABLE":
-        return set()
-    name = folded(source["table_name"])
-    if name in sees:
-        return _source_of(sees[name].entry["value"]["query_node"], {})
-    return {name}
+    match query:
+        case Select(source=Derived(query=inner)):
+            return _source_of(inner, sees)
+        case Select(source=Table(path=(name,))):
+            name = folded(name)
+            return _source_of(sees[name].entry.query, {}) if name in sees else {name}
+    return set()
 
 
 _CATALOG = {("information_schema", "tables"), ("information_schema", "columns")}
@@ -528,61 +522,47 @@ def unique_outputs(release: Statement) -> Unique:
     return frozenset(outputs.values()) if complete else None
 
 
-def unique_columns(query: Node, visible: Mapping[str, Unique]) -> Unique:
+def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:
     """Return the unique columns of a query that takes rows of one table, groups or filters them.
 
     `visible` has those of the tables that it can name, by their folded names.
     """
-    if kind(query) != ("", "SELECT_NODE"):
-        return None
-    tables = dict(visible)
-    for entry in query["cte_map"]["map"]:
-        common = entry["value"]
-        unique = None if common.get("aliases") else unique_columns(common["query_node"], tables)
-        tables[folded(entry["key"])] = unique
-    source = query["from_table"]
-    if source.get("column_name_alias") or any(
-        called(node) in _ROW_MAKERS for node in nodes(query["select_list"])
+    if not isinstance(query, Select) or any(
+        called(node) in _ROW_MAKERS for node in walk(query.items)
     ):
         return None
-    unique = None
-    if source["type"] == "BASE_TABLE":
-        unique = tables.get(folded(source["table_name"]))
-    elif source["type"] == "SUBQUERY":
-        unique = unique_columns(source["subquery"]["node"], tables)
-    if query["group_expressions"]:
-        if len(query["group_sets"]) != 1 or not all(map(is_column, query["group_expressions"])):
+    tables = dict(visible)
+    for entry in query.ctes:
+        tables[folded(entry.name)] = None if entry.columns else unique_columns(entry.query, tables)
+    match query.source:
+        case Table(columns=()) as table:
+            unique = tables.get(folded(table.name))
+        case Derived(query=inner, columns=()):
+            unique = unique_columns(inner, tables)
+        case Table() | Derived():
             return None
-        unique = frozenset(folded(key["column_names"][-1]) for key in query["group_expressions"])
-    return _selected_names(query["select_list"], unique)
+        case _:
+            unique = None
+    if query.keys:
+        keys = [key for key in query.keys if isinstance(key, Name)]
+        if len(query.sets) != 1 or len(keys) < len(query.keys):
+            return None
+        unique = frozenset(folded(key.path[-1]) for key in keys)
+    if unique is None:
+        return None
+    columns = [item for item in query.items if isinstance(item, Name)]
+    names = {folded(item.path[-1]): folded(item.alias or item.path[-1]) for item in columns}
+    if Star("", (), (), is_columns=False) in query.items:
+        names = {name: name for name in unique} | names
+    return frozenset(names[name] for name in unique) if unique <= names.keys() else None
 
 
 _ROW_MAKERS = frozenset(("unnest", "generate_subscripts"))
 """Functions that make several rows of one in a SELECT list."""
 
 
-def _selected_names(items: Sequence[Node], unique: Unique) -> Unique:
-    """Return unique columns by their names in a SELECT list; None where it lacks one of them."""
-    names = {
-        folded(item["column_names"][-1]): folded(item["alias"] or item["column_names"][-1])
-        for item in items
-        if is_column(item)
-    }
-    if unique is not None and any(
-        item == select_all("")["select_list"][0] for item in map(plain, items)
-    ):
-        names = {name: name for name in unique} | names
-    if unique is None or not unique <= names.keys():
-        return None
-    return frozenset(names[name] for name in unique)
-
-
-def _made_of(entry: Node, query: Node) -> Node:
-    return {**entry, "value": {**entry["value"], "query_node": query}}
-
-
 def _named(tree: object) -> set[str]:
-    return {folded(node["table_name"]) for node in nodes(tree) if node.get("type") == "BASE_TABLE"}
+    return {folded(node.name) for node in walk(tree) if isinstance(node, Table)}
 
 
 def _used(tree: object, sees: _Seen) -> set[str]:
@@ -590,7 +570,7 @@ def _used(tree: object, sees: _Seen) -> set[str]:
     found = _named(tree) & sees.keys()
     for name in list(found):
         others = {other: common for other, common in sees.items() if other != name}
-        found |= _used(sees[name].entry["value"]["query_node"], others)
+        found |= _used(sees[name].entry.query, others)
     return found
 
 
@@ -603,28 +583,26 @@ def run_rest(
     return released_rows(engine.sql(text))
 
 
-def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
+def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
     """Return a query over answers with the ends and notes of those in its SELECT list.
 
     `columns` are those of the released tables. The ends come last, so that a place in ORDER BY
     stands for what it stood for. Groups, DISTINCT and unions make rows that have no ends.
     """
-    if kind(rest) != ("", "SELECT_NODE"):
+    if not isinstance(rest, Select) or rest.is_grouped:
         return rest
-    grouped = rest["group_expressions"] or rest["aggregate_handling"] != "STANDARD_HANDLING"
-    distinct = any(own["type"] == "DISTINCT_MODIFIER" for own in rest["modifiers"])
-    items = rest["select_list"]
-    if grouped or distinct or any(kind(own) == ("STAR", "STAR") for own in items):
+    if any(isinstance(part, Distinct | Star) for part in (*rest.modifiers, *rest.items)):
         return rest
     known = {folded(name): frozenset(map(folded, own)) for name, own in columns.items()}
-    for entry in rest["cte_map"]["map"]:
-        made = {} if entry["value"]["aliases"] else entry["value"]["query_node"]
-        known[folded(entry["key"])] = _columns_of(made, known)
-    tables = [*_tables_in(rest["from_table"], known)]
-    taken = {folded(own["alias"] or own.get("column_names", [""])[-1]) for own in items}
+    for entry in rest.ctes:
+        whole = frozenset[str]() if entry.columns else _columns_of(entry.query, known)
+        known[folded(entry.name)] = whole
+    tables = [*_tables_in(rest.source, known)]
+    items = [item for item in rest.items if isinstance(item, Name)]
+    taken = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
     added: list[Node] = []
-    for own in filter(is_column, items):
-        *of, column = own["column_names"]
+    for item in items:
+        *of, column = item.path
         found = [
             name
             for name, has in tables
@@ -633,36 +611,37 @@ def with_ends(rest: Node, columns: Mapping[str, Sequence[str]]) -> Node:
         ends = list(_ENDS[1:])
         if any(folded(f"{column}_note") in has for name, has in tables if name in found):
             ends.append("_note")
-        named = [f"{own['alias'] or column}{end}" for end in ends]
+        named = [f"{item.alias or column}{end}" for end in ends]
         if len(found) == 1 and not taken & set(map(folded, named)):
             taken |= set(map(folded, named))
             added += [
-                {**own, "column_names": [found[0], f"{column}{end}"], "alias": name}
+                replace(item, path=(found[0], f"{column}{end}"), alias=name)
                 for end, name in zip(ends, named, strict=True)
             ]
-    return {**rest, "select_list": [*items, *added]}
+    return replace(rest, items=(*rest.items, *added))
 
 
 _ENDS = ("", "_low", "_high")
 
 
-def _columns_of(query: Node, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _columns_of(query: Query, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the columns of a query that is all of a released table; none of any other."""
-    table = query.get("from_table") or {}
-    name = table.get("table_name", "")
-    return known.get(folded(name), frozenset()) if query == select_all(name) else frozenset()
+    match query:
+        case Select(source=Table(path=(name,))) if query == select_all(name):
+            return known.get(folded(name), frozenset())
+    return frozenset()
 
 
 def _tables_in(
     node: Node, known: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield the names of released tables in a FROM, each with its columns."""
-    if kind(node) == ("", "JOIN"):
-        yield from _tables_in(node["left"], known)
-        if node["join_type"] not in {"SEMI", "ANTI"}:
-            yield from _tables_in(node["right"], known)
-    elif node.get("type") == "SUBQUERY":
-        yield node["alias"], _columns_of(node["subquery"]["node"], known)
-    elif node.get("type") == "BASE_TABLE" and not node["column_name_alias"]:
-        name = node["table_name"]
-        yield node["alias"] or name, known.get(folded(name), frozenset())
+    match node:
+        case Join():
+            yield from _tables_in(node.left, known)
+            if node.way not in {"SEMI", "ANTI"}:
+                yield from _tables_in(node.right, known)
+        case Derived():
+            yield node.alias, _columns_of(node.query, known)
+        case Table(columns=()):
+            yield node.alias or node.name, known.get(folded(node.name), frozenset())

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.statements.expressions import type_name
-from dfprivacy.statements.rules import Node, refuse
-from dfprivacy.statements.tree import cast_to, is_column, kind, list_operands, nodes, text_of
+from dfprivacy.statements.expressions import COMPARED, type_name
+from dfprivacy.statements.nodes import Cast, Name, Node, Operator, text_of, walk
+from dfprivacy.statements.rules import refuse
 
 _KINDS = {
     *("BOOLEAN", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIME", "UUID"),
@@ -22,6 +22,7 @@ _KINDS = {
     *("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"),
 }
 _EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
+_COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
 
 FindKind = Callable[[Sequence[str]], str]
 """Return the type of a column by the parts of its name; "" where none is known."""
@@ -46,25 +47,27 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
 
 def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
     """Yield text constants, each with the type of what stands beside it."""
-    for part in nodes(node):
-        if cast_to(part):
-            text = None if part["try_cast"] else text_of(part["child"])
-            if text is not None:
-                yield text, type_name(part["type_expr"])
-            continue
-        is_comparison = kind(part)[0] in {"COMPARISON", "BETWEEN"} or kind(part)[1] == "COMPARE_IN"
-        operands = list_operands(part) if is_comparison else []
-        texts = [text for text in map(text_of, operands) if text is not None]
-        if texts:
-            kinds = (_find_operand_kind(operand, find_kind) for operand in operands)
-            expected = next(filter(None, kinds), "")
-            yield from ((text, expected) for text in texts)
+    for part in walk(node):
+        match part:
+            case Cast(tries=False, operand=operand):
+                text = text_of(operand)
+                if text is not None:
+                    yield text, type_name(part.type)
+            case Operator(operands=operands) if part.sort in _COMPARISONS:
+                texts = [text for text in map(text_of, operands) if text is not None]
+                if texts:
+                    kinds = (_find_operand_kind(operand, find_kind) for operand in operands)
+                    expected = next(filter(None, kinds), "")
+                    yield from ((text, expected) for text in texts)
 
 
 def _find_operand_kind(node: Node, find_kind: FindKind) -> str:
-    if cast_to(node):
-        return type_name(node["type_expr"])
-    return find_kind(node["column_names"]) if is_column(node) else ""
+    match node:
+        case Cast():
+            return type_name(node.type)
+        case Name():
+            return find_kind(node.path)
+    return ""
 
 
 @lru_cache(maxsize=1024)

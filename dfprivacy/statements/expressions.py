@@ -1,8 +1,7 @@
-"""Write expressions over one row: each kind of syntax node that is known has a rule of its own.
+"""Write expressions over one row: each kind of node that is known has a rule of its own.
 
-A node without a rule is refused, and so is a node with a part that its rule does not know. What
-DuckDB runs is what these rules write, never the text of the caller: everything in parentheses, and
-each call by the name that DuckDB's tree has for it.
+A node without a rule is refused. What DuckDB runs is what these rules write, never the text of the
+caller: everything in parentheses, and each call by the name that DuckDB's tree has for it.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from datetime import date
 
 from dfprivacy.errors import MissingColumnError
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
-from dfprivacy.statements.rules import (
-    REFUSALS,
+from dfprivacy.statements.nodes import (
+    Case,
+    Cast,
+    Constant,
+    Function,
+    Name,
     Node,
-    nearly,
-    only,
-    refuse,
-    refuse_node,
-    refuse_part,
-)
-from dfprivacy.statements.tree import (
+    Operator,
+    Order,
+    Over,
+    Star,
+    Type,
     arguments,
     called,
     cast_to,
-    folded,
-    is_column,
-    kind,
-    list_operands,
     literal,
-    shown,
+    refuse_node,
     text_of,
 )
+from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
+from dfprivacy.statements.tree import folded, shown
 
 Inner = Callable[[Node], str]
 
@@ -53,57 +52,68 @@ class Spelling:
     shields: bool = True
 
 
-def write(node: Node, scope: Spelling) -> str:
+def write(node: Node, scope: Spelling) -> str:  # noqa: PLR0911 one line a class
     """Return the SQL of an expression that is known to be a function of one row."""
     special = scope.special(node)
     if special is not None:
         return special
-    if is_column(node):
-        only(node, "column_names")
-        try:
-            return scope.column(node["column_names"])
-        except MissingColumnError:
-            if "clock" not in node:
-                raise
-            return str(node["clock"])
-    rule = _RULES.get(kind(node))
-    if rule is None:
-        raise refuse_node(node)
 
     def inner(part: Node) -> str:
         return write(part, scope)
 
-    return rule(node, shielded(node, inner) if scope.shields else inner)
+    match node:
+        case Name():
+            try:
+                return scope.column(node.path)
+            except MissingColumnError:
+                if node.clock is None:
+                    raise
+                return node.clock
+        case Constant():
+            return _write_constant(node)
+        case Function():
+            return _write_call(node, shielded(node, inner) if scope.shields else inner)
+        case Operator():
+            return _write_operator(node, inner)
+        case Case():
+            checks = (f" WHEN ({inner(b.when)}) THEN ({inner(b.then)})" for b in node.branches)
+            whens, default = "".join(checks), inner(node.default)
+            return f"CASE {whens}{'' if default == 'NULL' else f' ELSE {default}'} END"
+        case Cast():
+            word = "TRY_CAST" if node.tries else "CAST"
+            return f"{word}({inner(node.operand)} AS {type_name(node.type)})"
+    raise refuse_node(node)
 
 
 def display(node: Node) -> str:
     """Return an expression with its names as they were written, as DuckDB would show it."""
 
     def special(part: Node) -> str | None:
-        if "written" in part:  # by another text than it is answered by
-            return str(part["written"])
-        if kind(part) == ("OPERATOR", "STRUCT_EXTRACT"):
-            owner, name = _field(part)
-            return f"({display(owner)}).{shown(name)}"
-        if is_window(part):
-            return window(part, display)
-        if is_grouping(part):
-            return f"GROUPING({', '.join(map(display, part['children']))})"
-        return _asked(part) if is_dp(part) else None
+        match part:
+            case Node(written=str(text)):  # by another text than it is answered by
+                return text
+            case Operator(sort="STRUCT_EXTRACT"):
+                owner, name = _field(part)
+                return f"({display(owner)}).{shown(name)}"
+            case Operator(sort="GROUPING_FUNCTION"):
+                return f"GROUPING({', '.join(map(display, part.operands))})"
+            case Over():
+                return window(part, display)
+            case Function() if is_dp(part):
+                return _display_dp(part)
+        return None
 
     return write(node, Spelling(lambda names: ".".join(map(shown, names)), special, shields=False))
 
 
-def _asked(node: Node) -> str:
+def _display_dp(call: Function) -> str:
     """Return a dp_ call as it is shown; its arguments may have names."""
-    only(node, "function_name", "arguments")
-    shown_arguments = []
-    for item in node["arguments"]:
-        only(item, "name", "expression")
-        name = f"{shown(item['name'])} := " if item["name"] else ""
-        if kind(item["expression"]) != ("STAR", "STAR"):
-            shown_arguments.append(f"{name}{display(item['expression'])}")
-    return f"{called(node)}({', '.join(shown_arguments)})"
+    texts = [
+        (f"{shown(argument.name)} := " if argument.name else "") + display(argument.value)
+        for argument in call.arguments
+        if not isinstance(argument.value, Star)
+    ]
+    return f"{call.name}({', '.join(texts)})"
 
 
 def is_dp(node: object) -> bool:
@@ -111,95 +121,73 @@ def is_dp(node: object) -> bool:
     return called(node).startswith("dp_")
 
 
-def is_window(node: object) -> bool:
-    """Tell a function with OVER."""
-    return kind(node)[0] == "WINDOW"
-
-
 def is_grouping(node: object) -> bool:
     """Tell GROUPING(...) and GROUPING_ID(...)."""
-    return kind(node) == ("OPERATOR", "GROUPING_FUNCTION")
+    return isinstance(node, Operator) and node.sort == "GROUPING_FUNCTION"
 
 
 _DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}
 _NULLS = {"ORDER_DEFAULT": "NULLS LAST", "NULLS LAST": "NULLS LAST", "NULLS FIRST": "NULLS FIRST"}
 
 
-def direction(item: Node) -> str:
+def direction(item: Order) -> str:
     """Return the direction of an item of ORDER BY."""
-    only(item, "expression", "null_order")
-    way, nulls = _DIRECTIONS.get(item["type"]), _NULLS.get(item["null_order"])
-    if way is None or nulls is None:
+    if item.way not in _DIRECTIONS or item.nulls not in _NULLS:
         raise refuse_part("a direction in ORDER BY")
-    return f"{way} {nulls}"
+    return f"{_DIRECTIONS[item.way]} {_NULLS[item.nulls]}"
 
 
-def window(node: Node, inner: Inner) -> str:
+def window(node: Over, inner: Inner) -> str:
     """Return a function with OVER; `inner` writes the expressions in it."""
-    only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "start_expr",
-         "end_expr", "filter_expr", "exclude_clause", "distinct", "ignore_nulls",
-         "has_ignore_nulls", "arg_orders")  # fmt: skip
-    if folded(node["function_name"]).startswith("dp_"):
+    if node.name.startswith("dp_") or any(argument.name for argument in node.arguments):
         raise refuse_node(node)
-    for item in node["arguments"]:
-        only(item, "expression")
-    given = [inner(item["expression"]) for item in node["arguments"]] or (
-        ["*"] if folded(node["function_name"]) == "count" else []
-    )
-    inside = f"{'DISTINCT ' if node['distinct'] else ''}{', '.join(given)}"
-    inside += _ordered(node["arg_orders"], inner)
-    inside += " IGNORE NULLS" if node["ignore_nulls"] else ""
-    kept = node["filter_expr"]
-    where = "" if kept is None else f" FILTER (WHERE {condition(kept, inner(kept))})"
-    by = ", ".join(map(inner, node["partitions"]))
-    over = [f"PARTITION BY {by}" if by else "", _ordered(node["orders"], inner).strip(),
+    operands = [inner(argument.value) for argument in node.arguments]
+    inside = ("DISTINCT " if node.distinct else "") + ", ".join(operands)
+    inside = "*" if node.name == "count" and not operands else inside
+    inside += _order_by(node.inner_orders, inner) + (" IGNORE NULLS" if node.ignores_nulls else "")
+    kept = "" if node.filter is None else condition(node.filter, inner(node.filter))
+    by = ", ".join(map(inner, node.partition))
+    over = [f"PARTITION BY {by}" if by else "", _order_by(node.orders, inner).strip(),
             _frame(node, inner)]  # fmt: skip
-    name = shown(folded(node["function_name"]))
-    return f"{name}({inside}){where} OVER ({' '.join(filter(None, over))})"
+    where = f" FILTER (WHERE {kept})" if kept else ""
+    return f"{shown(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
 
 
-def _ordered(orders: Sequence[Node], inner: Inner) -> str:
+def _order_by(orders: Sequence[Order], inner: Inner) -> str:
     items = []
     for item in orders:  # a direction is shown as far as it is none of DuckDB's defaults
-        said = direction(item)
-        if item["null_order"] == "ORDER_DEFAULT":
-            said = said.removesuffix(" NULLS LAST")
-        items.append(f"{inner(item['expression'])} {said}".removesuffix(" ASC"))
+        text = direction(item)
+        if item.nulls == "ORDER_DEFAULT":
+            text = text.removesuffix(" NULLS LAST")
+        items.append(f"{inner(item.value)} {text}".removesuffix(" ASC"))
     return f" ORDER BY {', '.join(items)}" if items else ""
 
 
-def _frame(node: Node, inner: Inner) -> str:
+def _frame(node: Over, inner: Inner) -> str:
     """Return the rows of a window that count; nothing for those that count by default."""
-    ends = (node["start"], node["end"])
-    left_out = node["exclude_clause"].replace("_", " ")
+    ends = (node.start, node.end)
+    left_out = node.exclude.replace("_", " ")
     if ends == ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE") and left_out == "NO OTHER":
         return ""
     unit = next((u for u in ("ROWS", "GROUPS") if any(end.endswith(u) for end in ends)), "RANGE")
     written = [
         (f"{inner(size)} " if size is not None else "")
         + end.removesuffix(f"_{unit}").removeprefix("EXPR_").replace("_", " ")
-        for end, size in zip(ends, (node["start_expr"], node["end_expr"]), strict=True)
+        for end, size in zip(ends, (node.start_size, node.end_size), strict=True)
     ]
     except_for = "" if left_out == "NO OTHER" else f" EXCLUDE {left_out}"
     return f"{unit} BETWEEN {' AND '.join(written)}{except_for}"
 
 
-def conjuncts(node: Node) -> list[Node]:
-    """Return the conditions that AND combines."""
-    if kind(node) != ("CONJUNCTION", "CONJUNCTION_AND"):
-        return [node]
-    only(node, "children")
-    return [each for child in node["children"] for each in conjuncts(child)]
-
-
 def condition(node: Node, sql: str) -> str:
     """Return a condition that is true, false or NULL, as it was written."""
-    plain = kind(node) in _TRUTHS or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
+    is_truth = isinstance(node, Operator) and node.sort in _TRUTHS
+    plain = is_truth or called(node) in _TRUE or literal(node)[0] == "BOOLEAN"
     return sql if plain else f"CAST({sql} AS BOOLEAN)"
 
 
-def _constant(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature for all rules
-    sort, text = literal(node)
+def _write_constant(node: Constant) -> str:
+    sort, text = node.kind, node.text
     if sort == "STRING":
         return "'" + text.replace("'", "''") + "'"
     if sort == "NULL_LITERAL":
@@ -213,84 +201,78 @@ def _constant(node: Node, inner: Inner) -> str:  # noqa: ARG001 one signature fo
     return f"-{digits}" if text.startswith("-") else digits
 
 
-def _call(node: Node, inner: Inner) -> str:
+def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line a form
     """Write a call of a function on the list, or of an operator."""
-    name = called(node)
+    name = call.name
     if f"{name}()" in REFUSALS:
         raise refuse(f"{name}()")
-    given = arguments(node)
-    if name.startswith("dp_"):
+    operands = arguments(call)
+    if is_dp(call):
         raise refuse("dp_ call here", name=name)
-    operation = _operation(name, given, inner)
-    if operation is not None:
-        return operation
-    name = "json_extract_string" if name == "->>" else name
-    if name not in ROW_FUNCTIONS:
-        raise not_a_row_function(name)
-    check_dates(node)
-    if name == "position" and len(given) == 2:
-        return f"position({inner(given[1])} IN {inner(given[0])})"
-    return f"{name}({', '.join(map(inner, given))})"
-
-
-def _operation(name: str, given: Sequence[Node], inner: Inner) -> str | None:
-    """Return a call of an operator as it is written; None for other functions."""
-    if name in _ESCAPED and len(given) == 3:
-        return _escaped(_ESCAPED[name], given, inner)
-    parts = [inner(item) for item in given] if name in _SIGNS else []
+    if name in _ESCAPED and len(operands) == 3:
+        return _write_escaped(_ESCAPED[name], operands, inner)
+    parts = [inner(item) for item in operands] if name in _SIGNS else []
     if name == "list_value":
         return f"[{', '.join(parts)}]"
     if name in _BINARY and len(parts) == 2:
         return f"({parts[0]} {_BINARY[name]} {parts[1]})"
     if name in _NOT_LIKE and len(parts) == 2:
         return f"(NOT ({parts[0]} {_NOT_LIKE[name]} {parts[1]}))"
-    return f"({name}({parts[0]}))" if name in _UNARY and len(parts) == 1 else None
+    if name in _UNARY and len(parts) == 1:
+        return f"({name}({parts[0]}))"
+    name = "json_extract_string" if name == "->>" else name
+    if name not in ROW_FUNCTIONS:
+        raise not_a_row_function(name)
+    check_dates(call)
+    if name == "position" and len(operands) == 2:
+        return f"position({inner(operands[1])} IN {inner(operands[0])})"
+    return f"{name}({', '.join(map(inner, operands))})"
 
 
-def _escaped(sign: str, given: Sequence[Node], inner: Inner) -> str:
+def _write_escaped(sign: str, operands: Sequence[Node], inner: Inner) -> str:
     """Write x LIKE y ESCAPE z, unless DuckDB could end a query for it in spite of TRY."""
-    pattern, mark = text_of(given[1]), text_of(given[2]) or ""
+    pattern, mark = text_of(operands[1]), text_of(operands[2]) or ""
     known = pattern is not None and len(mark) == 1 and mark.isascii()
     if pattern is None or not known or pattern.replace(2 * mark, "").endswith(mark):
         raise refuse("ESCAPE")
-    text, like, escape = map(inner, given)
+    text, like, escape = map(inner, operands)
     return f"({text} {sign} {like} ESCAPE {escape})"
 
 
-def _comparison(node: Node, inner: Inner) -> str:
-    only(node, "left", "right")
-    return f"({inner(node['left'])} {COMPARED[node['type']]} {inner(node['right'])})"
+def _write_operator(node: Operator, inner: Inner) -> str:  # noqa: PLR0911 one line a sort
+    sort, operands = node.sort, node.operands
+    if sort == "STRUCT_EXTRACT":
+        owner, name = _field(node)
+        return field_of(inner(owner), name)
+    if sort == "ARRAY_EXTRACT":
+        kind, text = literal(operands[1])
+        if kind != "INTEGER" or not text.removeprefix("-").isdecimal():
+            raise refuse("ARRAY_SLICE")
+        start = inner(operands[0])
+        return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
+    parts = list(map(inner, operands)) if sort in {*_TRUTHS, "OPERATOR_COALESCE"} else []
+    match sort, parts:
+        case str(), (left, right) if sort in COMPARED:
+            return f"({left} {COMPARED[sort]} {right})"
+        case "CONJUNCTION_AND" | "CONJUNCTION_OR", (_, *_):
+            return f"({f' {sort[12:]} '.join(parts)})"
+        case "COMPARE_BETWEEN", (value, low, high):
+            return f"({value} BETWEEN {low} AND {high})"
+        case "COMPARE_IN", (value, *values):
+            return f"({value} IN ({', '.join(values)}))"
+        case "OPERATOR_NOT", (value,):
+            return f"(NOT {value})"
+        case "OPERATOR_IS_NULL", (value,):
+            return f"({value} IS NULL)"
+        case "OPERATOR_IS_NOT_NULL", (value,):
+            return f"({value} IS NOT NULL)"
+        case "OPERATOR_COALESCE", (_, *_):
+            return f"coalesce({', '.join(parts)})"
+    raise refuse_node(node)
 
 
-def _between(node: Node, inner: Inner) -> str:
-    only(node, "input", "lower", "upper")
-    low, high = inner(node["lower"]), inner(node["upper"])
-    return f"({inner(node['input'])} BETWEEN {low} AND {high})"
-
-
-def _children(written: Callable[..., str]) -> Callable[[Node, Inner], str]:
-    """Return the rule of nodes that have nothing but children, by how those are put together."""
-
-    def rule(node: Node, inner: Inner) -> str:
-        only(node, "children")
-        return written(*map(inner, node["children"]))
-
-    return rule
-
-
-def _element(node: Node, inner: Inner) -> str:
-    only(node, "children")
-    owner, place = node["children"]
-    sort, text = literal(place)
-    if sort != "INTEGER" or not text.removeprefix("-").isdecimal():
-        raise refuse("ARRAY_SLICE")
-    start = inner(owner)
-    return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
-
-
-def _field(node: Node) -> tuple[Node, str]:
-    only(node, "children")
-    owner, name = node["children"]
+def _field(node: Operator) -> tuple[Node, str]:
+    owner, name = node.operands
     text = text_of(name)
     if text is None:
         raise refuse_node(node)
@@ -301,29 +283,6 @@ def field_of(sql: str, name: str) -> str:
     """Return the SQL of a field."""
     literal_name = name.replace("'", "''")
     return f"struct_extract({sql}, '{literal_name}')"
-
-
-def _extracted(node: Node, inner: Inner) -> str:
-    owner, name = _field(node)
-    return field_of(inner(owner), name)
-
-
-def _case(node: Node, inner: Inner) -> str:
-    only(node, "case_checks", "else_expr")
-    branches = []
-    for branch in node["case_checks"]:
-        only(branch, "when_expr", "then_expr")
-        when, then = inner(branch["when_expr"]), inner(branch["then_expr"])
-        branches.append(f" WHEN ({when}) THEN ({then})")
-    default = inner(node["else_expr"])
-    end = "" if default == "NULL" else f" ELSE {default}"
-    return f"CASE {''.join(branches)}{end} END"
-
-
-def _cast(node: Node, inner: Inner) -> str:
-    only(node, "child", "type_expr", "try_cast")
-    word = "TRY_CAST" if node["try_cast"] else "CAST"
-    return f"{word}({inner(node['child'])} AS {type_name(node['type_expr'])})"
 
 
 _SPELLINGS = {
@@ -352,15 +311,13 @@ _TYPES = frozenset(
 
 def type_name(node: Node) -> str:
     """Return a type that is cast to, by one name for each."""
-    name = str(node.get("type_name")).upper()
+    name = node.name.upper() if isinstance(node, Type) else ""
     name = _SPELLINGS.get(name, name)
-    known = kind(node) == ("TYPE", "TYPE") and name in _TYPES
-    digits = [literal(child) for child in node.get("children") or ()]
+    digits = [literal(size) for size in node.sizes] if isinstance(node, Type) else []
     whole = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
     sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type
-    if not known or node.get("schema") or node.get("catalog") or not whole or not sized:
+    if name not in _TYPES or not whole or not sized:
         raise refuse("CAST", near=nearly(name, _TYPES, str))
-    only(node, "type_name", "children")
     if name != "DECIMAL" or not digits:
         return name
     return f"DECIMAL({', '.join(str(int(text)) for _, text in digits)})"
@@ -371,6 +328,10 @@ COMPARED = {
     "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=", "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
     "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
+}  # fmt: skip
+_LOGIC = frozenset(("CONJUNCTION_AND", "CONJUNCTION_OR", "OPERATOR_NOT"))
+_TRUTHS = _LOGIC | {
+    *COMPARED, "COMPARE_BETWEEN", "COMPARE_IN", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"
 }  # fmt: skip
 _LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
 _NOT_LIKE = {f"!{name}": sign for name, sign in _LIKE.items()}
@@ -383,27 +344,6 @@ _BINARY = _LIKE | {
 _UNARY = frozenset(("-", "+", "~", "@"))
 _SIGNS = _BINARY.keys() | _NOT_LIKE.keys() | _UNARY | {"list_value"}
 
-_RULES: dict[tuple[str, str], Callable[[Node, Inner], str]] = {
-    ("CONSTANT", "VALUE_CONSTANT"): _constant,
-    ("FUNCTION", "FUNCTION"): _call,
-    **{("COMPARISON", name): _comparison for name in COMPARED},
-    ("BETWEEN", "COMPARE_BETWEEN"): _between,
-    ("CONJUNCTION", "CONJUNCTION_AND"): _children(lambda *own: f"({' AND '.join(own)})"),
-    ("CONJUNCTION", "CONJUNCTION_OR"): _children(lambda *own: f"({' OR '.join(own)})"),
-    ("OPERATOR", "OPERATOR_NOT"): _children(lambda own: f"(NOT {own})"),
-    ("OPERATOR", "OPERATOR_IS_NULL"): _children(lambda own: f"({own} IS NULL)"),
-    ("OPERATOR", "OPERATOR_IS_NOT_NULL"): _children(lambda own: f"({own} IS NOT NULL)"),
-    ("OPERATOR", "COMPARE_IN"): _children(lambda own, *of: f"({own} IN ({', '.join(of)}))"),
-    ("OPERATOR", "OPERATOR_COALESCE"): _children(lambda *own: f"coalesce({', '.join(own)})"),
-    ("OPERATOR", "ARRAY_EXTRACT"): _element,
-    ("OPERATOR", "STRUCT_EXTRACT"): _extracted,
-    ("CASE", "CASE_EXPR"): _case,
-    ("CAST", "OPERATOR_CAST"): _cast,
-}
-_TRUTHS = frozenset(key for key in _RULES if key[0] in {"COMPARISON", "BETWEEN", "CONJUNCTION"}) | {
-    ("OPERATOR", f"OPERATOR_{name}") for name in ("NOT", "IS_NULL", "IS_NOT_NULL")
-} | {("OPERATOR", "COMPARE_IN")}  # fmt: skip
-
 Kinds = Callable[[Sequence[str]], str]
 """Declared types of columns, "" where none is known."""
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
@@ -415,36 +355,36 @@ def certain(node: Node, kinds: Kinds) -> str:
     That of a number is its own text. Types that are compared are alike, so that no value of a
     column is cast, not even one that its declared type does not have.
     """
-    if is_column(node):
-        return kinds(node["column_names"])
-    name, below = called(node), list_operands(node)
-    if name in {"~~", "!~~"}:
-        is_pattern = len(below) == 2 and text_of(below[1]) is not None
-        return "BOOLEAN" if is_pattern and certain(below[0], kinds) == "VARCHAR" else ""
-    if kind(node) not in _TRUTHS:
-        return _certain_constant(node)
-    found = [certain(own, kinds) for own in below]
-    if kind(node)[0] == "CONJUNCTION" or kind(node)[1] == "OPERATOR_NOT":
-        fits = set(found) == {"BOOLEAN"}
-    else:
-        fits = any(wide and all(_holds(wide, own) for own in found) for wide in found)
-    return "BOOLEAN" if fits else ""
+    match node:
+        case Name():
+            return kinds(node.path)
+        case Function(name="~~" | "!~~"):
+            value, pattern = node.operands
+            is_text = text_of(pattern) is not None and certain(value, kinds) == "VARCHAR"
+            return "BOOLEAN" if is_text else ""
+        case Operator() if node.sort in _TRUTHS:
+            types = [certain(operand, kinds) for operand in node.operands]
+            if node.sort in _LOGIC:
+                fits = set(types) == {"BOOLEAN"}
+            else:
+                fits = any(wide and all(_holds(wide, own) for own in types) for wide in types)
+            return "BOOLEAN" if fits else ""
+    return _certain_constant(node)
 
 
 def _certain_constant(node: Node) -> str:
     """Return the type of a constant that can be none of another, as `certain` does."""
-    sort, text = literal(node)
-    if cast_to(node) == "DATE":
-        with suppress(ValueError):
-            day = text_of(node["child"]) or ""
-            return "DATE" if date.fromisoformat(day).isoformat() == day else ""
-    if called(node) in {"+", "-"}:
-        few = (
-            sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, list_operands(node))
-        )
-        return "INTEGER" if all(few) else ""
-    plain = text if _LITERAL.match(text) else ""
-    return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN", "": ""}.get(sort, plain)
+    match node:
+        case Cast(operand=Constant(kind="STRING", text=day)) if cast_to(node) == "DATE":
+            with suppress(ValueError):
+                return "DATE" if date.fromisoformat(day).isoformat() == day else ""
+        case Function(name="+" | "-"):
+            few = (sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, node.operands))
+            return "INTEGER" if all(few) else ""
+        case Constant(kind=kind, text=text):
+            plain = text if _LITERAL.match(text) else ""
+            return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN"}.get(kind, plain)
+    return ""
 
 
 def by_row(node: Node, kinds: Kinds) -> bool:
@@ -453,14 +393,14 @@ def by_row(node: Node, kinds: Kinds) -> bool:
     It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
     certain conditions: no part of it that fails can be left out as it makes no difference.
     """
-    if kind(node) == ("CASE", "CASE_EXPR"):
-        checks = node["case_checks"]
-        results = [node["else_expr"], *(own["then_expr"] for own in checks)]
-        whens = (certain(own["when_expr"], kinds) for own in checks)
-        is_certain = all(sql_type == "BOOLEAN" for sql_type in whens)
-        return is_certain and all(by_row(result, kinds) for result in results)
-    if called(node) in {"+", "-", "*"}:
-        return all(by_row(operand, kinds) for operand in list_operands(node))
+    match node:
+        case Case():
+            results = [node.default, *(branch.then for branch in node.branches)]
+            whens = (certain(branch.when, kinds) for branch in node.branches)
+            is_certain = all(sql_type == "BOOLEAN" for sql_type in whens)
+            return is_certain and all(by_row(result, kinds) for result in results)
+        case Function(name="+" | "-" | "*"):
+            return all(by_row(operand, kinds) for operand in node.operands)
     return bool(certain(node, kinds)) or literal(node)[0] == "NULL_LITERAL"
 
 

@@ -20,8 +20,19 @@ from typing import Any
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.rules import Node, nearly, refuse
-from dfprivacy.statements.tree import arguments, called, cast_to, folded, literal, text_of
+from dfprivacy.statements.nodes import (
+    Cast,
+    Function,
+    Node,
+    Over,
+    arguments,
+    called,
+    cast_to,
+    literal,
+    text_of,
+)
+from dfprivacy.statements.rules import nearly, refuse
+from dfprivacy.statements.tree import folded
 from dfprivacy.statistics.forms import example_calls, functions
 
 _WHOLE = frozenset(
@@ -214,13 +225,13 @@ def is_number_of_rows(node: Node) -> bool:
     return sort == "INTEGER" and text.isdecimal() and int(text) < _MOST
 
 
-def frame_of(node: Node) -> str:
+def frame_of(node: Over) -> str:
     """Return the frame of a window; nothing for the usual one."""
-    start, end = node["start"], node["end"]
+    start, end = node.start, node.end
     if (start, end) == ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE"):
         return ""
     parts = []
-    for place, expression in ((start, node.get("start_expr")), (end, node.get("end_expr"))):
+    for place, expression in ((start, node.start_size), (end, node.end_size)):
         if place not in _ENDS:
             raise refuse("a window frame by RANGE or GROUPS")
         text = ""
@@ -363,38 +374,38 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 """INTERVAL '7' DAY is to_days(CAST(trunc(CAST('7' AS DOUBLE)) AS INTEGER)) in DuckDB's tree."""
 
 
-def shielded(node: Node, inner: Inner) -> Inner:
+def shielded(node: Function, inner: Inner) -> Inner:
     """Return what writes the arguments so that only types with the parts named can be planned."""
-    name = called(node)
+    name = node.name
     shield = _shield(name, node)
     if shield is None:
         return inner
     start, end = shield
-    part = arguments(node)[0] if name in _PARTED else None
+    part = node.operands[0] if name in _PARTED else None
     return lambda own: inner(own) if own is part else f"{start}{inner(own)}{end}"
 
 
-def _shield(name: str, node: Node) -> tuple[str, str] | None:
+def _shield(name: str, node: Function) -> tuple[str, str] | None:
     if name in _PLACED:
         return _DATED
     if name == "epoch_ms":  # of a number it makes times that have no place in DuckDB's calendar
         return ("date_trunc('microsecond', ", ")")
     if name not in _PARTED or name in _CUT:
         return None
-    part = folded(next(map(text_of, arguments(node)), None) or "").removesuffix("s")
+    part = folded(next(map(text_of, node.operands), None) or "").removesuffix("s")
     if name not in _TAKEN and part not in _CLOCK:
         return _DATED
     return ("date_trunc('day', ", ")") if part in _LENGTHS else _DATED if part in _PLACES else None
 
 
-def check_dates(node: Node) -> None:
+def check_dates(node: Function) -> None:
     """Refuse a call that names a part or a width that is not known."""
-    name, given = called(node), arguments(node)
+    name, given = node.name, arguments(node)
     if name == "time_bucket":
         _check_width(given[0] if given else None)
         kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
         for own in given[2:]:  # where buckets start: a text would name a time zone
-            if cast_to(own) not in kinds or text_of(own["child"]) is None:
+            if cast_to(own) not in kinds or _cast_text(own) is None:
                 raise refuse("origin")
     if name == "timezone":
         _check_zone(given)
@@ -454,22 +465,31 @@ def span_of(node: Node) -> timedelta | None:
 
 def _width(node: Node | None) -> tuple[str, str]:
     """Return the text of a constant interval, and its unit where the text does not hold it."""
-    if node is not None and cast_to(node) == "INTERVAL":
-        return text_of(node["child"]) or "", ""
+    if cast_to(node) == "INTERVAL":
+        return _cast_text(node) or "", ""
     unit = _MADE.get(called(node), "")
-    if node is None or not unit:
-        return "", ""
-    while node is not None and not literal(node)[1]:
-        if called(node) in {*_MADE, "trunc"}:
-            node = next(iter(arguments(node)), None)
-        else:
-            node = node["child"] if cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"} else None
-    return literal(node)[1], unit
+    while unit and node is not None and not literal(node)[1]:
+        match node:
+            case Function(name=name) if name in {*_MADE, "trunc"}:
+                node = next(iter(arguments(node)), None)
+            case Cast(operand=operand) if cast_to(node) in {"DOUBLE", "INTEGER", "BIGINT"}:
+                node = operand
+            case _:
+                node = None
+    return (literal(node)[1], unit) if unit else ("", "")
+
+
+def _cast_text(node: Node | None) -> str | None:
+    """Return the text constant that a node casts, if it does."""
+    return text_of(node.operand) if isinstance(node, Cast) else None
 
 
 def _check_format(formats: Sequence[Node]) -> None:
     """Refuse a format that is no constant, or in which a text names its time zone."""
-    single = [arguments(own) if called(own) == "list_value" else [own] for own in formats]
+    single = [
+        arguments(own) if isinstance(own, Function) and own.name == "list_value" else [own]
+        for own in formats
+    ]
     texts = [text_of(own) for group in single for own in group]
     if any(text is None or "%Z" in text for text in texts):
         raise refuse("format")

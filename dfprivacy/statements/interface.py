@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -42,8 +42,9 @@ from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.catalog import typed_frame
+from dfprivacy.statements.nodes import Other, Select, rebuild, walk
 from dfprivacy.statements.schema import schema_of, unit_in
-from dfprivacy.statements.tree import kind, nodes, parse, text_of_query
+from dfprivacy.statements.tree import parse, text_of_query
 
 if TYPE_CHECKING:
     from dfprivacy.statements.jobs import Job, StatementExplanation
@@ -445,16 +446,24 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
         target, tree = parse(query, engine, parameters=True)
         if target is not None:
             raise _wrong_parameters("it makes a table")
-        own = [node for node in nodes(tree) if kind(node) == ("PARAMETER", "VALUE_PARAMETER")]
-        places = {node["identifier"] for node in own}
+        own = [node for node in walk(tree) if _is_parameter(node)]
+        places = {node.json["identifier"] for node in own}
         if places != {str(place + 1) for place in range(len(parameters))}:
             raise _wrong_parameters(f"{len(parameters)} are given for {len(places)} places")
-        for node in own:
-            value = parameters[int(node["identifier"]) - 1]
-            _, constant = parse(f"SELECT {_literal(value)}", engine)
-            node.clear()
-            node.update(constant["select_list"][0])
-        return text_of_query(tree, engine)
+
+        def change(node: Any) -> Any:
+            if not _is_parameter(node):
+                return rebuild(node, change)
+            text = _literal(parameters[int(node.json["identifier"]) - 1])
+            _, select = parse(f"SELECT {text}", engine)
+            assert isinstance(select, Select)  # noqa: S101 ours
+            return replace(select.items[0], alias=node.alias)
+
+        return text_of_query(change(tree), engine)
+
+
+def _is_parameter(node: object) -> bool:
+    return isinstance(node, Other) and node.sort == "VALUE_PARAMETER"
 
 
 def _literal(value: Any) -> str:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -38,6 +38,7 @@ from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read, run_rest
 from dfprivacy.statements.gate import gated, reads
 from dfprivacy.statements.names import Scope, VisibleColumn
+from dfprivacy.statements.nodes import Node, Select
 from dfprivacy.statements.plan import (
     Plan,
     check_keys,
@@ -49,11 +50,10 @@ from dfprivacy.statements.plan import (
 from dfprivacy.statements.relations import Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
 from dfprivacy.statements.rows import Place, Reader
-from dfprivacy.statements.rules import Node
 from dfprivacy.statements.schema import Schema, declared
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import WHY, Tables
-from dfprivacy.statements.tree import parse, plain
+from dfprivacy.statements.tree import parse
 
 _EXACT = "a query over public tables alone: exact"
 _PLAN = "the plan of a statement: it reads no row"
@@ -506,13 +506,13 @@ def _read_condition(where: str, engine: duckdb.DuckDBPyConnection) -> Node:
     """Return the tree of a condition on rows; a text that is more is refused."""
     _, bare = parse("SELECT 1 FROM rows", engine)
     _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
-    condition = select.get("where_clause")
-    if condition is None or plain({**select, "where_clause": None}) != plain(bare):
+    condition = select.where if isinstance(select, Select) else None
+    if not isinstance(select, Select) or condition is None or replace(select, where=None) != bare:
         raise RefusedStatementError(
             "this is more than a condition on rows",
             hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
         )
-    return cast("Node", condition)
+    return condition
 
 
 def _keep_rows(

@@ -27,11 +27,11 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
 from dfprivacy.statements.names import (
-    CommonTable,
     CompiledQuery,
     Condition,
     Scope,
     VisibleColumn,
+    VisibleQuery,
     definition_of,
     holds_subquery,
     inside,
@@ -44,7 +44,31 @@ from dfprivacy.statements.names import (
     require,
     require_apart,
     split_condition,
-    unfolded,
+    unfold_star,
+)
+from dfprivacy.statements.nodes import (
+    Argument,
+    Constant,
+    Derived,
+    Empty,
+    Function,
+    Join,
+    Limit,
+    Name,
+    Node,
+    Operator,
+    Order,
+    OrderBy,
+    Query,
+    Select,
+    Star,
+    Subquery,
+    arguments,
+    called,
+    literal,
+    rebuild,
+    refuse_node,
+    walk,
 )
 from dfprivacy.statements.relations import (
     OWNER,
@@ -63,26 +87,16 @@ from dfprivacy.statements.relations import (
     windowed,
 )
 from dfprivacy.statements.rows import Relation
-from dfprivacy.statements.rules import REFUSALS, Node, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import TEXT, Tables
-from dfprivacy.statements.tree import (
-    arguments,
-    called,
-    folded,
-    fresh,
-    is_column,
-    kind,
-    list_operands,
-    literal,
-    nodes,
-)
+from dfprivacy.statements.tree import folded, fresh
 
 _MOST_RELATIONS = 500
 """How many relations a statement may hold, its views and CTEs taken apart."""
 
 Special = Callable[[Node, set[str], set[str]], str | None]
 Items = Sequence[tuple[str, Node]]
-CommonTables = Mapping[str, CommonTable]
+CommonTables = Mapping[str, VisibleQuery]
 
 
 @dataclass
@@ -104,24 +118,23 @@ class Joins(ABC):
 
     def from_where(
         self,
-        select: Node,
+        select: Select,
         ctes: CommonTables,
         items: Items,
         outer: Scope | None = None,
         used_names: set[str] | None = None,
     ) -> tuple[Scope, list[Condition]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
-        if outer is not None and kind(select["from_table"]) == ("", "EMPTY"):
+        if outer is not None and isinstance(select.source, Empty):
             raise refuse("subquery without FROM")
         if used_names is None:
             used_names = {folded(name) for name in outer.bag.columns} if outer else set[str]()
         before, self.later = self.later, []
-        views, conditions, _ = self._collect_joins(select["from_table"], ctes, used_names)
+        views, conditions, _ = self._collect_joins(select.source, ctes, used_names)
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
         around: list[Condition] = []
-        _compare_as_numbers(select["where_clause"], joint)
-        for node in split_condition(select["where_clause"]):
+        for node in split_condition(_compare_as_numbers(select.where, joint)):
             if holds_subquery(node):
                 later.append(node)
                 continue
@@ -134,9 +147,9 @@ class Joins(ABC):
             view = self._where(node, view, ctes, items, used_names)
         return view, around
 
-    def _filter_keys(self, select: Node, condition_: Expression) -> None:
+    def _filter_keys(self, select: Select, condition_: Expression) -> None:
         """Filter the public table that lists the groups of the outermost SELECT."""
-        if self.key_table is None or select["from_table"] is not self.outermost:
+        if self.key_table is None or select.source is not self.outermost:
             return
         if not condition_.uses <= frozenset(self.key_table.bag.columns):
             raise refuse("keys of a public table")
@@ -146,14 +159,14 @@ class Joins(ABC):
         self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
     ) -> Iterator[Condition]:
         """Yield certain conditions on one relation each that follow from an OR over several."""
-        if kind(node) != ("CONJUNCTION", "CONJUNCTION_OR"):
+        if not isinstance(node, Operator) or node.sort != "CONJUNCTION_OR":
             return
-        sides = [split_condition(child) for child in node["children"]]
+        sides = [split_condition(child) for child in node.operands]
         for view in views if len(views) > 1 else ():
             term = [[part for part in side if is_about(view, part)] for side in sides]
             if all(term) and term != sides:
-                every = [{**node, "type": "CONJUNCTION_AND", "children": side} for side in term]
-                compiled = self.condition_of({**node, "children": every}, joint, items)
+                every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
+                compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
                 if compiled.expression.sure:
                     yield compiled
 
@@ -165,18 +178,18 @@ class Joins(ABC):
         Conditions see relations `before`, those on the left of the whole, where they name what is
         in none of their own. Third is whether these are among the relations returned.
         """
-        if kind(node) != ("", "JOIN"):
+        if not isinstance(node, Join):
             return [self._relation(node, ctes, used_names)], [], False
         original, node = node, _turn_right_join(node)
-        way = node["join_type"]
-        left, ahead, joint = self._collect_joins(node["left"], ctes, used_names, before)
+        way = node.way
+        left, ahead, joint = self._collect_joins(node.left, ctes, used_names, before)
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
         later, waiting, correlated = self.later, len(self.later), list[Condition]()
         lateral = _is_beside(node)
         try:
             if not lateral:
-                right, behind, over = self._collect_joins(node["right"], ctes, used_names, sides)
+                right, behind, over = self._collect_joins(node.right, ctes, used_names, sides)
         except MissingColumnError as error:
             if not _names_left(node, left, error):
                 raise
@@ -194,7 +207,7 @@ class Joins(ABC):
             left, around, joint = [], [], True
         if way != "INNER" and len(self.later) > waiting:
             raise refuse("subquery in ON")
-        conditions += self._on(node.get("condition"), way, [*left, *right], around)
+        conditions += self._on(node.condition, way, [*left, *right], around)
         if way == "INNER":
             return [*left, *right], [*ahead, *behind, *conditions], joint
         uses = frozenset[str]().union(*(term.uses for term in (*ahead, *conditions)))
@@ -210,7 +223,7 @@ class Joins(ABC):
             second = replace(second, bag=filtered(second.bag, [term.expression for term in inside]))
             conditions = [term for term in conditions if term not in inside]
         bag = self.join(first, second, way, conditions)
-        both = (first, second) if original["join_type"] != "RIGHT" else (second, first)
+        both = (first, second) if original.way != "RIGHT" else (second, first)
         seen = tuple(term for side in both for term in side.seen)
         return [Scope(bag, first.seen if way in {"SEMI", "ANTI"} else seen)], [], joint
 
@@ -257,7 +270,7 @@ class Joins(ABC):
 
     def _nearest(
         self,
-        node: Node,
+        node: Join,
         left: Sequence[Scope],
         right: Sequence[Scope],
         behind: list[Condition],
@@ -268,16 +281,20 @@ class Joins(ABC):
         Among right rows that are equal by what else is compared, a left row meets the last one
         whose time is not after its own. Rows of one time are told apart by the whole row.
         """
-        if node["ref_type"] != "ASOF":
+        if node.sort != "ASOF":
             return [*right], behind, []
-        parts = split_condition(node["condition"])
-        bounds = [part for part in parts if COMPARED.get(part["type"]) in _NEAREST]
+        parts = split_condition(node.condition)
+        bounds = [
+            part
+            for part in parts
+            if isinstance(part, Operator) and COMPARED.get(part.sort) in _NEAREST
+        ]
         scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
         if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
             raise refuse("ASOF JOIN")
         pairs = [self.condition_of(part, scope, ()).pair for part in parts if part is not bounds[0]]
-        sides = [self.written(bounds[0][side], scope, ()) for side in ("left", "right")]
-        columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0]["type"]]
+        sides = [self.written(side, scope, ()) for side in bounds[0].operands]
+        columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0].sort]
         if sides[0].uses <= columns:
             sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
         if not sides[1].uses <= columns or sides[0].uses & columns:
@@ -322,7 +339,7 @@ class Joins(ABC):
 
     def _lateral(
         self,
-        node: Node,
+        node: Join,
         left: list[Scope],
         ahead: list[Condition],
         ctes: CommonTables,
@@ -332,20 +349,22 @@ class Joins(ABC):
 
         Where that aggregates, its columns are beside those of the left, and there is no right side.
         """
-        only(node["right"], "subquery")
-        select, path = node["right"]["subquery"]["node"], (node["right"]["alias"],)
-        select, limit = _without_limit(select)
+        assert isinstance(node.right, Derived)  # noqa: S101 the caller knows
+        if node.right.columns or not isinstance(node.right.query, Select):
+            raise refuse("LATERAL")
+        path = (node.right.alias,)
+        select, limit = _without_limit(node.right.query)
         if not is_plain(select):
-            alone = {**select, "select_list": []}
-            always = literal(node["condition"]) == ("BOOLEAN", "true")
-            if not is_plain(alone) or (node["join_type"] == "LEFT" and not always):
+            alone = replace(select, items=())
+            always = literal(node.condition) == ("BOOLEAN", "true")
+            if not is_plain(alone) or (node.way == "LEFT" and not always):
                 raise refuse("LATERAL")
             lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
-            return [lateral.extended(alone, select["select_list"], path)], [], []
+            return [lateral.extended(select, path)], [], []
         without = _is_beside(node) and limit is None
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
-            where = split_condition(select["where_clause"])
+            where = split_condition(select.where)
             remaining = [self.condition_of(term, inner, ()).expression for term in where]
             bag, conditions = (
                 filtered(inner.bag, remaining) if remaining else inner.bag,
@@ -361,9 +380,7 @@ class Joins(ABC):
             if limit is not None:
                 bag = self._limit(inner, select, limit, conditions, used_names)
         seen = list[VisibleColumn]()
-        for name, item in (
-            term for part in select["select_list"] for term in unfolded(part, inner)
-        ):
+        for name, item in (term for part in select.items for term in unfold_star(part, inner)):
             compiled = self.written(item, inner, ())
             if compiled.outer:
                 raise refuse("LATERAL")
@@ -377,14 +394,14 @@ class Joins(ABC):
     def _limit(
         self,
         inner: Scope,
-        select: Node,
-        limit: Limit,
+        select: Select,
+        limit: FirstRows,
         conditions: Sequence[Condition],
         used_names: set[str],
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
         bag, partition, by = inner.bag, list[str](), list[tuple[str, str]]()
-        items = [item for node in select["select_list"] for _, item in unfolded(node, inner)]
+        items = [item for node in select.items for _, item in unfold_star(node, inner)]
         read = {name for item in items for name in self.written(item, inner, ()).uses}
         read |= {name for term in conditions for name in term.uses}
         for term in conditions:
@@ -394,7 +411,7 @@ class Joins(ABC):
             bag, name = as_column(bag, sides[0], [*used_names, *bag.columns])
             partition.append(name)
         for item in limit[0]:
-            compiled = self.written(item["expression"], inner, ())
+            compiled = self.written(item.value, inner, ())
             if compiled.outer:
                 raise refuse("LATERAL")
             bag, name = as_column(bag, compiled, [*used_names, *bag.columns])
@@ -415,10 +432,10 @@ class Joins(ABC):
             compiled, path = self._table(relation, used_names), relation.path
             bounds = {} if relation.definition else self.tables.bounds(relation)
         else:
-            compiled = _with_aliases(self.query(query.select, query.ctes), query.aliases)
-        path = (node["alias"],) if node["alias"] else path
+            compiled = _with_aliases(self.query(query.query, query.ctes), query.columns)
+        path = (node.alias,) if node.alias else path
         bag, new = renamed(compiled.bag, used_names)
-        named = _with_aliases(compiled, node["column_name_alias"]).names
+        named = _with_aliases(compiled, getattr(node, "columns", ())).names
         seen = (
             VisibleColumn(path, name, new[term], bounds=bounds.get(folded(stored)))
             for (name, term), (stored, _) in zip(named, compiled.names, strict=True)
@@ -450,12 +467,12 @@ class Joins(ABC):
         return CompiledQuery(bag, names)
 
     @abstractmethod
-    def query(self, node: Node, ctes: CommonTables) -> CompiledQuery:
+    def query(self, node: Query, ctes: CommonTables) -> CompiledQuery:
         """Return the relation of a subquery, CTE or view."""
 
     @abstractmethod
     def scalar(
-        self, select: Node, ctes: CommonTables, around: Scope
+        self, select: Select, ctes: CommonTables, around: Scope
     ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
 
@@ -622,8 +639,8 @@ class Joins(ABC):
 
         def write_part(part: Node, before: int | None) -> str:
             def written_otherwise(node: Node) -> str | None:
-                if node.get(_NUMERIC):
-                    return f"TRY_CAST({name_column(node['column_names'], before)} AS DOUBLE)"
+                if isinstance(node, Name) and node.is_number:
+                    return f"TRY_CAST({name_column(node.path, before)} AS DOUBLE)"
                 return None if special is None else special(node, uses, outer)
 
             return write(
@@ -651,15 +668,14 @@ class Joins(ABC):
         joint = condition(node, compiled.sql)
         sure = compiled.sure and (joint == compiled.sql or certain(node, view.kind) == "BOOLEAN")
         compiled = replace(compiled, sql=joint, sure=sure)
-        if kind(node) != ("COMPARISON", "COMPARE_EQUAL") or special is not None:
+        if not isinstance(node, Operator) or node.sort != "COMPARE_EQUAL" or special is not None:
             return Condition(compiled)
-        sides = [self.written(node[side], view, items) for side in ("left", "right")]
-        return Condition(compiled, (sides[0], sides[1]))
+        left, right = (self.written(side, view, items) for side in node.operands)
+        return Condition(compiled, (left, right))
 
     def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
         """Return the parts that AND combines of a condition on single rows, without a subquery."""
-        _compare_as_numbers(node, scope)
-        parts = split_condition(node)
+        parts = split_condition(_compare_as_numbers(node, scope))
         return [self.condition_of(part, scope, ()).expression for part in parts]
 
     def _where(
@@ -671,7 +687,7 @@ class Joins(ABC):
             sub, denied = membership
             other, conditions = self.matches(sub, view, ctes, items, used_names)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
-            if denied and sub["subquery_type"] == "ANY":
+            if denied and sub.sort == "ANY":
                 _require_one_column(sub)
                 bag = self._known(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
@@ -699,17 +715,14 @@ class Joins(ABC):
         return self.join(view, replace(other, bag=bag), "ANTI", joint, is_said=True)
 
     def matches(
-        self, sub: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
+        self, sub: Subquery, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
     ) -> tuple[Scope, list[Condition]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
-        only(sub, "subquery", "subquery_type", "comparison_type", "child")
-        select = sub["subquery"]["node"]
-        around, is_any = replace(view, outer=None), sub["subquery_type"] == "ANY"
-        if is_plain(select):
+        select = sub.query
+        around, is_any = replace(view, outer=None), sub.sort == "ANY"
+        if isinstance(select, Select) and is_plain(select):
             inner, conditions = self.from_where(select, read_ctes(select, ctes), (), around)
-            chosen_items = [
-                term for node in select["select_list"] for term in unfolded(node, inner)
-            ]
+            chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
             values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
         else:
             compiled = self.query(select, ctes)
@@ -719,8 +732,7 @@ class Joins(ABC):
             )
             conditions = []
             values = [column(new[term]) for _, term in compiled.names] if is_any else []
-        child: Node = sub.get("child") or {}
-        terms = arguments(child) if called(child) == "row" else [child]
+        terms = _list_operands(sub.operand)
         if values and len(values) != len(terms):
             raise refuse("IN over several columns")
         for term, value in zip(terms, values, strict=False):
@@ -733,20 +745,25 @@ class Joins(ABC):
 
 
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
-_NUMERIC = "numeric"
-"""The mark of a name that stands for a text of a file and is compared with a number."""
 
 
-def _compare_as_numbers(where: Node | None, scope: Scope) -> None:
+def _compare_as_numbers(where: Any, scope: Scope) -> Any:
     """Mark the names of texts of files that a WHERE compares with numbers."""
-    for node in nodes(where) if TEXT in scope.bag.kinds.values() else ():
-        compares = kind(node)[0] in {"COMPARISON", "BETWEEN"} or called(node) in _ARITHMETIC
-        if not compares and kind(node)[1] not in {"COMPARE_IN", "COMPARE_NOT_IN"}:
-            continue
-        operands = list_operands(node)
-        if any(literal(operand)[0] in {"INTEGER", "NUMERIC"} for operand in operands):
-            for name in filter(is_column, operands):
-                name[_NUMERIC] = scope.kind(name["column_names"]) == TEXT
+    if where is None or TEXT not in scope.bag.kinds.values():
+        return where
+
+    def mark(part: Any) -> Any:
+        if isinstance(part, Argument):
+            return rebuild(part, mark)
+        is_text = isinstance(part, Name) and scope.kind(part.path) == TEXT
+        return replace(part, is_number=True) if is_text else part
+
+    node = rebuild(where, lambda part: _compare_as_numbers(part, scope))
+    compares = isinstance(node, Operator) and node.sort.startswith("COMPARE_")
+    if not compares and called(node) not in _ARITHMETIC:
+        return node
+    is_numeric = any(literal(part)[0] in {"INTEGER", "NUMERIC"} for part in node.operands)
+    return rebuild(node, mark) if is_numeric else node
 
 
 def _opened(term: Condition) -> Condition:
@@ -771,7 +788,7 @@ class Subqueries:
 
     def answer(self, node: Node, uses: set[str], _: set[str]) -> str | None:
         """Return the column that stands for a subquery; None for any other node."""
-        if kind(node) != ("SUBQUERY", "SUBQUERY"):
+        if not isinstance(node, Subquery):
             return None
         sql, columns = self._membership(node) if _is_membership(node) else self._scalar(node)
         uses |= columns
@@ -784,13 +801,13 @@ class Subqueries:
         self.used_names.add(folded(name))
         return name
 
-    def _membership(self, node: Node) -> tuple[str, set[str]]:
+    def _membership(self, node: Subquery) -> tuple[str, set[str]]:
         compiler = self.compiler
         other, conditions = compiler.matches(
             node, self.view, self.ctes, self.items, self.used_names
         )
         result = self.name("found", other)
-        if node["subquery_type"] == "EXISTS":
+        if node.sort == "EXISTS":
             self._mark(other, conditions, result)
             return quoted(result), {result}
         _require_one_column(node)
@@ -816,34 +833,29 @@ class Subqueries:
         )
         self._become(marked(matched, others, name))
 
-    def extended(self, select: Node, items: Sequence[Node], path: tuple[str, ...]) -> Scope:
-        """Return the rows with what a SELECT without items aggregates for each row, by items."""
+    def extended(self, select: Select, path: tuple[str, ...]) -> Scope:
+        """Return the rows with the aggregates of a SELECT for each row."""
         seen = [*self.view.seen]
-        for item in items:
-            uses = set[str]()
-            sub = {"class": "SUBQUERY", "type": "SUBQUERY", "subquery_type": "SCALAR",
-                   "subquery": {"node": {**select, "select_list": [item]}}}  # fmt: skip
-            sql = str(self.answer(sub, uses, set()))
+        for item in select.items:
+            sql, uses = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
             bag, term = as_column(
                 self.view.bag, Expression(sql, frozenset(uses)), [*self.used_names]
             )
             self.used_names.add(folded(term))
             self._become(bag)
-            seen.append(VisibleColumn(path, item["alias"] or name_unnamed(item), term))
+            seen.append(VisibleColumn(path, item.alias or name_unnamed(item), term))
         return Scope(self.view.bag, tuple(seen))
 
     def _become(self, bag: Bag) -> None:
         self.view = replace(self.view, bag=bag)
 
-    def _scalar(self, node: Node) -> tuple[str, set[str]]:
+    def _scalar(self, node: Subquery) -> tuple[str, set[str]]:
         """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
         compiler = self.compiler
-        select = node["subquery"]["node"]
-        if kind(select) != ("", "SELECT_NODE") or node["subquery_type"] != "SCALAR":
+        if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
             raise refuse_node(node)
-        only(node, "subquery", "subquery_type", "comparison_type")
         around = replace(self.view, outer=None)
-        bag, value, keys, empty = compiler.scalar(select, self.ctes, around)
+        bag, value, keys, empty = compiler.scalar(node.query, self.ctes, around)
         require(bool(keys) or not bag.owned, "number about everybody", bag, "a subquery")
         pairs = []
         for mine, theirs in keys:
@@ -876,22 +888,24 @@ def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) 
     return chosen(bag, {name: column(name) for name in remaining})
 
 
-Limit = tuple[Sequence[Node], int]
+FirstRows = tuple[Sequence[Order], int]
 """The items of an ORDER BY, and the number of a LIMIT."""
 
 
-def _without_limit(select: Node) -> tuple[Node, Limit | None]:
+def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     """Return a SELECT without its ORDER BY and LIMIT, and these if it has a LIMIT."""
-    result = {modifier["type"]: modifier for modifier in select.get("modifiers") or ()}
-    limit = result.get("LIMIT_MODIFIER")
-    if limit is None or result.keys() - {"ORDER_MODIFIER", "LIMIT_MODIFIER"}:
-        return select, None
-    only(limit, "limit", "limit_type")
-    text = literal(limit["limit"])[1]
-    if limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT" or not text.isdecimal():
-        raise refuse("LATERAL")
-    order = result.get("ORDER_MODIFIER", {"orders": []})["orders"]
-    return {**select, "modifiers": []}, (order, int(text))
+    match select.modifiers:
+        case (Limit() as limit,):
+            orders: tuple[Order, ...] = ()
+        case (OrderBy(orders=orders), Limit() as limit):
+            pass
+        case _:
+            return select, None
+    is_plain_limit = limit.kind == "ROW_COUNT" and limit.offset is None
+    match limit.rows:
+        case Constant(text=text) if is_plain_limit and text.isdecimal():
+            return replace(select, modifiers=()), (orders, int(text))
+    raise refuse("LATERAL")
 
 
 def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQuery:
@@ -904,32 +918,29 @@ def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQu
     return replace(compiled, names=names)
 
 
-def _is_beside(node: Node) -> bool:
+def _is_beside(node: Join) -> bool:
     """Check for a join with a subquery without FROM, which has one row at most beside each."""
-    if kind(node["right"]) != ("", "SUBQUERY"):
-        return False
-    select = node["right"]["subquery"]["node"]
-    items = is_plain(select) and kind(select["from_table"]) == ("", "EMPTY")
-    every = literal(node["condition"]) == ("BOOLEAN", "true") and not select["where_clause"]
-    remaining = node["join_type"] == "INNER" or (node["join_type"] == "LEFT" and every)
-    return (
-        items and remaining and not any(kind(term)[0] == "STAR" for term in select["select_list"])
-    )
+    match node.right:
+        case Derived(query=Select(source=Empty()) as select) if is_plain(select):
+            every = literal(node.condition) == ("BOOLEAN", "true") and not select.where
+            remaining = node.way == "INNER" or (node.way == "LEFT" and every)
+            return remaining and not any(isinstance(item, Star) for item in select.items)
+    return False
 
 
-def _names_left(node: Node, left: Sequence[Scope], error: MissingColumnError) -> bool:
+def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) -> bool:
     """Check if a column that a subquery in FROM lacks is one of the relations before it."""
-    if kind(node["right"]) != ("", "SUBQUERY") or node["join_type"] not in {"INNER", "LEFT"}:
+    if not isinstance(node.right, Derived) or node.way not in {"INNER", "LEFT"}:
         return False
-    names = [term["column_names"] for term in nodes(node["right"]) if is_column(term)]
+    names = [term.path for term in walk(node.right) if isinstance(term, Name)]
     lacking = [term for term in names if repr(".".join(term)) in error.message]
     return any(put_beside(left).find(term) for term in lacking)
 
 
-def _shared_names(node: Node, left: Sequence[Scope], right: Sequence[Scope]) -> list[str]:
+def _shared_names(node: Join, left: Sequence[Scope], right: Sequence[Scope]) -> list[str]:
     """Return the names of the columns that USING names, or that NATURAL finds on both sides."""
-    if node["ref_type"] != "NATURAL":
-        return node.get("using_columns") or []
+    if node.sort != "NATURAL":
+        return [*node.using]
     mine, theirs = (
         [term.name for term in put_beside(side).seen if term.plain] for side in (left, right)
     )
@@ -963,20 +974,18 @@ _NEAREST = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
 """How a left row of an ASOF JOIN compares with the time of a right row, and of the row after."""
 
 
-def _turn_right_join(node: Node) -> Node:
+def _turn_right_join(node: Join) -> Join:
     """Return a join that is known, a RIGHT JOIN as the LEFT JOIN that it is."""
-    only(node, "left", "right", "condition", "using_columns", "join_type", "ref_type",
-         "is_implicit", "nearest_count", "nearest_order_type")  # fmt: skip
-    if node["alias"]:
+    if node.alias:
         raise refuse_part("an alias of a whole join")
-    way, sort = node["join_type"], node["ref_type"]
-    nearest = sort == "ASOF" and way in {"INNER", "LEFT"} and not node["using_columns"]
+    way, sort = node.way, node.sort
+    nearest = sort == "ASOF" and way in {"INNER", "LEFT"} and not node.using
     if not nearest and (sort not in {"REGULAR", "CROSS", "NATURAL"} or way not in _JOINS):
         names = [f"{sort} JOIN", f"{way} JOIN"]
         raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
     if way != "RIGHT":
         return node
-    return {**node, "left": node["right"], "right": node["left"], "join_type": "LEFT"}
+    return replace(node, left=node.right, right=node.left, way="LEFT")
 
 
 def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
@@ -1032,24 +1041,29 @@ def name_unit(view: Scope) -> str:
     return next((name for name, _ in _keys(view)), "the column of the unit")
 
 
-def _negated(node: Node) -> tuple[Node, bool] | None:
+def _negated(node: Node) -> tuple[Subquery, bool] | None:
     """Return a subquery that is a whole condition, and whether it is denied."""
-    if kind(node) == ("SUBQUERY", "SUBQUERY"):
-        return node, False
-    if kind(node) == ("OPERATOR", "OPERATOR_NOT"):
-        only(node, "children")
-        (child,) = node["children"]
-        result = _negated(child)
-        return None if result is None else (result[0], not result[1])
+    match node:
+        case Subquery():
+            return node, False
+        case Operator(sort="OPERATOR_NOT", operands=(child,)):
+            result = _negated(child)
+            return None if result is None else (result[0], not result[1])
     return None
 
 
-def _is_membership(node: Node) -> bool:
-    sort = node.get("subquery_type")
-    return sort == "EXISTS" or (sort == "ANY" and node["comparison_type"] == "COMPARE_EQUAL")
+def _is_membership(node: Subquery) -> bool:
+    return node.sort == "EXISTS" or (node.sort == "ANY" and node.comparison == "COMPARE_EQUAL")
 
 
-def _require_one_column(sub: Node) -> None:
+def _list_operands(node: Node | None) -> list[Node]:
+    """Return the operands of an IN."""
+    if isinstance(node, Function) and node.name == "row":
+        return arguments(node)
+    return [] if node is None else [node]
+
+
+def _require_one_column(sub: Subquery) -> None:
     """Refuse rows in an IN whose answer can be NULL."""
-    if called(sub["child"]) == "row":
+    if called(sub.operand) == "row":
         raise refuse("IN over several columns")

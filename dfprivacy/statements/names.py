@@ -12,28 +12,28 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.expressions import conjuncts, display, field_of
-from dfprivacy.statements.functions import AGGREGATES
-from dfprivacy.statements.relations import Bag, Expression
-from dfprivacy.statements.rewrites import rewrite
-from dfprivacy.statements.rows import Relation
-from dfprivacy.statements.rules import REFUSALS, Node, nearly, only, refuse, refuse_part
-from dfprivacy.statements.tree import (
-    called,
-    folded,
-    is_column,
-    kind,
-    nodes,
-    own_nodes,
-    parse_view,
-    plain,
+from dfprivacy.statements.expressions import display, field_of
+from dfprivacy.statements.nodes import (
+    Derived,
+    Function,
+    Name,
+    Node,
+    Operator,
+    Other,
+    Query,
+    Select,
+    Star,
+    Subquery,
+    Table,
+    conjuncts,
+    refuse_node,
+    walk,
 )
-
-CLAUSES = (
-    "modifiers", "cte_map", "select_list", "from_table", "where_clause", "group_expressions",
-    "group_sets", "aggregate_handling", "having", "qualify",
-)  # fmt: skip
-"""The parts of a SELECT that some rule knows."""
+from dfprivacy.statements.relations import Bag, Expression
+from dfprivacy.statements.rewrites import list_aggregates, read_name, rewrite
+from dfprivacy.statements.rows import Relation
+from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
+from dfprivacy.statements.tree import folded, parse_view
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ def named_item(
     node: Node, columns: Iterable[tuple[str, object]], shown: Callable[[Node], str] | None = None
 ) -> tuple[str, Node]:
     """Return an item of a SELECT list with its name; a column's as its relation spells it."""
-    if not node["alias"] and is_column(node):
-        name = node["column_names"][-1]
+    if not node.alias and isinstance(node, Name):
+        name = node.path[-1]
         return next((column for column, _ in columns if folded(column) == folded(name)), name), node
-    return node["alias"] or (shown or name_unnamed)(node), node
+    return node.alias or (shown or name_unnamed)(node), node
 
 
 def name_unnamed(node: Node) -> str:
@@ -149,7 +149,7 @@ def name_unnamed(node: Node) -> str:
     try:
         return display(node)
     except RefusedStatementError:
-        return f"column {node.get('query_location', 0)}"
+        return f"column {node.json.get('query_location', 0)}"
 
 
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
@@ -159,49 +159,47 @@ def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class CommonTable:
-    """A CTE, with those that it can see."""
+class VisibleQuery:
+    """A subquery or CTE, with the CTEs that it can see, and new names of its columns."""
 
-    select: Node
-    ctes: Mapping[str, CommonTable]
-    aliases: Sequence[str] = ()
+    query: Query
+    ctes: Mapping[str, VisibleQuery]
+    columns: Sequence[str] = ()
 
 
-def read_ctes(select: Node, outer: Mapping[str, CommonTable]) -> dict[str, CommonTable]:
+def read_ctes(query: Query, outer: Mapping[str, VisibleQuery]) -> dict[str, VisibleQuery]:
     """Return the CTEs that a query can name."""
     ctes, used_names = dict(outer), set[str]()
-    only(select["cte_map"], "map")
-    for entry in select["cte_map"]["map"]:
-        only(entry, "key", "value")
-        common = entry["value"]
-        only(common, "query_node", "materialized", "aliases")
-        name = folded(entry["key"])
+    for entry in query.ctes:
+        name = folded(entry.name)
         if name in used_names:
             raise refuse("two CTEs of one name")
         used_names.add(name)
-        ctes[name] = CommonTable(common["query_node"], dict(ctes), common["aliases"])
+        ctes[name] = VisibleQuery(entry.query, dict(ctes), entry.columns)
     return ctes
 
 
 def named_in(
-    node: Node, ctes: Mapping[str, CommonTable]
-) -> tuple[tuple[str, ...], CommonTable | None]:
+    node: Node, ctes: Mapping[str, VisibleQuery]
+) -> tuple[tuple[str, ...], VisibleQuery | None]:
     """Return the parts of a name in FROM, and the query that it is: a CTE, or a subquery without.
 
     There is none for a table or view.
     """
-    if kind(node) == ("", "SUBQUERY"):
-        only(node, "subquery", "column_name_alias")
-        only(node["subquery"], "node")
-        return (), CommonTable(node["subquery"]["node"], ctes)
-    if kind(node) != ("", "BASE_TABLE"):
-        raise refuse_part("unnest" if called(node.get("function")) == "unnest" else node["type"])
-    only(node, "table_name", "schema_name", "catalog_name", "column_name_alias")
-    names = (node["catalog_name"], node["schema_name"], node["table_name"])
-    parts = tuple(name for name in names if name)
-    if list(parts) != node["qualified_name"]["path"]:
-        raise refuse("a name with more than three parts")
-    return parts, ctes.get(folded(parts[0])) if len(parts) == 1 else None
+    match node:
+        case Derived():
+            return (), VisibleQuery(node.query, ctes)
+        case Table(path=(name,)):
+            return node.path, ctes.get(folded(name))
+        case Table() if len(node.path) <= 3:
+            return node.path, None
+        case Table():
+            raise refuse("a name with more than three parts")
+        case Other(sort="TABLE_FUNCTION") if any(
+            isinstance(part, Function) and part.name == "unnest" for _, part in node.parts
+        ):
+            raise refuse_part("unnest")
+    raise refuse_node(node)
 
 
 def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
@@ -247,12 +245,11 @@ def _no_text(*_: object) -> str:
     raise AssertionError("relations that are not joined have no text")
 
 
-def unfolded(node: Node, view: Scope) -> list[tuple[str, Node]]:
+def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
     """Return items of a SELECT list with their names, * written out."""
-    if kind(node) != ("STAR", "STAR") or node["columns"]:
+    if not isinstance(node, Star) or node.is_columns:
         return [named_item(node, ((column.name, column) for column in view.seen))]
-    only(node, "relation_name", "exclude_list", "replace_list")
-    table = node["relation_name"]
+    table = node.table
     seen = [
         column
         for column in view.seen
@@ -260,59 +257,44 @@ def unfolded(node: Node, view: Scope) -> list[tuple[str, Node]]:
     ]
     if not seen:
         raise view.missing([table or "*"])
-    for item in node["replace_list"]:
-        only(item, "key", "value")
-    replaced = {folded(item["key"]): item["value"] for item in node["replace_list"]}
-    left_out = {folded(name) for name in node["exclude_list"]}
+    replaced = {folded(entry.name): entry.value for entry in node.replaced}
+    left_out = {folded(name) for name in node.left_out}
     for name in [*left_out, *replaced]:
         if name not in {folded(column.name) for column in seen}:
             raise view.missing([name])
-    plain_column = {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": ""}
-    items = []
+    items: list[tuple[str, Node]] = []
     for column in seen:
-        names = [*column.path[-1:], column.name]
-        item = replaced.get(folded(column.name), {**plain_column, "column_names": names})
-        items += [] if folded(column.name) in left_out else [(column.name, item)]
+        name = folded(column.name)
+        item = replaced.get(name, read_name(*column.path[-1:], column.name))
+        items += [] if name in left_out else [(column.name, item)]
     return items
 
 
 def split_condition(node: Node | None) -> list[Node]:
     """Return the conditions that AND combines, and those that every side of an OR has."""
-    if node is None:
-        return []
     result = list[Node]()
     for part in conjuncts(node):
         result.append(part)
-        if kind(part) == ("CONJUNCTION", "CONJUNCTION_OR"):
-            first, *others = [split_condition(child) for child in part["children"]]
-            visible_names = [[plain(column) for column in other] for other in others]
-            result += [
-                column for column in first if all(plain(column) in other for other in visible_names)
-            ]
+        if isinstance(part, Operator) and part.sort == "CONJUNCTION_OR":
+            first, *others = map(split_condition, part.operands)
+            result += [term for term in first if all(term in other for other in others)]
     return result
 
 
 def is_about(view: Scope, node: Node) -> bool:
     """Check if a condition names columns of one relation, and no others."""
-    names = [column["column_names"] for column in nodes(node) if is_column(column)]
-    return bool(names) and all(view.find(column) is not None for column in names)
+    names = [column.path for column in walk(node) if isinstance(column, Name)]
+    return bool(names) and all(view.find(path) is not None for path in names)
 
 
 def holds_subquery(node: Node) -> bool:
     """Check for a subquery in an expression."""
-    return any(kind(part) == ("SUBQUERY", "SUBQUERY") for part in nodes(node))
+    return any(isinstance(part, Subquery) for part in walk(node))
 
 
-def is_plain(select: Node) -> bool:
-    """Check if a SELECT only projects and filters."""
-    if kind(select) != ("", "SELECT_NODE"):
+def is_plain(query: Query) -> bool:
+    """Check if a query only projects and filters."""
+    if not isinstance(query, Select):
         return False
-    parts = ("group_expressions", "having", "qualify", "modifiers", "group_sets", "sample")
-    return not any(select.get(part) for part in parts) and not holds_aggregates(
-        select["select_list"]
-    )
-
-
-def holds_aggregates(tree: object) -> bool:
-    """Check for an aggregate or window in a tree, outside of subqueries."""
-    return any(called(node) in AGGREGATES for node in own_nodes(tree))
+    parts = (query.keys, query.having, query.qualify, query.modifiers, query.sets)
+    return not any(parts) and not list_aggregates(query.items)

@@ -29,28 +29,47 @@ from dfprivacy.statements.calls import (
 from dfprivacy.statements.expressions import (
     Spelling,
     condition,
-    conjuncts,
     direction,
     display,
     is_dp,
     is_grouping,
-    is_window,
     window,
     write,
 )
-from dfprivacy.statements.names import CLAUSES, named_item
+from dfprivacy.statements.names import named_item
+from dfprivacy.statements.nodes import (
+    Distinct,
+    EndOfSteps,
+    Function,
+    Limit,
+    Name,
+    Node,
+    Operator,
+    Order,
+    OrderBy,
+    Over,
+    Query,
+    Select,
+    Star,
+    Subquery,
+    Table,
+    called,
+    conjuncts,
+    literal,
+    refuse_node,
+    walk,
+)
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rows import Given, Reader
-from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
-from dfprivacy.statements.select import Rows, list_keys, read_rows
-from dfprivacy.statements.tree import (
-    called,
-    folded,
-    is_column,
-    kind,
-    literal,
-    nodes,
+from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.select import (
+    Rows,
+    list_keys,
+    names_columns,
+    read_rows,
+    require_handling,
 )
+from dfprivacy.statements.tree import folded
 from dfprivacy.statistics import Count, NUnique
 
 Items = list[tuple[str, Node]]
@@ -110,16 +129,15 @@ class Statement:
     """The keys that a public table lists, if one does."""
 
 
-def statement(select: Node, reader: Reader) -> Statement:
+def statement(select: Query, reader: Reader) -> Statement:
     """Return what a SELECT of its own asks of which rows, and what is done with the answers."""
-    if kind(select) != ("", "SELECT_NODE"):
+    if not isinstance(select, Select):
         raise refuse_node(select)
-    only(select, *CLAUSES)
     select = private(_by_distinct(select))
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader)
-    items = [named_item(node, rows.names, display) for node in select["select_list"]]
-    if reader.intervals and "inner" not in select:  # a number in an expression is a number
+    items = [named_item(node, rows.names, display) for node in select.items]
+    if reader.intervals and not select.is_value:  # a number in an expression is a number
         items = with_intervals(items)
     keys, sets = _keys(select, rows, items)
     release = Release(rows, keys, items, sets)
@@ -131,7 +149,7 @@ def statement(select: Node, reader: Reader) -> Statement:
         if columns.count(folded(own.name)) > 1:
             raise refuse("two columns in the result", twice=own.name)
     delta, selection, having = _having(select, release)
-    chosen = select["qualify"]
+    chosen = select.qualify
     qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
     sorts = tuple(pair for item in order for pair in _sorted(item, release))
     windows = tuple(release.windows)
@@ -140,7 +158,7 @@ def statement(select: Node, reader: Reader) -> Statement:
     if not release.calls and (not keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
-    named = {node.get("table_name") for node in nodes(select)}
+    named = {node.name for node in walk(select) if isinstance(node, Table)}
     givens = tuple(own for name, own in reader.givens.items() if name in named)
     table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
     mine = {quoted(name) for name in rows.columns} - _listed_columns(rows)
@@ -156,52 +174,47 @@ def _listed_columns(rows: Rows) -> set[str]:
     return set() if rows.key_table is None else set(map(quoted, rows.key_table.bag.columns))
 
 
-def _by_distinct(select: Node) -> Node:
+def _by_distinct(select: Select) -> Select:
     """Return SELECT DISTINCT of columns as the groups that it makes: a count selects them."""
-    modifiers = [part for part in select["modifiers"] if part["type"] != "DISTINCT_MODIFIER"]
-    distinct = [part for part in select["modifiers"] if part["type"] == "DISTINCT_MODIFIER"]
-    grouped = select["group_expressions"] or has_aggregates(select) or holds_dp(select)
-    if grouped or len(distinct) != 1 or distinct[0].get("distinct_on_targets"):
-        return select
-    return {**select, "modifiers": modifiers, "aggregate_handling": "FORCE_AGGREGATES"}
+    grouped = select.keys or has_aggregates(select) or holds_dp(select)
+    match select.modifiers:
+        case (Distinct(targets=()), *others) if not grouped:
+            return replace(select, modifiers=(*others,), handling="FORCE_AGGREGATES")
+    return select
 
 
-_IN_ORDER = ("ORDER_MODIFIER", "LIMIT_MODIFIER")
-
-
-def _modifiers(select: Node) -> tuple[list[Node], int | None, int | None]:
+def _modifiers(select: Select) -> tuple[tuple[Order, ...], int | None, int | None]:
     """Return the items of ORDER BY, and the numbers of LIMIT and OFFSET."""
-    found = {modifier["type"]: modifier for modifier in select["modifiers"]}
-    for name in found:
-        if name not in _IN_ORDER:
-            raise refuse_part(name)
-    if len(found) < len(select["modifiers"]) or [*found] != [n for n in _IN_ORDER if n in found]:
-        raise refuse("modifiers")
-    order, limit = (found.get(name, {}) for name in _IN_ORDER)
-    only(order, "orders")
-    only(limit, "limit", "offset", "limit_type")
-    if limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
-        raise refuse("limit_type")
-    first, skipped = limit.get("limit"), limit.get("offset")
-    return (
-        order.get("orders", []),
-        None if first is None else whole_number(first, "a LIMIT"),
-        None if skipped is None else whole_number(skipped, "an OFFSET"),
-    )
+    orders: tuple[Order, ...] = ()
+    modifiers = select.modifiers
+    if modifiers and isinstance(modifiers[0], OrderBy):
+        orders, modifiers = modifiers[0].orders, modifiers[1:]
+    match modifiers:
+        case ():
+            return orders, None, None
+        case (Limit(rows, offset, kind),):
+            if kind != "ROW_COUNT":
+                raise refuse("limit_type")
+            first = None if rows is None else whole_number(rows, "a LIMIT")
+            skipped = None if offset is None else whole_number(offset, "an OFFSET")
+            return orders, first, skipped
+    for modifier in modifiers:
+        if not isinstance(modifier, OrderBy | Limit):
+            raise refuse_node(modifier)
+    raise refuse("modifiers")
 
 
 def _keys(
-    select: Node, rows: Rows, items: Items
+    select: Select, rows: Rows, items: Items
 ) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
     """Return the keys of GROUP BY, and the grouping sets, the finest first."""
-    grouped, sets = select["group_expressions"], select["group_sets"]
-    by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
-    if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
-        raise refuse_part("aggregate_handling")
-    if sets == [[]]:
+    grouped, sets = select.keys, select.sets
+    require_handling(select)
+    if sets == ((),):
         raise refuse("GROUP BY ()")
-    if by_all:
-        grouped = [node for _, node in items if not _is_released(node) and _names_columns(node)]
+    if select.groups_all:
+        nodes = (node for _, node in items if not _is_released(node) and names_columns(node))
+        grouped = (*nodes,)
     keys: dict[str, Column] = {}
     places = []
     for node in grouped:
@@ -219,18 +232,14 @@ def _keys(
 
 def _is_released(node: Node) -> bool:
     """Tell an expression over answers, or over all groups, from one that can be a key."""
-    return holds_dp(node) or any(is_window(own) or is_grouping(own) for own in nodes(node))
-
-
-def _names_columns(node: Node) -> bool:
-    return any(map(is_column, nodes(node)))
+    return holds_dp(node) or any(isinstance(own, Over) or is_grouping(own) for own in walk(node))
 
 
 def _key(node: Node, rows: Rows, items: Items) -> Column:
     if literal(node)[0] in {"INTEGER", "NUMERIC"}:
         node = _ordinal(node, items)
     key = rows.written(node, items)
-    if not _names_columns(node):
+    if not names_columns(node):
         raise refuse("GROUP BY a constant")
     for index, (name, item) in enumerate(items):
         # that of its column in the result, else its own text
@@ -255,15 +264,15 @@ def _named_apart(keys: list[Column]) -> list[Column]:
 
 
 def _having(
-    select: Node, release: Release
+    select: Select, release: Release
 ) -> tuple[int | float | None, Epsilon | None, tuple[str, ...]]:
     """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
-    if select["having"] is None:
-        return None, None, ()
-    if any(map(is_window, nodes(select["having"]))):
+    if any(isinstance(node, Over) for node in walk(select.having)):
         raise refuse("a window in HAVING")
-    conditions = conjuncts(select["having"])
-    keeps = {read_keep(node) for node in conditions if called(node) == KEEP}
+    conditions = conjuncts(select.having)
+    keeps = {
+        read_keep(node) for node in conditions if isinstance(node, Function) and node.name == KEEP
+    }
     if len(keeps) > 1 or (keeps and not release.keys):
         raise refuse("dp_keep twice")
     others = [node for node in conditions if called(node) != KEEP]
@@ -271,10 +280,9 @@ def _having(
     return *next(iter(keeps), (None, None)), rest
 
 
-def _sorted(item: Node, release: Release) -> list[tuple[str, str]]:
-    by, way = item["expression"], direction(item)
-    if kind(by) == ("STAR", "STAR") and by["columns"]:  # ORDER BY ALL
-        only(by, "columns")
+def _sorted(item: Order, release: Release) -> list[tuple[str, str]]:
+    by, way = item.value, direction(item)
+    if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
         chosen = [node for _, node in release.items]
     elif literal(by)[0] in {"INTEGER", "NUMERIC"}:
         chosen = [_ordinal(by, list(release.items))]
@@ -324,10 +332,9 @@ class Release:
 
     def sorted_by(self, node: Node) -> str:
         """Return the SQL of an item of ORDER BY: an alias goes before a key of that name."""
-        if is_column(node) and len(node["column_names"]) == 1:
-            only(node, "column_names")
+        if isinstance(node, Name) and len(node.path) == 1:
             for index, (name, item) in enumerate(self.items):
-                if folded(name) == folded(node["column_names"][0]):
+                if folded(name) == folded(node.path[0]):
                     return self.written(item, index)
         return self.written(node)
 
@@ -336,17 +343,20 @@ class Release:
         return self.rows.written(node, self.items)
 
     def _special(self, node: Node) -> str | None:
-        if is_dp(node):
-            return self._answer(node)
-        if "steps" in node:
-            return self._end_of_steps(node)
-        if "given" in node:
-            return qualified(node["given"])
-        if is_grouping(node):
-            return self._grouping(node)
-        return self._window(node) if is_window(node) else self._key(node)
+        match node:
+            case Function() if is_dp(node):
+                return self._answer(node)
+            case EndOfSteps():
+                return self._end_of_steps(node)
+            case Subquery(released=str(name)):
+                return qualified(name)
+            case Operator(sort="GROUPING_FUNCTION"):
+                return self._grouping(node)
+            case Over():
+                return self._window(node)
+        return self._key(node)
 
-    def _window(self, node: Node) -> str:
+    def _window(self, node: Over) -> str:
         sql = window(node, lambda part: tried(self.written(part)))
         if sql not in self.windows:
             self.windows.append(sql)
@@ -363,10 +373,9 @@ class Release:
         known = [key.sql for key in self.keys]
         return qualified(f"key_{known.index(sql)}") if sql in known else None
 
-    def _grouping(self, node: Node) -> str:
+    def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
-        only(node, "children")
-        sqls = [self._over_rows(child).sql for child in node["children"]]
+        sqls = [self._over_rows(operand).sql for operand in node.operands]
         known = [key.sql for key in self.keys]
         if not all(sql in known for sql in sqls):
             raise refuse("GROUPING of no key")  # fmt: skip
@@ -379,11 +388,11 @@ class Release:
         ]
         return f"({' + '.join(bits)})"
 
-    def _end_of_steps(self, node: Node) -> str:
+    def _end_of_steps(self, node: EndOfSteps) -> str:
         """Return the column with one end of the interval of arithmetic with answers."""
         steps = []
-        for step in node["steps"]:
-            if isinstance(step, dict):
+        for step in node.steps:
+            if isinstance(step, Function):
                 call, name = self._named(step)
                 self.with_ends.add(call)
                 steps.append(name)
@@ -391,15 +400,15 @@ class Release:
                 steps.append(step)
         if tuple(steps) not in self.computed:
             self.computed.append(tuple(steps))
-        return qualified(f"computed_{self.computed.index(tuple(steps))}_{node['end']}")
+        return qualified(f"computed_{self.computed.index(tuple(steps))}_{node.end}")
 
-    def _named(self, node: Node) -> tuple[Call, str]:
+    def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
         call = read_call(node, self._over_rows, self.rows.bounds)
         self.calls.setdefault(call, display(node))
         return call, f"answer_{list(self.calls).index(call)}"
 
-    def _answer(self, node: Node) -> str:
+    def _answer(self, node: Function) -> str:
         call, name = self._named(node)
         start = qualified(name)
         if wants_interval(node):

@@ -1,21 +1,43 @@
 """Rewrite constructs of a statement by others that the rules know, before the rules read them.
 
 The rules vet whatever comes out. So a wrong rewrite can answer another question, and can't release
-a row.
+a row. docs/how-to/dfp-sql.md lists the rewrites of refused statements with their proofs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.statements.rules import Node, refuse
-from dfprivacy.statements.tree import called, folded, is_column, parse, plain, text_of
+from dfprivacy.statements.functions import AGGREGATES
+from dfprivacy.statements.nodes import (
+    Argument,
+    Derived,
+    Distinct,
+    Function,
+    Name,
+    Node,
+    Operator,
+    Query,
+    Select,
+    Star,
+    Subquery,
+    Table,
+    called,
+    conjuncts,
+    literal,
+    rebuild,
+    text_of,
+    walk,
+)
+from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.tree import folded, fresh, parse, text_of_query
 
 CLOCK: ContextVar[datetime] = ContextVar("clock")
 """The time at which a statement is planned: all of it sees the same one."""
@@ -52,33 +74,21 @@ _FORMATS = {
 _FORMAT = re.compile(rf"{'|'.join(_FORMATS)}|[^A-Za-z%]+")
 
 
-def rewrite(tree: Any) -> Any:
+def rewrite(node: Any) -> Any:
     """Return a tree that consists of constructs that the rules know."""
-    if isinstance(tree, list):
-        return [rewrite(part) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    node: Node = {name: rewrite(part) for name, part in tree.items()}
-    if is_column(node) and len(node["column_names"]) == 1:
-        sort = _CLOCKS.get(folded(node["column_names"][0]))
-        return {**node, "clock": _read_clock(sort)} if sort else node
-    name = called(node)
-    if not name:
-        return node
-    operands = [item["expression"] for item in node["arguments"]]
-    if name in _CLOCKS and not operands:
-        result = read_template(_read_clock(_CLOCKS[name]))
-    elif (name, len(operands)) in _MACROS:
-        result = _expand(name, operands, node)
-    elif node["distinct"] and len(operands) == 1 and called(operands[0]) == "row":
-        result = {**node, "arguments": [{"name": "", "expression": _renamed(operands[0], "hash")}]}
-    else:
-        return node
-    return {**result, "alias": node["alias"]}
-
-
-def _renamed(node: Node, name: str) -> Node:
-    return {**node, "function_name": name, "qualified_name": {"path": [name]}}
+    node = rebuild(node, rewrite)
+    match node:
+        case Name(path=(name,)) if folded(name) in _CLOCKS:
+            return replace(node, clock=_read_clock(_CLOCKS[folded(name)]))
+        case Function(name=name, arguments=()) if name in _CLOCKS:
+            result = read_template(_read_clock(_CLOCKS[name]))
+        case Function() if (node.name, len(node.arguments)) in _MACROS:
+            result = _expand(node)
+        case Function(distinct=True, arguments=(Argument(value=Function(name="row") as row),)):
+            result = replace(node, arguments=(Argument(replace(row, name="hash")),))
+        case _:
+            return node
+    return replace(result, alias=node.alias)
 
 
 def _read_clock(sort: str) -> str:
@@ -92,62 +102,266 @@ def _read_clock(sort: str) -> str:
 
 
 @lru_cache(64)
-def read_template(sql: str) -> Node:
-    """Return the tree of an expression."""
+def read_select(sql: str) -> Select:
+    """Return the tree of a SELECT of ours."""
     with embedded(idle=True) as engine:
-        _, select = parse(f"SELECT {sql}", engine)
-    (node,) = select["select_list"]
-    assert isinstance(node, dict)  # noqa: S101 as DuckDB has it
-    return node
+        _, select = parse(sql, engine)
+    assert isinstance(select, Select)  # noqa: S101 ours
+    return select
 
 
-def read_query(sql: str) -> Node:
-    """Return a tree of a query, without places, that may be changed."""
-    node: Node = plain(read_template(f"({sql})")["subquery"]["node"])
-    return node
+def read_template(sql: str) -> Any:
+    """Return the tree of an expression of ours."""
+    return read_select(f"SELECT {sql}").items[0]
 
 
-def select_all(name: str) -> Node:
+def select_all(name: str) -> Select:
     """Return SELECT * FROM a table."""
-    query = read_query("SELECT * FROM t")
-    query["from_table"] |= {"table_name": name, "qualified_name": {"path": [name]}}
-    return query
+    query = read_select("SELECT * FROM t")
+    source: Any = query.source
+    return replace(query, source=replace(source, path=(name,)))
 
 
-def select_item(expression: Node) -> Node:
+def select_item(expression: Node) -> Select:
     """Return SELECT of one expression over nothing."""
-    return {**read_query("SELECT 1"), "select_list": [expression]}
+    return replace(read_select("SELECT 1"), items=(expression,))
 
 
-def _expand(name: str, operands: list[Node], call: Node) -> Any:
+def _expand(call: Function) -> Any:
     """Return the expression of a macro over the arguments of a call."""
-    if name in _FORMATTED and len(operands) == 2:
+    operands = call.operands
+    if call.name in _FORMATTED and len(operands) == 2:
         operands = [operands[0], _with_format(operands[1])]
-    return fill_template(
-        read_template(_MACROS[name, len(operands)]), dict(zip("abcd", operands, strict=False)), call
-    )
+    template = read_template(_MACROS[call.name, len(operands)])
+    return fill_template(template, dict(zip("abcd", operands, strict=False)), call)
 
 
-def fill_template(tree: Any, values: Mapping[str, Node], call: Node | None = None) -> Any:
+def fill_template(node: Any, values: Mapping[str, Node], call: Function | None = None) -> Any:
     """Return a template with arguments in it; its aggregate takes the FILTER of the call."""
-    if isinstance(tree, list):
-        return [fill_template(part, values, call) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    if is_column(tree):
-        return values[tree["column_names"][0]]
-    node = {name: fill_template(part, values, call) for name, part in tree.items()}
+    if isinstance(node, Name):
+        return values[node.path[0]]
+    node = rebuild(node, lambda part: fill_template(part, values, call))
     if call is None or called(node) != "avg":
         return node
-    return {**node, **{part: call[part] for part in ("filter", "distinct", "order_bys")}}
+    return replace(node, filter=call.filter, distinct=call.distinct, orders=call.orders)
 
 
-def _with_format(node: Node) -> Node:
+def _with_format(node: Any) -> Any:
     """Return a constant format of dates as DuckDB writes it."""
     text = text_of(node)
     if text is None or "%" in text:
         return node
     if _FORMAT.sub("", text):
         raise refuse("format of dates")
-    written = _FORMAT.sub(lambda part: _FORMATS.get(part[0], part[0]), text)
-    return {**node, "literal": {"kind": "STRING", "text": written}}
+    constant: Node = replace(
+        node, text=_FORMAT.sub(lambda part: _FORMATS.get(part[0], part[0]), text)
+    )
+    return constant
+
+
+# statements with the same answer as one that is refused
+
+_PRESENT = "FILTER (WHERE x IS NOT NULL)"
+_BY_VALUE = {
+    ("mode", 1): f"arg_max(x, n) {_PRESENT}",
+    ("any_value", 1): f"arg_max(x, n) {_PRESENT}",
+    ("histogram", 1): f"map(list(x ORDER BY x) {_PRESENT}, list(n ORDER BY x) {_PRESENT})",
+    ("approx_top_k", 2): f"list_slice(list(x ORDER BY n DESC, x) {_PRESENT}, 1, k)",
+}
+"""Aggregates over single values x, as functions of the released counts n of the values."""
+
+
+def find_alternative(select: Query) -> Query | None:
+    """Return a statement with the same answer as a refused one, or None."""
+    if not isinstance(select, Select):
+        return None
+    other = _count_distinct_rows(select) or _group_by_value(select) or select
+    other = _release_correlated(other)
+    return None if other == select else other
+
+
+def _name_item(node: Node) -> str:
+    """Return the name that DuckDB gives an item of a SELECT list."""
+    if node.alias:
+        return node.alias
+    if isinstance(node, Name):
+        return node.path[-1]
+    with embedded(idle=True) as engine:
+        return text_of_query(select_item(node), engine).removeprefix("SELECT ")
+
+
+def _select_from(query: Query, items: Sequence[Node], name: str) -> Select:
+    """Return SELECT items FROM (query) AS name."""
+    outer = read_select(f"SELECT 1 FROM (SELECT 1) AS {name}")  # noqa: S608 ours
+    source: Any = outer.source
+    return replace(outer, items=tuple(items), source=replace(source, query=query))
+
+
+def _replace_clauses(select: Select, replacements: Sequence[tuple[Node, Node]]) -> dict[str, Any]:
+    """Return the clauses over groups with nodes in place of equal ones; items keep their names."""
+
+    def change(node: Any) -> Any:
+        for was, now in replacements:
+            if replace(node, alias="") == replace(was, alias=""):
+                return replace(now, alias=node.alias)
+        return node if isinstance(node, Query) else rebuild(node, change)
+
+    items = (replace(change(item), alias=_name_item(item)) for item in select.items)
+    having = None if select.having is None else change(select.having)
+    return {"items": (*items,), "having": having, "modifiers": rebuild(select.modifiers, change)}
+
+
+def list_aggregates(tree: object) -> list[Function]:
+    """Return the aggregates in a tree, outside of subqueries."""
+    nodes = walk(tree, queries=False)
+    return [node for node in nodes if isinstance(node, Function) and node.name in AGGREGATES]
+
+
+def _is_bare(call: Function) -> bool:
+    """Check for an aggregate without DISTINCT, FILTER and ORDER BY."""
+    return not (call.distinct or call.filter or call.orders)
+
+
+def _list_keys(select: Select) -> list[Node] | None:
+    """Return the expressions of GROUP BY; None for grouping sets and wrong places."""
+    items = select.items
+    if select.groups_all:
+        return [item for item in items if not list_aggregates(item)]
+    if len(select.sets) > 1:
+        return None
+    aliases = {folded(item.alias): item for item in items if item.alias}
+    keys = []
+    for node in select.keys:
+        text = literal(node)[1]
+        if text and not (text.isdecimal() and 1 <= int(text) <= len(items)):
+            return None
+        by_name = folded(node.path[-1]) if isinstance(node, Name) else ""
+        keys.append(items[int(text) - 1] if text else aliases.get(by_name, node))
+    return keys
+
+
+def _group_by_value(select: Select) -> Select | None:
+    """Return a SELECT of modes and the like as one over the counts of single values."""
+    calls = list_aggregates((select.items, select.having or (), select.modifiers))
+    keys = _list_keys(select)
+    for call in calls:
+        if (call.name, len(call.arguments)) not in _BY_VALUE or not _is_bare(call):
+            return None
+    if not calls or keys is None or select.qualify:
+        return None
+    value = calls[0].operands[0]
+    if any(call.operands[0] != value for call in calls):
+        return None
+    names: list[str] = []
+    for node in (*keys, value):
+        names.append(fresh(_name_item(node), [*names, "n"]))
+    columns = [read_name(name) for name in names]
+    counted = [replace(key, alias=name) for key, name in zip([*keys, value], names, strict=True)]
+    inner = _group_all(select, [*counted, replace(read_template("count(*)"), alias="n")])
+    replacements = list(zip(keys, columns, strict=False))
+    for call in calls:
+        values = {"x": columns[-1], "n": read_name("n"), "k": call.operands[-1]}
+        template = read_template(_BY_VALUE[call.name, len(call.arguments)])
+        replacements.append((call, fill_template(template, values)))
+    clauses = _replace_clauses(select, replacements)
+    sets = (tuple(range(len(keys))),) if keys else ()
+    return replace(_select_from(inner, (), "counts"), **clauses, keys=(*columns[:-1],), sets=sets)
+
+
+def _group_all(select: Select, items: Sequence[Node]) -> Select:
+    """Return a SELECT of other items, grouped by those without aggregates."""
+    return replace(
+        select, items=(*items,), keys=(), sets=(), modifiers=(), having=None,
+        handling="FORCE_AGGREGATES", is_value=False,
+    )  # fmt: skip
+
+
+def read_name(*path: str) -> Name:
+    """Return the node of a column."""
+    name: Name = replace(read_template("x"), path=path)
+    return name
+
+
+def _count_distinct_rows(select: Select) -> Select | None:
+    """Return count(*) over SELECT DISTINCT as the number of different values."""
+    calls = list_aggregates((select.items, select.having or (), select.modifiers))
+    if any(call.name != "count_star" or not _is_bare(call) for call in calls):
+        return None
+    match select.source:
+        case Derived(query=Select(modifiers=(Distinct(targets=()),)) as inner) as source:
+            rows = not (inner.is_grouped or inner.having or inner.qualify)
+            is_known = rows and not list_aggregates(inner.items)
+            stars = any(isinstance(item, Star) for item in inner.items)
+        case _:
+            return None
+    if not calls or not is_known or stars or select.where or select.keys:
+        return None
+    names = [f"value_{index}" for index in range(len(inner.items))]
+    items = (replace(item, alias=name) for item, name in zip(inner.items, names, strict=True))
+    inner = replace(inner, modifiers=(), items=(*items,))
+    hashed = replace(
+        read_template("hash(x)"), arguments=tuple(Argument(read_name(n)) for n in names)
+    )
+    count = fill_template(read_template("count(DISTINCT x)"), {"x": hashed})
+    clauses = _replace_clauses(select, [(calls[0], count)])
+    return replace(select, **clauses, source=replace(source, query=inner))
+
+
+def _release_correlated(node: Any) -> Any:
+    """Return a tree in which correlated aggregates are taken from groups that are released."""
+    node = rebuild(node, _release_correlated)
+    match node:
+        case Subquery(sort="SCALAR", query=Select(where=Node()) as select):
+            query = _take_by_keys(select)
+            return node if query is None else replace(node, query=query)
+    return node
+
+
+def _take_by_keys(select: Select) -> Select | None:
+    """Return a scalar subquery that reads its value from groups by what it is compared with."""
+    items = select.items
+    counts = any(called(part).startswith("count") for part in walk(items))
+    is_grouped = select.is_grouped or select.having or select.qualify
+    if len(items) != 1 or not list_aggregates(items) or counts or is_grouped or select.modifiers:
+        return None
+    tables = [part for part in walk(select.source) if isinstance(part, Table)]
+    inside = {folded(table.alias or table.name) for table in tables}
+    parts = [(part, _split_equality(part, inside)) for part in conjuncts(select.where)]
+    pairs = [pair for _, pair in parts if pair is not None]
+    others = [part for part, pair in parts if pair is None]
+    if not pairs or any(_names_others(part, inside) for part in others):
+        return None
+    names = [f"key_{index}" for index in range(len(pairs))]
+    keys = [replace(mine, alias=name) for (mine, _), name in zip(pairs, names, strict=True)]
+    groups = _group_all(select, [*keys, replace(items[0], alias="value")])
+    groups = replace(groups, where=_join_conditions(others))
+    equal = [
+        fill_template(read_template("a = b"), {"a": read_name(name), "b": other})
+        for (_, other), name in zip(pairs, names, strict=True)
+    ]
+    query = _select_from(groups, [read_template("any_value(value)")], "by_keys")
+    return replace(query, where=_join_conditions(equal), is_value=True)
+
+
+def _names_others(node: Node, inside: set[str]) -> bool:
+    """Check for a qualified column of a table that a subquery does not name."""
+    columns = [part.path for part in walk(node) if isinstance(part, Name)]
+    return any(len(path) > 1 and folded(path[-2]) not in inside for path in columns)
+
+
+def _split_equality(node: Node, inside: set[str]) -> tuple[Node, Name] | None:
+    """Return the sides of an equality with a column around the subquery, which comes second."""
+    match node:
+        case Operator(sort="COMPARE_EQUAL", operands=(left, right)):
+            for mine, other in ((left, right), (right, left)):
+                is_outer = isinstance(other, Name) and _names_others(other, inside)
+                if isinstance(other, Name) and is_outer and not _names_others(mine, inside):
+                    return mine, other
+    return None
+
+
+def _join_conditions(conditions: Sequence[Node]) -> Node | None:
+    if len(conditions) < 2:
+        return next(iter(conditions), None)
+    joint: Operator = replace(read_template("a AND b"), operands=(*conditions,))
+    return joint

@@ -14,23 +14,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from dfprivacy.errors import RefusedStatementError
-
-Node = dict[str, Any]
-
-_SILENT = frozenset({"class", "type", "alias", "query_location", "query_location_length",
-                     "qualified_name", "is_operator", "written", "given", "inner",
-                     "numeric", "clock"})  # fmt: skip
-_NOTHING: tuple[Node, ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
-
-
-def only(node: Node, *parts: str) -> None:
-    """Refuse a syntax node by the first part that is none of those named, which are known."""
-    for part, value in node.items():
-        if part not in _SILENT and part not in parts and value and value not in _NOTHING:
-            raise refuse_part(part)
 
 
 def refuse(rule: str, /, **words: object) -> RefusedStatementError:
@@ -50,14 +35,6 @@ def nearly(name: str, known: Collection[str], shown: Callable[[str], str] = repr
     close = get_close_matches(name.lower(), {one.lower(): one for one in known}, 1, 0.6)
     found = next((one for one in known if close and one.lower() == close[0]), None)
     return "" if found is None else f"did you mean {shown(found)}? "
-
-
-def refuse_node(node: Node) -> RefusedStatementError:
-    """Return the error for a syntax node without a rule."""
-    kind = "WINDOW" if node.get("class") == "WINDOW" else str(node.get("type"))
-    part = {"SUBQUERY": "subquery_type", "SET_OPERATION_NODE": "setop_type", "STAR": "columns"}
-    name = f"{kind}:{node[part[kind]]}" if part.get(kind) in node else kind
-    return refuse_part(name if name in REFUSALS else kind)
 
 
 def refused_statement(word: str) -> RefusedStatementError:

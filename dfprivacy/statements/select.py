@@ -51,15 +51,32 @@ from dfprivacy.statements.joins import (
     unify_equal_values,
 )
 from dfprivacy.statements.names import (
-    CLAUSES,
     CompiledQuery,
     Condition,
     Scope,
-    holds_aggregates,
     read_ctes,
     require,
     require_apart,
-    unfolded,
+    unfold_star,
+)
+from dfprivacy.statements.nodes import (
+    Distinct,
+    Function,
+    Limit,
+    Name,
+    Node,
+    Order,
+    OrderBy,
+    Over,
+    Query,
+    Select,
+    SetOperation,
+    Star,
+    Subquery,
+    called,
+    literal,
+    refuse_node,
+    walk,
 )
 from dfprivacy.statements.relations import (
     OWNER,
@@ -78,44 +95,44 @@ from dfprivacy.statements.relations import (
     united,
     windowed,
 )
+from dfprivacy.statements.rewrites import list_aggregates
 from dfprivacy.statements.rows import Reader, Relation
-from dfprivacy.statements.rules import Node, only, refuse, refuse_node, refuse_part
+from dfprivacy.statements.rules import refuse, refuse_part
 from dfprivacy.statements.tables import Tables
-from dfprivacy.statements.tree import called, folded, fresh, is_column, kind, literal, nodes
+from dfprivacy.statements.tree import folded, fresh
 
 
 @dataclass
 class Compiler(Joins):
     """Reads the relations of one statement."""
 
-    def query(self, node: Node, ctes: CommonTables) -> CompiledQuery:
+    def query(self, node: Query, ctes: CommonTables) -> CompiledQuery:
         """Return the relation of a subquery, CTE or view."""
-        sort = kind(node)
-        if sort == ("", "SET_OPERATION_NODE"):
-            return self._union(node, ctes)
-        if sort != ("", "SELECT_NODE"):
-            raise refuse_node(node)
-        return _Select(self, node, read_ctes(node, ctes)).compiled()
+        match node:
+            case SetOperation():
+                return self._union(node, ctes)
+            case Select():
+                return _Select(self, node, read_ctes(node, ctes)).compiled()
+        raise refuse_node(node)
 
     def scalar(
-        self, select: Node, ctes: CommonTables, around: Scope
+        self, select: Select, ctes: CommonTables, around: Scope
     ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around."""
         return _Select(self, select, read_ctes(select, ctes), around).scalar()
 
-    def _union(self, node: Node, ctes: CommonTables) -> CompiledQuery:
-        operation = node["setop_type"]
-        if operation != "UNION" and (node["setop_all"] or operation not in _MEMBERS):
+    def _union(self, node: SetOperation, ctes: CommonTables) -> CompiledQuery:
+        operation = node.operation
+        if operation != "UNION" and (node.has_all or operation not in _MEMBERS):
             raise refuse(
                 "set operation",
-                operation=node["setop_type"].replace("_", " "),
-                every=" ALL" if node["setop_all"] else "",
+                operation=operation.replace("_", " "),
+                every=" ALL" if node.has_all else "",
             )
-        only(node, "setop_type", "setop_all", "children", "cte_map", "modifiers")
-        for modifier in node["modifiers"]:
-            raise refuse_part(modifier["type"])
+        for modifier in node.modifiers:
+            raise refuse_node(modifier)
         ctes = read_ctes(node, ctes)
-        parts = [self.query(child, ctes) for child in node["children"]]
+        parts = [self.query(child, ctes) for child in node.queries]
         names = parts[0].names
         if any(len(part.names) != len(names) for part in parts):
             raise refuse("UNION ALL of widths")
@@ -132,7 +149,7 @@ class Compiler(Joins):
             used_names.append(new[-1])
         maps = [dict(zip(new, (term for _, term in part.names), strict=True)) for part in parts]
         bag = united([part.bag for part in parts], maps)
-        if not node["setop_all"]:
+        if not node.has_all:
             bag = self.distinct(bag)
         return CompiledQuery(bag, tuple(zip((name for name, _ in names), new, strict=True)))
 
@@ -182,7 +199,7 @@ class _Select:
     """One SELECT of a subquery, CTE or view: its groups, windows and columns, in their order."""
 
     compiler: Compiler
-    node: Node
+    node: Select
     ctes: CommonTables
     outer: Scope | None = None
     used_names: set[str] = field(default_factory=set)
@@ -197,25 +214,16 @@ class _Select:
 
     def _start(self) -> tuple[Scope, list[Condition], list[tuple[str, Node]]]:
         select = self.node
-        only(select, *CLAUSES)
-        by_all = select["aggregate_handling"] == "FORCE_AGGREGATES"
-        if not by_all and select["aggregate_handling"] != "STANDARD_HANDLING":
-            raise refuse_part("aggregate_handling")
-        sets = select["group_sets"]
-        if sets and (
-            len(sets) > 1 or sorted(sets[0]) != list(range(len(select["group_expressions"])))
-        ):
+        require_handling(select)
+        sets = select.sets
+        if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(select.keys)))):
             raise refuse("group_sets")
-        named = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
+        named = [(item.alias, item) for item in select.items if item.alias]
         view, around = self.compiler.from_where(select, self.ctes, named, self.outer)
-        items = [item for node in select["select_list"] for item in unfolded(node, view)]
-        if by_all:
-            keys = [
-                node
-                for _, node in items
-                if not holds_aggregates(node) and any(map(is_column, nodes(node)))
-            ]
-            self.node = {**select, "group_expressions": keys}
+        items = [term for item in select.items for term in unfold_star(item, view)]
+        if select.groups_all:
+            keys = (item for _, item in items if not list_aggregates(item) and names_columns(item))
+            self.node = replace(select, keys=(*keys,))
         self.used_names |= {folded(name) for name in view.bag.columns}
         if self.outer is not None:
             self.used_names |= {folded(name) for name in self.outer.bag.columns}
@@ -228,12 +236,13 @@ class _Select:
         stage = _Stage(self, view, items)
         stage.prepare()
         out = [(name, stage.written(node, index)) for index, (name, node) in enumerate(items)]
-        having = [] if self.node["having"] is None else [stage.condition(self.node["having"])]
-        qualify = [] if self.node["qualify"] is None else [stage.condition(self.node["qualify"])]
-        on = None
+        having, qualify = (
+            [stage.condition(node) for node in (clause,) if node is not None]
+            for clause in (self.node.having, self.node.qualify)
+        )
         if ordered is not None and ordered[0]:
-            on = stage.first([*ordered[0]], ordered[1])
-        bag = stage.bag(having, [*qualify, *([on] if on else [])])
+            qualify.append(stage.first(*ordered))
+        bag = stage.bag(having, qualify)
         names: list[tuple[str, str]] = []
         compiled: dict[str, Expression] = {}
         for name, expression in out:
@@ -246,19 +255,21 @@ class _Select:
             bag = self.compiler.distinct(bag)
         return CompiledQuery(bag, tuple(names))
 
-    def _modifiers(self) -> tuple[list[Node], list[Node]] | None:
+    def _modifiers(self) -> tuple[tuple[Node, ...], tuple[Order, ...]] | None:
         """Return the columns of DISTINCT [ON] and its order; None without."""
-        result = {modifier["type"]: modifier for modifier in self.node["modifiers"]}
-        unique = result.pop("DISTINCT_MODIFIER", None)
-        targets = [] if unique is None else unique.get("distinct_on_targets") or []
-        order = result.pop("ORDER_MODIFIER", None) if targets else None
-        for name, modifier in sorted(result.items()):  # LIMIT before ORDER
-            skips = name == "LIMIT_MODIFIER" and not modifier["limit"]
-            raise refuse_part("OFFSET" if skips else name)
-        if unique is None:
-            return None
-        only(unique, "distinct_on_targets")
-        return targets, [] if order is None else order["orders"]
+        match self.node.modifiers:
+            case ():
+                return None
+            case (Distinct(targets=targets),):
+                return targets or (), ()
+            case (Distinct(targets=(_, *_) as targets), OrderBy(orders=orders)):
+                return targets, orders
+        for modifier in reversed(self.node.modifiers):  # LIMIT before ORDER
+            if isinstance(modifier, Limit) and modifier.rows is None:
+                raise refuse_part("OFFSET")
+            if not isinstance(modifier, Distinct):
+                raise refuse_node(modifier)
+        raise refuse("modifiers")
 
     def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
@@ -267,10 +278,10 @@ class _Select:
         column that it equals, and what stands for no rows.
         """
         select = self.node
-        if select["group_expressions"] or select["modifiers"] or select["having"]:
+        if select.keys or select.modifiers or select.having:
             raise refuse("no one aggregate")
         view, around, items = self._start()
-        if len(items) != 1 or not holds_aggregates(items[0][1]):
+        if len(items) != 1 or not list_aggregates(items[0][1]):
             raise refuse("no one aggregate")
         keys: list[tuple[Expression, Expression]] = []
         for term in around:
@@ -288,7 +299,7 @@ class _Select:
         name = self.name("value")
         counts = {"count", "count_star"}
         empty = "0" if called(items[0][1]) in counts else None
-        if empty is None and any(called(part) in counts for part in nodes(items[0][1])):
+        if empty is None and any(called(part) in counts for part in walk(items[0][1])):
             raise refuse("no one aggregate")
         bag = extended(stage.bag([], []), {name: value})
         remaining = {term: column(term) for term in (*(term for _, term in named), name)}
@@ -315,15 +326,15 @@ class _Stage:
     def __post_init__(self) -> None:
         """Find out if rows are grouped."""
         select = self.select.node
-        parts = [[node for _, node in self.items], select["having"], select["qualify"]]
-        self.grouped = bool(select["group_expressions"]) or holds_aggregates(parts)
+        parts = [[node for _, node in self.items], select.having, select.qualify]
+        self.grouped = bool(select.keys or list_aggregates(parts))
         self.subqueries = Subqueries(
             self.select.compiler, self.view, self.select.ctes, self.items, self.select.used_names
         )
 
     def prepare(self) -> None:
         """Read the keys of GROUP BY, and see that the unit is among them."""
-        for node in self.select.node["group_expressions"]:
+        for node in self.select.node.keys:
             position = None
             if literal(node)[0] in {"INTEGER", "NUMERIC"}:
                 position = int(literal(node)[1]) if literal(node)[1].isdecimal() else 0
@@ -409,17 +420,15 @@ class _Stage:
         return sizes
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
-        if node.get("class") == "WINDOW":
+        if isinstance(node, Over):
             if not windows:
                 raise refuse_node(node)
             return self._window(node)
-        if called(node) in AGGREGATES:
+        if isinstance(node, Function) and node.name in AGGREGATES:
             return self._aggregate(node)
         if not self.grouped or literal(node) != ("", ""):
             return None
-        if any(
-            called(p) in AGGREGATES or p.get("class") in {"WINDOW", "SUBQUERY"} for p in nodes(node)
-        ):
+        if any(called(p) in AGGREGATES or isinstance(p, Over | Subquery) for p in walk(node)):
             return None
         try:
             sql = self.select.compiler.written(node, self.view, self.items).sql
@@ -427,33 +436,29 @@ class _Stage:
             return None
         return self.keys.get(sql)
 
-    def _aggregate(self, node: Node) -> str:
-        name = called(node)
+    def _aggregate(self, node: Function) -> str:
+        name = node.name
         if name not in EXACT and name not in BY_LIST and name not in ORDERED:
             raise refuse(
                 "aggregate in a subquery",
                 name=name,
                 known=", ".join(sorted({*EXACT, *BY_LIST, *ORDERED})),
             )
-        only(node, "function_name", "arguments", "distinct", "filter", "order_bys")
         compiler = self.select.compiler
-        operands = [item["expression"] for item in node["arguments"]]
-        operands = [item for item in operands if kind(item) != ("STAR", "STAR")]
-        orders = [(item["expression"], direction(item)) for item in node["order_bys"]["orders"]]
+        operands = list_operands(node)
+        orders = [(item.value, direction(item)) for item in node.orders]
         if name in ORDERED_BY_VALUE and len(operands) == 2 and not orders:
             orders = [(operands.pop(), ORDERED_BY_VALUE[name])]
         if len(operands) > 1 or (not operands and name not in {"count", "count_star"}):
             raise refuse("arguments of an aggregate", name=name)
         is_list = name in {"list", "array_agg"}
-        is_ordered = (
-            name in ORDERED and bool(orders or is_list) and not (orders and node["distinct"])
-        )
+        is_ordered = name in ORDERED and bool(orders or is_list) and not (orders and node.distinct)
         by_value = name in ORDERED_BY_VALUE
-        if (orders or name in ORDERED) and not (is_ordered and (by_value or not node["filter"])):
+        if (orders or name in ORDERED) and not (is_ordered and (by_value or not node.filter)):
             raise refuse("order of an aggregate", name=name)
         value = compiler.written(operands[0], self.view, self.items) if operands else None
-        if node["filter"] is not None:
-            where = compiler.condition_of(node["filter"], self.view, self.items).expression
+        if node.filter is not None:
+            where = compiler.condition_of(node.filter, self.view, self.items).expression
             base = value or Expression("true")
             value = Expression(
                 f"CASE WHEN {where.sql} THEN {base.sql} END",
@@ -467,7 +472,7 @@ class _Stage:
             for term, way in orders
         ]
         name = "count" if name == "count_star" else name
-        call = Aggregate(name, argument, tuple(by), is_unique=bool(node["distinct"]))
+        call = Aggregate(name, argument, tuple(by), is_unique=node.distinct)
         return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
 
     def _argument(self, value: Expression | None) -> str:
@@ -478,33 +483,25 @@ class _Stage:
             raise refuse("correlated")
         return value.column or self._named(self.before, value, "value")
 
-    def _window(self, node: Node) -> str:
-        name = folded(node["function_name"])
+    def _window(self, node: Over) -> str:
+        name = node.name
         rule = WINDOWS.get(name)
         if rule is None:
             raise refuse_node(node)
-        only(node, "function_name", "arguments", "partitions", "orders", "start", "end", "distinct",
-             "start_expr", "end_expr", "exclude_clause", "ignore_nulls", "has_ignore_nulls",
-             "offset_expr", "default_expr", "children", "filter_expr", "arg_orders")  # fmt: skip
-        for part in ("distinct", "has_ignore_nulls", "filter_expr", "arg_orders"):
-            if node.get(part):
-                raise refuse("parts of a window function")
-        if node.get("exclude_clause", "NO_OTHER") != "NO_OTHER":
+        nulls = node.ignores_nulls or node.names_nulls
+        if node.distinct or nulls or node.filter is not None or node.inner_orders:
+            raise refuse("parts of a window function")
+        if node.exclude != "NO_OTHER":
             raise refuse("EXCLUDE in a window")
-        operands = [
-            item.get("expression", item)
-            for item in node.get("arguments") or node.get("children") or []
-        ]
-        operands = [item for item in operands if kind(item) != ("STAR", "STAR")]
-        more = [node[part] for part in ("offset_expr", "default_expr") if node.get(part)]
-        constants = [*operands[rule.values :], *more]
+        operands = list_operands(node)
+        constants = operands[rule.values :]
         if not all(is_number_of_rows(term) and int(literal(term)[1]) > 0 for term in constants):
             raise refuse("argument of a window function", name=name)
         arguments_ = tuple(self._ahead(item) for item in operands[: rule.values])
         if len(arguments_) < rule.values and name != "count":
             raise refuse("no argument of a window function", name=name)
-        partition = tuple(self._ahead(item) for item in node["partitions"])
-        order = tuple((self._ahead(item["expression"]), direction(item)) for item in node["orders"])
+        partition = tuple(self._ahead(item) for item in node.partition)
+        order = tuple((self._ahead(item.value), direction(item)) for item in node.orders)
         frame = frame_of(node)
         window = Window(
             CALLED.get(name, name), arguments_, tuple(literal(term)[1] for term in constants),
@@ -532,11 +529,11 @@ class _Stage:
         expression = self.written(node, None, windows=False)
         return expression.column or self._named(self.ahead, expression, "part")
 
-    def first(self, targets: Sequence[Node], order: Sequence[Node]) -> Expression:
+    def first(self, targets: Sequence[Node], order: Sequence[Order]) -> Expression:
         """Return the condition of DISTINCT ON: the first row of each."""
         window = Window(
             "row_number", (), (), tuple(self._ahead(node) for node in targets),
-            tuple((self._ahead(item["expression"]), direction(item)) for item in order),
+            tuple((self._ahead(item.value), direction(item)) for item in order),
             "", breaks_ties=True,
         )  # fmt: skip
         name = self._windowed(window)
@@ -663,11 +660,12 @@ class Rows:
         """Return an expression over the rows; `items` are aliases that it may name."""
 
         def constant(part: Node, *_: object) -> str | None:
-            return self.constants.get(part["given"]) if "given" in part else None
+            name = part.released if isinstance(part, Subquery) else None
+            return None if name is None else self.constants.get(name)
 
         expression = self.compiler.written(node, self.scope, items, constant)
-        if is_column(node) and self.scope.find(node["column_names"]) is None:
-            node = dict(reversed(items)).get(node["column_names"][-1], node)
+        if isinstance(node, Name) and self.scope.find(node.path) is None:
+            node = dict(reversed(items)).get(node.path[-1], node)
         return replace(expression, by_row=by_row(node, self.scope.kind))
 
     def text(self, names: Sequence[str]) -> str:
@@ -695,11 +693,29 @@ class Rows:
         return self.bag.read | {OWNER}
 
 
-def read_rows(select: Node, reader: Reader) -> Rows:
+def require_handling(select: Select) -> None:
+    """Refuse a SELECT with groups of an unknown kind."""
+    if not select.groups_all and select.handling != "STANDARD_HANDLING":
+        raise refuse_part("aggregate_handling")
+
+
+def names_columns(node: Node) -> bool:
+    """Check for a column in an expression."""
+    return any(isinstance(part, Name) for part in walk(node))
+
+
+def list_operands(call: Function | Over) -> list[Node]:
+    """Return the arguments of an aggregate or window, without *; none may have a name."""
+    if any(argument.name for argument in call.arguments):
+        raise refuse_part("name")
+    return [a.value for a in call.arguments if not isinstance(a.value, Star)]
+
+
+def read_rows(select: Select, reader: Reader) -> Rows:
     """Return the rows of the outermost SELECT: its FROM and WHERE."""
     compiler = Compiler(tables_of(reader))
-    items = [(n["alias"], n) for n in select["select_list"] if n["alias"]]
-    compiler.outermost = select["from_table"]
+    items = [(item.alias, item) for item in select.items if item.alias]
+    compiler.outermost = select.source
     scope, _ = compiler.from_where(select, read_ctes(select, {}), items)
     if not scope.bag.owned:
         are_answers = any(value.script.statements for value in reader.givens.values())
@@ -726,7 +742,7 @@ def tables_of(reader: Reader) -> Tables:
     return Tables(reader.schema, reader.place, reader.engine, reader.givens, reader.unit)
 
 
-def about_all(select: Node, reader: Reader) -> bool:
+def about_all(select: Query, reader: Reader) -> bool:
     """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
     compiler = Compiler(tables_of(reader))
     with suppress(DPError):
@@ -734,11 +750,14 @@ def about_all(select: Node, reader: Reader) -> bool:
     return any(node is select for node in compiler.about_all)
 
 
-def _with_constants(select: Node, scope: Scope, compiler: Compiler) -> tuple[Scope, dict[str, str]]:
+def _with_constants(
+    select: Select, scope: Scope, compiler: Compiler
+) -> tuple[Scope, dict[str, str]]:
     """Return the rows beside the released numbers that calls and keys name: one row of each."""
-    items = [item for item in select["select_list"] if not holds_dp(item)]
-    parts = [items, select["group_expressions"], *(n for n in nodes(select) if is_dp(n))]
-    names = dict.fromkeys(node["given"] for node in nodes(parts) if "given" in node)
+    items = [item for item in select.items if not holds_dp(item)]
+    parts = [items, select.keys, *(node for node in walk(select) if is_dp(node))]
+    subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
+    names = dict.fromkeys(node.released for node in subqueries if node.released)
     tables, constants = compiler.tables, dict[str, str]()
     used_names = {folded(name) for name in scope.bag.columns}
     for name in names:

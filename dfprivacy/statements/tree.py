@@ -1,8 +1,7 @@
-"""Parse a statement into DuckDB's own syntax tree, and names and constants in it.
+"""Parse a statement with DuckDB, which hands over its syntax tree, and read the tree.
 
-DuckDB parses the text and hands its tree over (json_serialize_sql); what is vetted and written anew
-is then what DuckDB reads, and there is no second grammar. It hands over queries alone, so that
-CREATE TABLE ... AS is split off here, word by word; what runs in its place is written anew, too.
+There is no second grammar: rules vet the tree that DuckDB reads. DuckDB hands over queries alone,
+so CREATE TABLE ... AS is split off here, word by word.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,7 +18,8 @@ import duckdb
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.rules import Node, only, refuse, refused_statement
+from dfprivacy.statements.nodes import Query, read_query, to_json
+from dfprivacy.statements.rules import refuse, refuse_part, refused_statement
 
 LONGEST = 2**16
 _READ = "SELECT json_serialize_sql(?::VARCHAR)"
@@ -114,7 +114,7 @@ def split_explain(text: object) -> tuple[object, bool]:
 
 def parse(
     text: object, engine: duckdb.DuckDBPyConnection, *, parameters: bool = False
-) -> tuple[Target | None, Node]:
+) -> tuple[Target | None, Query]:
     """Return where the rows of a text's one statement go, and DuckDB's tree of its query."""
     if not isinstance(text, str) or not text.strip():
         raise refuse("no text")
@@ -135,7 +135,7 @@ def parse(
     return target, _query(words, engine, *(["named_param_map"] if parameters else []))
 
 
-def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Node | None:
+def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Query | None:
     """Return the tree of the query that defines a view; None where it is not said."""
     words = _Words(definition)
     if not words.has("CREATE"):
@@ -162,7 +162,7 @@ def _created(words: _Words) -> Target:
     return Target(path, replaces, temporary)
 
 
-def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Node:
+def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Query:
     """Return the tree of the one query in what is left of a text; `parts` are what else it has."""
     rest = words.text[words.place :]
     try:
@@ -179,14 +179,14 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Nod
     if len(tree["statements"]) > 1:
         raise refuse("several statements")
     (statement,) = tree["statements"]
-    only(statement, "node", *parts)
-    node = statement["node"]
-    assert isinstance(node, dict)  # noqa: S101 DuckDB's form of a tree
-    return node
+    for part in statement:
+        if part not in {"node", *parts} and statement[part]:
+            raise refuse_part(part)
+    return read_query(statement["node"])
 
 
 def _unread(
-    tree: Node, rest: str, words: _Words, engine: duckdb.DuckDBPyConnection
+    tree: dict[str, Any], rest: str, words: _Words, engine: duckdb.DuckDBPyConnection
 ) -> RefusedStatementError:
     """Return the error for what DuckDB hands no tree over for."""
     problem = str(tree.get("error_message"))
@@ -201,98 +201,6 @@ def _unread(
     if kinds == ["MULTI"]:
         return refuse("PIVOT")
     return refuse("INSERT") if kinds == ["INSERT"] else refused_statement(" ".join(kinds))
-
-
-def nodes(tree: object) -> Iterator[Node]:
-    """Return every node in a tree, the tree itself first."""
-    waiting = [tree] if isinstance(tree, _BRANCHES) else []
-    while waiting:
-        node = waiting.pop()
-        parts: Iterable[object] = node
-        if isinstance(node, dict):
-            yield node
-            parts = node.values()
-        waiting += [own for own in parts if isinstance(own, _BRANCHES)]
-
-
-_BRANCHES = (dict, list)
-
-
-def own_nodes(tree: object) -> Iterator[Node]:
-    """Yield the nodes of an expression, without those of the queries in it."""
-    if isinstance(tree, list):
-        for part in tree:
-            yield from own_nodes(part)
-    elif isinstance(tree, dict):
-        yield tree
-        for name, part in tree.items():
-            if name != "subquery":
-                yield from own_nodes(part)
-
-
-def plain(tree: Any) -> Any:
-    """Return a tree without the places of its nodes in the text."""
-    if isinstance(tree, list):
-        return [plain(part) for part in tree]
-    if not isinstance(tree, dict):
-        return tree
-    return {name: plain(part) for name, part in tree.items() if "location" not in name}
-
-
-def kind(node: object) -> tuple[str, str]:
-    """Return the class and the type of a node."""
-    return (node.get("class", ""), node.get("type", "")) if isinstance(node, dict) else ("", "")
-
-
-def is_column(node: object) -> bool:
-    """Tell a name."""
-    return kind(node) == ("COLUMN_REF", "COLUMN_REF")
-
-
-def literal(node: object) -> tuple[str, str]:
-    """Return the kind and the text of a constant; twice nothing for anything else."""
-    if not isinstance(node, dict) or kind(node) != ("CONSTANT", "VALUE_CONSTANT"):
-        return "", ""
-    only(node, "literal")
-    found = node["literal"]
-    only(found, "kind", "text")
-    return found["kind"], found.get("text", "")
-
-
-def text_of(node: object) -> str | None:
-    """Return a text constant; None for anything else."""
-    sort, text = literal(node)
-    return text if sort == "STRING" else None
-
-
-def cast_to(node: Node | None) -> str:
-    """Return the type that a node casts to, if it is a cast."""
-    if node is None or kind(node) != ("CAST", "OPERATOR_CAST"):
-        return ""
-    return str(node["type_expr"].get("type_name")).upper()
-
-
-def called(node: object) -> str:
-    """Return the name of the function that a node calls, in small letters; else nothing."""
-    if not isinstance(node, dict) or kind(node) != ("FUNCTION", "FUNCTION"):
-        return ""
-    return folded(node["function_name"])
-
-
-def arguments(node: Node) -> list[Node]:
-    """Return the arguments of a call."""
-    only(node, "function_name", "arguments")
-    for argument in node["arguments"]:
-        only(argument, "expression")
-    return [argument["expression"] for argument in node["arguments"]]
-
-
-def list_operands(node: Node) -> list[Node]:
-    """Return the expressions that a call, comparison, BETWEEN, IN, AND, OR or NOT is about."""
-    if called(node):
-        return [item["expression"] for item in node["arguments"]]
-    named = [node[part] for part in ("left", "input", "right", "lower", "upper") if part in node]
-    return named or list(node.get("children") or ())
 
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
@@ -335,9 +243,10 @@ def fresh(name: str, taken: Iterable[str]) -> str:
     return f"{name}_{number}"
 
 
-def text_of_query(query: Node, engine: duckdb.DuckDBPyConnection) -> str:
+def text_of_query(query: Query, engine: duckdb.DuckDBPyConnection) -> str:
     """Return a query as DuckDB writes it, from its tree."""
-    tree = json.dumps({"error": False, "statements": [{"node": query, "named_param_map": []}]})
+    statement = {"node": to_json(query), "named_param_map": []}
+    tree = json.dumps({"error": False, "statements": [statement]})
     try:
         ((text,),) = engine.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
     except duckdb.Error:

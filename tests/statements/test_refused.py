@@ -21,9 +21,9 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statements import composing
 from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.nodes import read_query
 from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.rules import REFUSALS
-from dfprivacy.statements.tree import nodes
 from tests.statements import (
     refused_calls,
     refused_ctes,
@@ -367,7 +367,7 @@ def refused_tree(statement, monkeypatch):
     """Return what checks that a tree is refused."""
 
     def check(tree):
-        monkeypatch.setattr(composing, "parse", lambda *_: (None, tree))
+        monkeypatch.setattr(composing, "parse", lambda *_: (None, read_query(tree)))
         with pytest.raises(dfp.DPError):
             statement("")
         monkeypatch.undo()
@@ -379,6 +379,15 @@ def put(node, other):
     """Put one node in the place of another."""
     node.clear()
     node.update(copy.deepcopy(other))
+
+
+def nodes(tree):
+    """Yield the objects in a tree of JSON, the tree itself first."""
+    if isinstance(tree, dict):
+        yield tree
+    for part in tree.values() if isinstance(tree, dict) else tree:
+        if isinstance(part, dict | list):
+            yield from nodes(part)
 
 
 def of_type(tree, *types):

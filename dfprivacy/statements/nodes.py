@@ -1,0 +1,566 @@
+"""Read DuckDB's syntax tree into typed nodes, once: rules look at these and at no JSON.
+
+Every part of a JSON object is read into a field, or must have its default. An object with another
+part, or of a kind without a class, becomes an `Other`, which no rule over rows accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.rules import REFUSALS, refuse_part
+
+
+@dataclass(frozen=True)
+class Node:
+    """A syntax node; `json` is the object that it was read from, without later changes."""
+
+    alias: str = field(default="", kw_only=True)
+    written: str | None = field(default=None, kw_only=True)
+    """The text by which the statement has it, where it is another one."""
+    json: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Other(Node):
+    """A node of another `sort`, or one with a part that is `unknown`."""
+
+    sort: str = ""
+    parts: tuple[tuple[str, Any], ...] = ()
+    unknown: str | None = None
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A column, with the table before it if the statement says it."""
+
+    path: Annotated[tuple[str, ...], "column_names"]
+    clock: str | None = None
+    """The SQL of the time of the statement, which the name stands for if no column has it."""
+    is_number: bool = False
+    """True for a text of a file that is compared with a number."""
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """A constant: INTEGER, NUMERIC, STRING, BOOLEAN or NULL_LITERAL, and its text."""
+
+    kind: Annotated[str, "literal.kind"]
+    text: Annotated[str, "literal.text"]
+
+
+@dataclass(frozen=True)
+class Argument(Node):
+    """An argument of a call; `f(x := 1)` has the name x."""
+
+    value: Annotated[Node, "expression"]
+    name: Annotated[str, "name"] = ""
+
+
+@dataclass(frozen=True)
+class Order(Node):
+    """An item of ORDER BY."""
+
+    value: Annotated[Node, "expression"]
+    way: Annotated[str, "type"]
+    nulls: Annotated[str, "null_order"]
+
+
+@dataclass(frozen=True)
+class Function(Node):
+    """A call, or an operator such as + that DuckDB takes for one."""
+
+    name: Annotated[str, "function_name"]
+    arguments: Annotated[tuple[Argument, ...], "arguments"]
+    distinct: Annotated[bool, "distinct"]
+    filter: Annotated[Node | None, "filter"]
+    orders: Annotated[tuple[Order, ...], "order_bys.orders"]
+
+    @property
+    def operands(self) -> list[Node]:
+        """The arguments without their names."""
+        return [argument.value for argument in self.arguments]
+
+
+@dataclass(frozen=True)
+class Operator(Node):
+    """A comparison, AND, OR, NOT, BETWEEN, IN, IS NULL and others, by DuckDB's name of it."""
+
+    sort: Annotated[str, "type"]
+    operands: Annotated[tuple[Node, ...], "children"]
+
+
+@dataclass(frozen=True)
+class Branch(Node):
+    """WHEN ... THEN ... of a CASE."""
+
+    when: Annotated[Node, "when_expr"]
+    then: Annotated[Node, "then_expr"]
+
+
+@dataclass(frozen=True)
+class Case(Node):
+    """CASE; without ELSE, NULL is the default."""
+
+    branches: Annotated[tuple[Branch, ...], "case_checks"]
+    default: Annotated[Node, "else_expr"]
+
+
+@dataclass(frozen=True)
+class Type(Node):
+    """A type, with its digits or the types in it."""
+
+    name: Annotated[str, "type_name"]
+    sizes: Annotated[tuple[Node, ...], "children"]
+
+
+@dataclass(frozen=True)
+class Cast(Node):
+    """CAST, or TRY_CAST."""
+
+    operand: Annotated[Node, "child"]
+    type: Annotated[Node, "type_expr"]
+    tries: Annotated[bool, "try_cast"]
+
+
+@dataclass(frozen=True)
+class Subquery(Node):
+    """A query in an expression: SCALAR, EXISTS, or ANY for IN, which has an operand."""
+
+    sort: Annotated[str, "subquery_type"]
+    query: Annotated[Query, "subquery.node"]
+    operand: Annotated[Node | None, "child"] = None
+    comparison: Annotated[str, "comparison_type"] = "INVALID"
+    released: str | None = None
+    """The name under which a released value stands in its place."""
+
+
+@dataclass(frozen=True)
+class Over(Node):
+    """A function with OVER."""
+
+    name: Annotated[str, "function_name"]
+    arguments: Annotated[tuple[Argument, ...], "arguments"]
+    partition: Annotated[tuple[Node, ...], "partitions"]
+    orders: Annotated[tuple[Order, ...], "orders"]
+    start: Annotated[str, "start"]
+    end: Annotated[str, "end"]
+    start_size: Annotated[Node | None, "start_expr"]
+    end_size: Annotated[Node | None, "end_expr"]
+    exclude: Annotated[str, "exclude_clause"]
+    filter: Annotated[Node | None, "filter_expr"]
+    distinct: Annotated[bool, "distinct"]
+    ignores_nulls: Annotated[bool, "ignore_nulls"]
+    names_nulls: Annotated[bool, "has_ignore_nulls"]
+    inner_orders: Annotated[tuple[Order, ...], "arg_orders"]
+
+
+@dataclass(frozen=True)
+class Entry(Node):
+    """A name in the REPLACE list of a *, and what stands in its place."""
+
+    name: Annotated[str, "key"]
+    value: Annotated[Node, "value"]
+
+
+@dataclass(frozen=True)
+class Star(Node):
+    """A *; `is_columns` is True for COLUMNS(*) and ORDER BY ALL."""
+
+    table: Annotated[str, "relation_name"]
+    left_out: Annotated[tuple[str, ...], "exclude_list"]
+    replaced: Annotated[tuple[Entry, ...], "replace_list"]
+    is_columns: Annotated[bool, "columns"]
+
+
+@dataclass(frozen=True)
+class EndOfSteps(Node):
+    """One end of the interval of arithmetic with dp_ calls, each sign behind its operands."""
+
+    steps: tuple[Any, ...] = ()
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Table(Node):
+    """A table, view or CTE in FROM, with new names of its columns."""
+
+    path: Annotated[tuple[str, ...], "qualified_name.path"]
+    columns: Annotated[tuple[str, ...], "column_name_alias"]
+
+    @property
+    def name(self) -> str:
+        """The last part of its name."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True)
+class Derived(Node):
+    """A query in FROM, with new names of its columns."""
+
+    query: Annotated[Query, "subquery.node"]
+    columns: Annotated[tuple[str, ...], "column_name_alias"]
+
+
+@dataclass(frozen=True)
+class Join(Node):
+    """A join: its `way` is INNER, LEFT and so on, its `sort` REGULAR, NATURAL, ASOF and so on."""
+
+    left: Annotated[Node, "left"]
+    right: Annotated[Node, "right"]
+    condition: Annotated[Node | None, "condition"]
+    way: Annotated[str, "join_type"]
+    sort: Annotated[str, "ref_type"]
+    using: Annotated[tuple[str, ...], "using_columns"]
+
+
+@dataclass(frozen=True)
+class Empty(Node):
+    """No FROM."""
+
+
+@dataclass(frozen=True)
+class Distinct(Node):
+    """DISTINCT, or DISTINCT ON its targets."""
+
+    targets: Annotated[tuple[Node, ...], "distinct_on_targets"]
+
+
+@dataclass(frozen=True)
+class OrderBy(Node):
+    """ORDER BY."""
+
+    orders: Annotated[tuple[Order, ...], "orders"]
+
+
+@dataclass(frozen=True)
+class Limit(Node):
+    """LIMIT and OFFSET; the kind of a number of rows is ROW_COUNT."""
+
+    rows: Annotated[Node | None, "limit"]
+    offset: Annotated[Node | None, "offset"]
+    kind: Annotated[str, "limit_type"]
+
+
+@dataclass(frozen=True)
+class CommonTable(Node):
+    """A CTE, with new names of its columns."""
+
+    name: Annotated[str, "key"]
+    query: Annotated[Query, "value.query_node"]
+    columns: Annotated[tuple[str, ...], "value.aliases"]
+
+
+@dataclass(frozen=True)
+class Query(Node):
+    """A query: a SELECT, a set operation, or an `OtherQuery`."""
+
+    ctes: Annotated[tuple[CommonTable, ...], "cte_map.map"]
+    modifiers: Annotated[tuple[Node, ...], "modifiers"]
+
+
+@dataclass(frozen=True)
+class OtherQuery(Query):
+    """A query of another `sort`, or one with a part that is `unknown`."""
+
+    sort: str = ""
+    parts: tuple[tuple[str, Any], ...] = ()
+    unknown: str | None = None
+
+
+@dataclass(frozen=True)
+class Select(Query):
+    """A SELECT."""
+
+    items: Annotated[tuple[Node, ...], "select_list"]
+    source: Annotated[Node, "from_table"]
+    where: Annotated[Node | None, "where_clause"]
+    keys: Annotated[tuple[Node, ...], "group_expressions"]
+    sets: Annotated[tuple[tuple[int, ...], ...], "group_sets"]
+    handling: Annotated[str, "aggregate_handling"]
+    having: Annotated[Node | None, "having"]
+    qualify: Annotated[Node | None, "qualify"]
+    is_value: bool = False
+    """True for a subquery in an expression."""
+
+    @property
+    def groups_all(self) -> bool:
+        """Check for GROUP BY ALL."""
+        return self.handling == "FORCE_AGGREGATES"
+
+    @property
+    def is_grouped(self) -> bool:
+        """Check for GROUP BY."""
+        return self.groups_all or bool(self.keys)
+
+
+@dataclass(frozen=True)
+class SetOperation(Query):
+    """UNION, INTERSECT or EXCEPT."""
+
+    operation: Annotated[str, "setop_type"]
+    has_all: Annotated[bool, "setop_all"]
+    queries: Annotated[tuple[Query, ...], "children"]
+
+
+_CLASSES: Mapping[tuple[str, str], type[Node]] = {
+    ("COLUMN_REF", "COLUMN_REF"): Name, ("CONSTANT", "VALUE_CONSTANT"): Constant,
+    ("FUNCTION", "FUNCTION"): Function, ("CASE", "CASE_EXPR"): Case,
+    ("CAST", "OPERATOR_CAST"): Cast, ("TYPE", "TYPE"): Type, ("STAR", "STAR"): Star,
+    ("SUBQUERY", "SUBQUERY"): Subquery, ("", "BASE_TABLE"): Table, ("", "SUBQUERY"): Derived,
+    ("", "JOIN"): Join, ("", "EMPTY"): Empty, ("", "DISTINCT_MODIFIER"): Distinct,
+    ("", "ORDER_MODIFIER"): OrderBy, ("", "LIMIT_MODIFIER"): Limit, ("", "SELECT_NODE"): Select,
+    ("", "SET_OPERATION_NODE"): SetOperation,
+}  # fmt: skip
+_OPERANDS = {
+    "COMPARISON": ("left", "right"), "BETWEEN": ("input", "lower", "upper"),
+    "CONJUNCTION": (), "OPERATOR": (),
+}  # fmt: skip
+"""Where the operands of classes of operators are; in "children" where none are named."""
+_ITEMS: Mapping[str, type[Node]] = {
+    "null_order": Order, "expression": Argument, "when_expr": Branch, "query_node": CommonTable,
+    "key": Entry,
+}  # fmt: skip
+"""The classes of objects without a class or type, by a part that no other has."""
+_IGNORED = frozenset(
+    ("class", "type", "alias", "query_location", "query_location_length", "qualified_name",
+     "is_operator", "is_implicit", "materialized")
+)  # fmt: skip
+_IGNORED_BELOW = frozenset(("materialized",))
+_PATH_PARTS = ("catalog_name", "schema_name", "table_name")
+_DEFAULTS = {"type": "ORDER_MODIFIER", "nearest_count": 1, "nearest_order_type": "ASCENDING"}
+_NOTHING: tuple[dict[str, Any], ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
+
+
+_HINTS = {
+    cls: {
+        name: get_args(hint)
+        for name, hint in get_type_hints(cls, include_extras=True).items()
+        if get_origin(hint) is Annotated
+    }
+    for cls in (*Node.__subclasses__(), *Query.__subclasses__())
+}
+_PATHS = {
+    cls: {name: tuple(path.split(".")) for name, (_, path) in hints.items()}
+    for cls, hints in _HINTS.items()
+}
+"""The fields of each class that are read from JSON, with their places in it."""
+_ITEM_CLASSES = {
+    cls: {
+        name: (get_args(hint) or (hint,))[0]
+        for name, (hint, _) in hints.items()
+        if isinstance((get_args(hint) or (hint,))[0], type)
+    }
+    for cls, hints in _HINTS.items()
+}
+"""The classes of what such fields hold."""
+_BRANCHES = {
+    cls: (*paths, *({"parts", "steps"} & cls.__dataclass_fields__.keys()))
+    for cls, paths in _PATHS.items()
+}
+"""The fields of each class that may hold nodes."""
+
+
+def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
+    sort = (json.get("class", ""), str(json.get("type", "")))
+    if sort[0] in _OPERANDS:
+        return Operator
+    if sort[0] == "WINDOW" and sort[1].startswith("WINDOW"):
+        return Over
+    if "class" in json or ("type" in json and "null_order" not in json):
+        return _CLASSES.get(sort)
+    value = json.get("value")
+    parts = {*json, *(value if isinstance(value, dict) and "class" not in value else ())}
+    return next((cls for part, cls in _ITEMS.items() if part in parts), None)
+
+
+def _find_unread(
+    json: Mapping[str, Any], paths: Sequence[tuple[str, ...]], ignored: frozenset[str] = _IGNORED
+) -> str | None:
+    """Return the first part of an object that no field reads and that has no default."""
+    for part, value in json.items():
+        below = [path[1:] for path in paths if path[0] == part]
+        if () in below or (part in ignored and not below):
+            continue
+        if below and isinstance(value, dict):
+            unread = _find_unread(value, below, _IGNORED_BELOW)
+            if unread is not None:
+                return unread
+        elif value and value not in _NOTHING and _DEFAULTS.get(part) != value:
+            return part
+    return None
+
+
+def read_node(json: Any) -> Any:
+    """Read a JSON object as a node, and a list of them as a tuple."""
+    if isinstance(json, list):
+        return tuple(map(read_node, json))
+    if not isinstance(json, dict):
+        return json
+    cls = _class_of(json)
+    source = _move_operands(json) if cls is Operator else json
+    if cls is None:
+        return _read_other(json, None)
+    paths = _PATHS[cls]
+    ignored = [(part,) for part in _PATH_PARTS] if cls is Table else []
+    unknown = _find_unread(source, [*paths.values(), *ignored])
+    if unknown is not None:
+        return _read_other(json, unknown)
+    values: dict[str, Any] = {}
+    for name, path in paths.items():
+        value: Any = source
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        values[name] = read_node(value)
+        for item in values[name] if isinstance(values[name], tuple) else (values[name],):
+            if isinstance(item, Node) and not isinstance(item, _ITEM_CLASSES[cls][name]):
+                return _read_other(json, getattr(item, "unknown", None) or name)
+    if cls is Subquery and isinstance(values["query"], Select):
+        values["query"] = replace(values["query"], is_value=True)
+    return cls(**values, alias=json.get("alias", ""), json=json)
+
+
+def read_query(json: Any) -> Query:
+    """Read the JSON of a query, or refuse the query."""
+    query = read_node(json)
+    if not isinstance(query, Query):
+        raise refuse_node(query)
+    return query
+
+
+def _read_other(json: Mapping[str, Any], unknown: str | None) -> Node:
+    ctes = read_node(json["cte_map"].get("map", [])) if "cte_map" in json else ()
+    is_query = "cte_map" in json and all(isinstance(entry, CommonTable) for entry in ctes)
+    cls = OtherQuery if is_query else Other
+    left_out = ("alias", *(("cte_map", "modifiers") if cls is OtherQuery else ()))
+    parts = tuple((name, read_node(part)) for name, part in json.items() if name not in left_out)
+    sort = "WINDOW" if json.get("class") == "WINDOW" else str(json.get("type", ""))
+    values: dict[str, Any] = {"sort": sort, "parts": parts, "unknown": unknown, "json": json}
+    if cls is OtherQuery:
+        values["ctes"] = ctes
+        values["modifiers"] = read_node(json.get("modifiers", []))
+    return cls(alias=str(json.get("alias", "")), **values)
+
+
+def _move_operands(json: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON of an operator with all operands in "children"."""
+    named = _OPERANDS[json["class"]]
+    if not named:
+        return dict(json)
+    others = {part: value for part, value in json.items() if part not in named}
+    return {**others, "children": [json.get(part) for part in named]}
+
+
+def to_json(node: Any) -> Any:
+    """Return a tree as DuckDB's JSON."""
+    if isinstance(node, tuple):
+        return [to_json(part) for part in node]
+    if not isinstance(node, Node):
+        return node
+    json: dict[str, Any] = dict(node.json)
+    if node.alias or "alias" in json:
+        json["alias"] = node.alias
+    if isinstance(node, Other | OtherQuery):
+        json |= {name: to_json(part) for name, part in node.parts}
+    for name, path in _PATHS[type(node)].items():
+        target = json
+        for part in path[:-1]:
+            target[part] = dict(target.get(part) or {})
+            target = target[part]
+        target[path[-1]] = to_json(getattr(node, name))
+    if isinstance(node, Operator) and _OPERANDS[json["class"]]:
+        json |= zip(_OPERANDS[json["class"]], json.pop("children"), strict=True)
+    elif isinstance(node, Function):
+        json["qualified_name"] = {"path": [node.name]}
+    elif isinstance(node, Table):
+        padded = ("", "", *node.path)[-3:]
+        json |= zip(_PATH_PARTS, padded, strict=True)
+    return json
+
+
+def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
+    """Yield the nodes of a tree in their order; those of queries below it only with `queries`."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, tuple | list):
+            waiting += reversed(node)
+        elif isinstance(node, Node) and (queries or not isinstance(node, Query)):
+            yield node
+            waiting += [getattr(node, name) for name in reversed(_BRANCHES[type(node)])]
+
+
+def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a node whose children are changed; the node itself where none is."""
+    if isinstance(node, tuple):
+        parts = tuple(rebuild_part(part, change) for part in node)
+        return node if all(a is b for a, b in zip(node, parts, strict=True)) else parts
+    changed = {}
+    for name in _BRANCHES[type(node)]:
+        was = getattr(node, name)
+        now = rebuild_part(was, change)
+        if now is not was:
+            changed[name] = now
+    return replace(node, **changed) if changed else node
+
+
+def rebuild_part(part: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a field of a node with its nodes changed."""
+    if isinstance(part, tuple):
+        return rebuild(part, change)
+    return change(part) if isinstance(part, Node) else part
+
+
+def refuse_node(node: Node) -> RefusedStatementError:
+    """Return the error for a node without a rule."""
+    sort = "WINDOW" if isinstance(node, Over) else str(node.json.get("type"))
+    part = {"SUBQUERY": "subquery_type", "SET_OPERATION_NODE": "setop_type", "STAR": "columns"}
+    name = f"{sort}:{node.json.get(part.get(sort, ''))}"
+    unknown = getattr(node, "unknown", None)
+    return refuse_part(name if name in REFUSALS else unknown or sort)
+
+
+def literal(node: object) -> tuple[str, str]:
+    """Return the kind and the text of a constant; twice nothing for anything else."""
+    return (node.kind, node.text) if isinstance(node, Constant) else ("", "")
+
+
+def text_of(node: object) -> str | None:
+    """Return a text constant; None for anything else."""
+    return node.text if isinstance(node, Constant) and node.kind == "STRING" else None
+
+
+def cast_to(node: object) -> str:
+    """Return the type that a node casts to, if it is a cast."""
+    match node:
+        case Cast(type=Type(name=name)):
+            return name.upper()
+    return ""
+
+
+def called(node: object) -> str:
+    """Return the name of the function that a node calls, which is in small letters; else ""."""
+    return node.name if isinstance(node, Function) else ""
+
+
+def arguments(call: Function) -> list[Node]:
+    """Return the arguments of a call of a function of one row."""
+    unusual = {"distinct": call.distinct, "filter": call.filter, "order_bys": call.orders,
+               "name": any(argument.name for argument in call.arguments)}  # fmt: skip
+    for part, value in unusual.items():
+        if value:
+            raise refuse_part(part)
+    return call.operands
+
+
+def conjuncts(node: Node | None) -> list[Node]:
+    """Return the conditions that AND combines."""
+    match node:
+        case None:
+            return []
+        case Operator(sort="CONJUNCTION_AND"):
+            return [part for child in node.operands for part in conjuncts(child)]
+    return [node]
