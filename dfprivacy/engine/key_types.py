@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Hashable, Sequence
 from typing import Any
 from uuid import UUID
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.engine.columns import duckdb_duration, duckdb_type
@@ -58,16 +60,31 @@ def key_values(values: Sequence[Any], declared: object) -> Sequence[Any]:
     try:
         if declared == "UUID":
             return [None if value is None else str(UUID(str(value))) for value in values]
+        if declared == "TIMESTAMPTZ_NS":
+            return [None if value is None else _utc_time(value) for value in values]
         if isinstance(declared, pa.DataType):
             return list(pa.array(values, declared, from_pandas=True).cast(pa.int64()).to_pylist())
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         pass
     else:
         return values
-    raise InvalidKeysError(
+    raise unfit_key(declared)
+
+
+def unfit_key(declared: object) -> InvalidKeysError:
+    """Return the error about a public key that is no value of the declared type."""
+    zoned = getattr(declared, "tz", None) or str(declared).startswith("TIMESTAMPTZ")
+    return InvalidKeysError(
         f"a public key does not fit the group column, which is declared {declared}",
-        hint="list keys of the column's own type",
+        hint=f"list keys of the column's own type{', with a time zone' if zoned else ''}",
     )
+
+
+def _utc_time(value: Any) -> pd.Timestamp:
+    """Return a time with a zone as that of UTC without a zone; a ValueError for other values."""
+    if not isinstance(value, dt.datetime) or value.tzinfo is None:
+        raise ValueError
+    return pd.Timestamp(value).tz_convert("UTC").tz_localize(None)
 
 
 def key_type(kind: object) -> pa.DataType | None:

@@ -20,6 +20,7 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
 from dfprivacy.engine.columns import is_number, no_value_of
 from dfprivacy.engine.embedded import embedded
+from dfprivacy.engine.key_types import unfit_key
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.bin_table import BinTable, added_up
@@ -307,15 +308,12 @@ def _typed_keys(values: Sequence[object], declared: pa.DataType) -> pa.Array:
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         column = None
     if column is None:
-        raise InvalidKeysError(
-            f"a public key does not fit the group column, which is declared {declared}",
-            hint="list keys of the column's own type",
-        )
+        raise unfit_key(declared)
     return column
 
 
 def _fits(value: object, declared: pa.DataType) -> bool:
-    """Check that a key keeps its value in the declared type: no true for 1, no 1 for 1.5.
+    """Check that a key keeps its value in the declared type: no true for 1, no zone for none.
 
     Arrow reads a number as days or ticks of a date, drops the time of day of a date, and wraps
     times and differences of pandas that `datetime` can't hold.
@@ -323,6 +321,7 @@ def _fits(value: object, declared: pa.DataType) -> bool:
     if isinstance(value, dt.datetime) and not (
         dt.MINYEAR <= value.year <= dt.MAXYEAR
         and (not pa.types.is_date(declared) or value.time() == dt.time())
+        and (not pa.types.is_timestamp(declared) or (value.tzinfo is None) == (declared.tz is None))
     ):
         return False
     if isinstance(value, dt.timedelta) and abs(value.days) > dt.timedelta.max.days:

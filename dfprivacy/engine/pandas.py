@@ -214,7 +214,8 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
         return _coded(series, listed)
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
-        return KeyColumn(times.cast(pa.timestamp(times.type.unit)), listed, dtype, None)
+        public = key_values([None if is_missing(key) else key for key in listed], "TIMESTAMPTZ_NS")
+        return KeyColumn(times.cast(pa.timestamp(times.type.unit)), public, dtype, None)
     form = _key_form(dtype.pyarrow_dtype) if isinstance(dtype, pd.ArrowDtype) else None
     if form is not None:
         values: Any = pa.array(series, from_pandas=True)

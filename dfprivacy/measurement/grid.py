@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.binning import Floats, Integers
@@ -238,8 +239,15 @@ _WHOLE_RANGES: dict[str, tuple[Moment, Moment]] = {
 _WHOLE_STEPS = {DATE: dt.timedelta(days=1), TIME: dt.timedelta(0, 1), CLOCK: dt.timedelta(0, 1)}
 
 
-def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | None) -> Clock:
+def clock_of(
+    kind: str,
+    bounds: Sequence[Moment] | None,
+    step: dt.timedelta | None,
+    zone: str | None = None,
+) -> Clock:
     """Return the clock of a kind of column, between bounds and in steps that a caller has named.
+
+    Bounds that name no time zone are in the `zone` of the column.
 
     Without bounds it goes from the year 1 to 9999, or round the day, in days or seconds; durations
     are then counted in microseconds. Without a step, bounds have about 2**17 steps at most.
@@ -251,7 +259,8 @@ def clock_of(kind: str, bounds: Sequence[Moment] | None, step: dt.timedelta | No
                 hint="pass bounds=(timedelta(0), timedelta(hours=5)) as well",
             )
         return Clock(kind, 0, 1, -MOST_TICKS, MOST_TICKS)
-    lower, upper = (_ticks(end, kind) for end in bounds or _WHOLE_RANGES[kind])
+    zone = None if bounds is None else zone
+    lower, upper = (_ticks(end, kind, zone) for end in bounds or _WHOLE_RANGES[kind])
     if lower > upper:
         raise InvalidBoundsError("bounds must be ordered", hint="pass (earlier, later)")
     size = (
@@ -287,7 +296,7 @@ def _count_step_ticks(kind: str, step: dt.timedelta | None) -> int:
     return size
 
 
-def _ticks(end: Moment, kind: str) -> int:
+def _ticks(end: Moment, kind: str, zone: str | None) -> int:
     """Return a bound in the ticks of a kind of column."""
     if kind == CLOCK and isinstance(end, dt.time) and end.tzinfo is None:
         since = dt.datetime.combine(_EPOCH, end) - _EPOCH
@@ -295,6 +304,11 @@ def _ticks(end: Moment, kind: str) -> int:
         since = end
     elif kind in {DATE, TIME} and isinstance(end, dt.date):
         at = end if isinstance(end, dt.datetime) else dt.datetime.combine(end, dt.time())
+        if at.tzinfo is None and zone is not None:
+            ambiguous: Any = {"ambiguous": "earliest", "nonexistent": "earliest"}
+            return int(
+                pc.assume_timezone(pa.scalar(at), zone, **ambiguous).cast(pa.int64()).as_py()
+            )
         at = at if at.tzinfo is None else at.astimezone(dt.UTC).replace(tzinfo=None)
         since = at - _EPOCH
     else:

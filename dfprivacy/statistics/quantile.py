@@ -169,7 +169,7 @@ class Ranked(Statistic):
         """True without an interval: a note tells the error of small groups, in ranks."""
         return not self._is_inverse and not self.tells_interval
 
-    def clock(self, kind: str) -> Clock:
+    def clock(self, kind: str, zone: str | None = None) -> Clock:
         """Return the numbers that dates, times or durations are ranked as."""
         moments = isinstance(self.bounds, tuple) or self.bounds is None
         if not moments or not isinstance(self.step, dt.timedelta | None):
@@ -178,7 +178,7 @@ class Ranked(Statistic):
                 hint="pass bounds=(date(2013, 1, 1), date(2014, 1, 1)), step=timedelta(days=1)",
             )
         bounds: Any = self.bounds
-        return clock_of(kind, bounds, self.step)
+        return clock_of(kind, bounds, self.step, zone)
 
     @property
     def answers_in_kind(self) -> bool:
@@ -453,7 +453,17 @@ class QuantilePart(ColumnPart):
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
-        clock = self._find_clock(None if declared is None else kind_of(declared))
+        kind, zone = None if declared is None else kind_of(declared), getattr(declared, "tz", None)
+        clock, bounds = self._find_clock(kind, zone), self.question.bounds
+        if (
+            kind == TIME
+            and zone is None
+            and any(getattr(end, "tzinfo", None) for end in bounds or ())
+        ):
+            raise InvalidBoundsError(
+                f"column {self.question.column!r} has no time zone, and its bounds have one",
+                hint="leave tzinfo out of the bounds, or give the column a zone",
+            )
         integers = self.integers or clock is not None
         return replace(self, declared=declared, clock=clock, integers=integers)
 
@@ -470,14 +480,14 @@ class QuantilePart(ColumnPart):
             return replace(self.of_kind(None), integers=kind == WHOLE)
         return self.of_kind(plain_type(*kind))
 
-    def _find_clock(self, kind: str | None) -> Clock | None:
+    def _find_clock(self, kind: str | None, zone: str | None = None) -> Clock | None:
         """Return the clock of a kind of column; None for numbers, which have no bounds of dates."""
         if kind is None and self.question.of_moments:
             raise InvalidBoundsError(
                 f"column {self.question.column!r} holds no dates or times",
                 hint="pass bounds and step as numbers, e.g. bounds=(0, 100)",
             )
-        return None if kind is None else self.question.clock(kind)
+        return None if kind is None else self.question.clock(kind, zone)
 
     @property
     def steps(self) -> Steps | None:

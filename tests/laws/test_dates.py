@@ -5,6 +5,7 @@
 import copy
 import datetime as dt
 import pickle
+from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
@@ -139,6 +140,8 @@ def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
         "time of day": (dt.time(5), dt.time(22), SECONDS),
         "duration": (-dt.timedelta(days=30), dt.timedelta(days=40), SECONDS),
     }[kind_of(TABLE[column].type)]
+    if column == "zoned":  # DuckDB has the zone of the session
+        lower, upper = lower.replace(tzinfo=dt.UTC), upper.replace(tzinfo=dt.UTC)
     ends = pa.array([lower, upper], TABLE[column].type)
     (first, last), unit = ticks_of(ends), step.days or step.seconds * 10**6
     wanted = sorted(
@@ -318,3 +321,32 @@ def test_medians_of_2013_are_off_by_as_many_ranks_as_those_of_floats(unit):
         assert released["x"].null_count() == 0
         off.append(rank_errors(values, released, size).mean())
     assert off[0] <= 1.6 * off[1] + 0.3
+
+
+def _midnights(zone, unit, kind):
+    """Return a thousand rows of one midnight in a zone, as a kind of frame."""
+    times = pd.Series([pd.Timestamp("2024-01-01", tz=zone)] * 1000).dt.as_unit(unit)
+    table = pa.Table.from_pandas(pd.DataFrame({"at": times}))
+    if kind == "arrow":
+        return duckdb.connect().from_arrow(table)
+    return pl.from_arrow(table) if kind == "polars" else table.to_pandas()
+
+
+@pytest.mark.parametrize("unit", ["us", "ns", "ms"])
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_times_with_and_without_a_zone_are_not_mixed_up(kind, unit):
+    """A key or bound has a zone as the column has; a bound without one is in the column's zone."""
+    plain = dt.datetime(2024, 1, 1)
+    zoned = plain.replace(tzinfo=ZoneInfo("America/New_York"))
+    for zone, right, wrong in ((None, plain, zoned), ("America/New_York", zoned, plain)):
+        private = dfp.frame(_midnights(zone, unit, kind))
+        for key in (wrong, pd.Timestamp(wrong)):
+            with pytest.raises(dfp.errors.InvalidKeysError, match="does not fit the group column"):
+                private.group_by("at", keys=[key]).count(**EXACT)
+        counts = private.group_by("at", keys=[right]).count(**EXACT)
+        assert (counts if kind != "arrow" else counts.pl())["count"][0] == 1000
+        day = dt.timedelta(days=1)
+        for bounds in ((right, right + day), (plain.date(), (plain + day).date())):
+            assert private.median("at", bounds=bounds, **EXACT).timestamp() == right.timestamp()
+    with pytest.raises(dfp.errors.InvalidBoundsError, match="'at' has no time zone"):
+        dfp.frame(_midnights(None, unit, kind)).median("at", bounds=(zoned, zoned + day), **EXACT)
