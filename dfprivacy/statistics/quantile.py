@@ -454,12 +454,9 @@ class QuantilePart(ColumnPart):
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
         kind, zone = None if declared is None else kind_of(declared), getattr(declared, "tz", None)
-        clock, bounds = self._find_clock(kind, zone), self.question.bounds
-        if (
-            kind == TIME
-            and zone is None
-            and any(getattr(end, "tzinfo", None) for end in bounds or ())
-        ):
+        clock = self._find_clock(kind, zone)
+        ends = self.question.bounds if isinstance(self.question.bounds, tuple) else ()
+        if kind == TIME and zone is None and any(getattr(end, "tzinfo", None) for end in ends):
             raise InvalidBoundsError(
                 f"column {self.question.column!r} has no time zone, and its bounds have one",
                 hint="leave tzinfo out of the bounds, or give the column a zone",

@@ -820,6 +820,15 @@ def test_frames_show_intervals_that_are_asked_for(make):
     assert all(float(end).is_integer() for end in within.interval())
 
 
+def test_ends_among_zeros_are_zero():
+    """Values below 2**-126 count as 0, so no end is shown as such a size."""
+    frame = pl.DataFrame({"x": [0.0] * 3000 + [5.0] * 1000})
+    for level in (0.3, 0.5):
+        answer = frame.dp.quantile("x", level, ends=True, epsilon=100)
+        assert (answer, answer.low, answer.high) == (0, 0, 0)
+        assert repr(answer).startswith("x 0 [0, 0] at 95%")
+
+
 def test_open_ends_are_the_bounds():
     """Too few rows: nothing is known but what the caller has said."""
     frame = pl.DataFrame({"x": [3.0] * 9})

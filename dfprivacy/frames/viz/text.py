@@ -147,13 +147,16 @@ def figure(value: float, decimals: int | None = None, *, percent: bool = False) 
 
     >>> figure(336770.4, -2), figure(30.07912, 3), figure(1234.5, None), figure(2.5e-9, None)
     ('336,800', '30.079', '1,234.5', '2.5e-09')
+    >>> figure(1e-30, count_decimals([1e-30], [1e-33]))
+    '1e-30'
     >>> figure(0.25678, 1, percent=True), figure(0.25678, percent=True)
     ('25.7%', '25.68%')
     """
     if percent and math.isfinite(value):
         return f"{100 * value:.4g}%" if decimals is None else f"{figure(100 * value, decimals)}%"
     size = abs(value)
-    if not math.isfinite(value) or size >= _LARGEST or (decimals is None and 0 < size < _LEAST):
+    is_small = decimals in (None, _FINEST) and 0 < size < _LEAST
+    if not math.isfinite(value) or size >= _LARGEST or is_small:
         return f"{value:.6g}"
     if decimals is not None:
         rounded = round(value, decimals) or 0.0  # not -0

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, codes_of
-from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
@@ -666,6 +666,7 @@ class QuantileEstimator:
                 (side * (rows - target_rank) >= off * length) & ~is_far & ~np.isnan(self.values)
             )
             outwards = np.fmin(end, self.values) if side < 0 else np.fmax(end, self.values)
+            outwards = np.where(np.abs(outwards) < 2.0**LEAST_EXPONENT, 0.0, outwards)
             ends.append(np.where(certain, outwards, open_end))
         return ends[0], ends[1]
 
