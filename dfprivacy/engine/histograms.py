@@ -32,6 +32,7 @@ from dfprivacy.engine.keys import (
     key_expressions,
     number_groups,
     only_listed,
+    order_groups,
 )
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import collect, exact_table, guarded
@@ -58,14 +59,14 @@ from dfprivacy.measurement.binning import (
     SignificantBits,
     splitter,
 )
-from dfprivacy.measurement.runs import mark_starts, run_starts
+from dfprivacy.measurement.runs import mark_starts
 from dfprivacy.measurement.sums import key_name
+from dfprivacy.measurement.value_words import SIGN, WORD_BITS, ValueWords, decode_bits, table_of
 
+_GROUP = "group"
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 _BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
 _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
-_WORD_BITS = 32  # bits of a word below the number of its group: those of a single-precision float
-_SIGN = 2**31  # the sign bit of such a float
 
 
 class HistogramQuery(NamedTuple):
@@ -117,19 +118,51 @@ def _count_rows(
     adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
 ) -> BinTable:
     """Return one table of `count_bins`, of the public keys if there are any."""
+    values = _fetch_values(adopted, labels, query, public_keys)
+    if values is not None:
+        return table_of(values)
     names = _key_names(labels, query)
-    table: pa.Table | None
-    if _can_sort(adopted, query):
-        table = guarded(partial(_sorted_bins, adopted, labels, query))
-    else:
-        table = _bins_of_units(adopted, labels, query)
-    if table is None:
-        build = partial(_build_query, labels=labels, query=query)
-        table = exact_table(adopted, build, [*names, _LABEL])
+    build = partial(_build_query, labels=labels, query=query)
+    table = exact_table(adopted, build, [*names, _LABEL])
     keys, groups, table, group = number_groups(table, names, public_keys)
     label, rows, *moments = _columns_of(table, query)
     del table  # with millions of entries, what is not needed any more makes room
     return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
+
+
+def read_values(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, *, public: bool
+) -> BinTable | ValueWords:
+    """Return the rows of each group and value, or where they may leave the engine, a word each.
+
+    With `public` keys and in its errors it is as `count_bins`.
+    """
+    check_number_column(query.column, adopted.lazy.collect_schema()[adopted.values[query.column]])
+    public_keys = adopted.listed if public else None
+    values = _fetch_values(adopted, labels, query, public_keys)
+    return _count_rows(adopted, labels, query, public_keys) if values is None else values
+
+
+def _fetch_values(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
+) -> BinTable | ValueWords | None:
+    """Return the rows of an engine that may hand them over; None if they stay in the engine."""
+    if adopted.unit is not None:
+        return _bins_of_units(adopted, labels, query, public_keys)
+    if not _can_fetch(adopted, query):
+        return None
+    parts = guarded(partial(_fetch_words, adopted, labels, query))
+    if len(parts) == 1 and public_keys is None:
+        return parts[0]
+    keys = pa.concat_tables([part.keys for part in parts])
+    first, words = 0, []
+    while parts:  # what has been copied makes room
+        part = parts.pop(0)
+        words.append(part.words + (first << WORD_BITS))
+        first += part.keys.num_rows
+    assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch`
+    values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words))
+    return values.renumbered(*order_groups(keys, public_keys))
 
 
 def _key_names(labels: Sequence[Hashable], query: HistogramQuery) -> list[str]:
@@ -151,58 +184,55 @@ def _read_once(
 
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
     """Count values in memory by the number of their group and by bin; NaN has no bin."""
-    table = _bin_rows(pa.table({_GROUP: group}), pl.Series(_VALUE, values), query)
-    label, rows, *moments = _columns_of(table, query)
-    number = table.column(_GROUP).to_numpy()
-    keys = pa.table({})
-    return bin_table(keys, groups, query.binning, number, label, rows=rows, moments=moments)
+    return _count_rows_in_memory(pa.table({}), groups, group, pl.Series(_VALUE, values), query)
 
 
-_GROUP = "group"
-
-
-def _bin_rows(keys: pa.Table, values: pl.Series, query: HistogramQuery) -> pa.Table:
-    """Return the table of `_build_query` for rows in memory, by their keys and values."""
-    if not query.moments and isinstance(query.binning, SignificantBits):
-        return _sort_words(keys, values, query.binning)
-    numbered = number_groups(keys.append_column(_VALUE, values.to_arrow()), keys.column_names, None)
-    frame = pl.DataFrame({_GROUP: numbered.group, _VALUE: values}).lazy()
+def _count_rows_in_memory(
+    keys: pa.Table, groups: int, group: Integers, values: pl.Series, query: HistogramQuery
+) -> BinTable:
+    """Return the table of `_build_query` for rows in memory, by the numbers of their groups."""
+    binning = query.binning
+    if not query.moments and isinstance(binning, SignificantBits):
+        return ValueWords(keys, groups, binning, _words_of(group, values, binning)).table()
+    frame = pl.DataFrame({_GROUP: group, _VALUE: values}).lazy()
     clipped = clipped_value(_VALUE, LARGEST_VALUE, nw.Float64(), nw.Implementation.POLARS)
     lazy = nw.from_native(frame).with_columns(clipped.alias(_VALUE))
     rounded = lazy.with_columns(_rounded(nw.col(_VALUE), VALUE_BITS).alias(_VALUE))
     table = collect(_group_by_bin(rounded, [_GROUP], query))
-    if not keys.num_columns:
-        return table
-    columns = [*numbered.keys.take(table.column(_GROUP)).columns, *table.columns[1:]]
-    return pa.table(columns, [*keys.column_names, *table.column_names[1:]])
+    label, rows, *moments = _columns_of(table, query)
+    number = table.column(_GROUP).to_numpy()
+    return bin_table(keys, groups, binning, number, label, rows=rows, moments=moments)
 
 
-def _can_sort(adopted: Adopted, query: HistogramQuery) -> bool:
-    """Decide by what is declared whether values are counted by sorting rows."""
+def _can_fetch(adopted: Adopted, query: HistogramQuery) -> bool:
+    """Decide by what is declared whether rows are handed over to be counted by their values."""
     binning = query.binning
     if not isinstance(binning, SignificantBits) or binning.bits > VALUE_BITS or query.moments:
         return False
-    return adopted.unit is None and adopted.can_fetch_rows
+    return adopted.can_fetch_rows
 
 
-def _sorted_bins(adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery) -> pa.Table:
-    """Return the table of `_build_query`, where a value is its own bin, by sorting rows."""
+def _fetch_words(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
+) -> list[ValueWords]:
+    """Return the rows of a query as words, in parts that number their groups by themselves."""
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
     native: Any = adopted.lazy.select(*key_expressions(adopted, labels), value).to_native()
     names, binning = [key_name(index) for index in range(len(labels))], query.binning
     assert isinstance(binning, SignificantBits)  # noqa: S101 the caller has looked
 
-    def sort_parts() -> pa.Table:
-        parts = [
-            _sort_words(part.select(names), pl.Series(part.column(_VALUE)), binning)
-            for part in _read_parts(native)
-        ]
-        return pa.concat_tables(parts)
+    def fetch_parts() -> list[ValueWords]:
+        parts = []
+        for part in _read_parts(native):
+            keys, groups, entries, group = number_groups(part, names, None)
+            words = _words_of(group, pl.Series(_VALUE, entries.column(_VALUE)), binning)
+            parts.append(ValueWords(keys, groups, binning, words))
+        return parts
 
     if adopted.connection is not None:
-        return interruptible(sort_parts, adopted.connection)
+        return interruptible(fetch_parts, adopted.connection)
     with watched():
-        return sort_parts()
+        return fetch_parts()
 
 
 def _read_parts(native: Any) -> Iterator[pa.Table]:
@@ -225,29 +255,15 @@ def _read_parts(native: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(batches, reader.schema)
 
 
-def _sort_words(keys: pa.Table, values: pl.Series, binning: SignificantBits) -> pa.Table:
-    """Return the keys, label and rows of each group and value, in their order.
-
-    A label may be there twice.
-    """
-    numbered = number_groups(keys.append_column(_VALUE, values.to_arrow()), keys.column_names, None)
-    group = pl.Series(_GROUP, numbered.group)
+def _words_of(group: Integers, values: pl.Series, binning: SignificantBits) -> Integers:
+    """Return the word of each row with a value: see `ValueWords`."""
     bits = _single_bits(binning.bits).cast(pl.Int64)
-    ordered = pl.when(bits < _SIGN).then(bits + _SIGN).otherwise(2**_WORD_BITS - 1 - bits)
-    word = pl.col(_GROUP) * 2**_WORD_BITS + ordered
-    rows = pl.DataFrame([group, values.alias(_VALUE)]).lazy()
-    words = rows.select(word).collect(engine="streaming").to_series().to_numpy(writable=True)
-    words.sort()  # six times less work than polars takes for it
-    starts = run_starts(words)
-    distinct = words[starts]
-    table = numbered.keys.take(pa.array(distinct >> _WORD_BITS)) if keys.num_columns else None
-    above = distinct.astype(np.uint32)
-    singles = np.where(above < _SIGN, ~above, above ^ np.uint32(_SIGN)).view(np.float32)
-    label = singles.astype(np.float64) / 2
-    counted = pa.table({_LABEL: label, _ROWS: np.diff(starts, append=len(words))})
-    if table is None:
-        return counted
-    return pa.table([*table.columns, *counted.columns], [*keys.column_names, _LABEL, _ROWS])
+    ordered = pl.when(bits < SIGN).then(bits + SIGN).otherwise(2**WORD_BITS - 1 - bits)
+    rows = pl.DataFrame({_GROUP: group, _VALUE: values}).lazy()
+    if values.null_count() or values.is_nan().any():
+        rows = rows.filter(pl.col(_VALUE).is_not_null() & pl.col(_VALUE).is_not_nan())
+    words = rows.select(pl.col(_GROUP) * 2**WORD_BITS + ordered).collect(engine="streaming")
+    return words.to_series().to_numpy()
 
 
 def _single_bits(bits: int) -> pl.Expr:
@@ -261,12 +277,9 @@ def _single_bits(bits: int) -> pl.Expr:
 
 
 def _bins_of_units(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
-) -> pa.Table | None:
-    """Return the table of `_build_query` for units, whose rows are fetched; None where not.
-
-    A row that does not count within the limits goes without a value, as the first row of an entry.
-    """
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
+) -> BinTable | None:
+    """Return the bins of rows within the limits of units, which are fetched; None where not."""
     if adopted.unit is None or isinstance(query.binning, Edges):
         return None
     names = [key_name(index) for index in range(len(labels))]
@@ -277,9 +290,17 @@ def _bins_of_units(
         return None
     bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
     groups, values = guarded(partial(_thin_rows, rows, bits, adopted.unit))
-    without_keys = pa.table({_VALUE: values}).select([])
-    keys = rows.keys.take(pa.array(groups)) if _key_names(labels, query) else without_keys
-    return guarded(partial(_bin_rows, keys, pl.Series(_VALUE, values), query))
+    numbers = np.unique(groups)
+    group_keys = rows.keys.take(pa.array(numbers)) if _key_names(labels, query) else pa.table({})
+    keys, number, places = order_groups(group_keys, public_keys)
+    group = (
+        places[np.searchsorted(numbers, groups)]
+        if group_keys.num_columns
+        else np.zeros_like(groups)
+    )
+    is_counted = group >= 0
+    column = pl.Series(_VALUE, values[is_counted])
+    return guarded(partial(_count_rows_in_memory, keys, number, group[is_counted], column, query))
 
 
 def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, Floats]:
@@ -297,9 +318,9 @@ def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, F
     single = bits_of.view(np.float32)
     above = np.where(single < 0, ~bits_of, bits_of | np.uint32(2**31))  # in the order of values
     above[np.isnan(single)] = 2**32 - 1
-    words = (entries << _WORD_BITS) + above
+    words = (entries << WORD_BITS) + above
     words.sort()
-    entries, above = words >> _WORD_BITS, words.astype(np.uint32)
+    entries, above = words >> WORD_BITS, words.astype(np.uint32)
     has_value = above < 2**32 - 1
     sizes = np.bincount(entries[has_value], minlength=len(first))[entries]
     starts = mark_starts(entries)
@@ -311,8 +332,7 @@ def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, F
         for count in (number + 1, number)
     )
     counts = has_value & ((sizes <= unit.rows) | (until > before))
-    single = np.where(above < 2**31, ~above, above ^ np.uint32(2**31)).view(np.float32)
-    values = np.where(counts, single.astype(np.float64) / 2, np.nan)
+    values = np.where(counts, decode_bits(above), np.nan)
     shown = counts | starts
     return groups[entries[shown]], values[shown]
 

@@ -28,6 +28,7 @@ from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import exact_number
 from dfprivacy.measurement.linear import WHOLE, Told
 from dfprivacy.measurement.sums import Statistics, key_name
+from dfprivacy.measurement.value_words import ValueWords
 
 Listed: TypeAlias = Sequence[Sequence[object]] | pa.Table
 """Public keys: one list a group column, all of one length, or a table of their declared types."""
@@ -185,14 +186,28 @@ def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
     """Return the counts of exactly the groups with these keys, in their order; none if absent."""
     if table.keys.equals(keys):
         return table
-    place = np.full(table.groups, -1, dtype=np.int64)
-    _, number, row = _match(table.keys, keys)
-    place[row] = number
-    group = place[table.group]
+    group = _places_of_keys(table.keys, keys)[table.group]
     kept = group >= 0
     bins, rows = table.bins[kept], table.rows[kept]
     moments = tuple(moment[kept] for moment in table.moments)
     return added_up(BinTable(keys, keys.num_rows, table.binning, group[kept], bins, rows, moments))
+
+
+def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | ValueWords:
+    """Return the rows of exactly the groups with these keys, in their order; none if absent."""
+    if isinstance(values, BinTable):
+        return bins_of_groups(values, keys)
+    if values.keys.equals(keys):
+        return values
+    return values.renumbered(keys, keys.num_rows, _places_of_keys(values.keys, keys))
+
+
+def _places_of_keys(keys: pa.Table, public_keys: pa.Table) -> Integers:
+    """Return the number of each key among the public ones; -1 if it is not one of them."""
+    numbers = np.full(keys.num_rows, -1, dtype=np.int64)
+    _, number, row = _match(keys, public_keys)
+    numbers[row] = number
+    return numbers
 
 
 def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:
@@ -371,6 +386,20 @@ def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     first[group] = np.arange(len(group))  # whichever row: their keys are the same
     return NumberedGroups(own.take(pa.array(first)), len(first), entries, group)
+
+
+def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, int, Integers]:
+    """Return keys in the order of a release, how many there are, and the number of each given one.
+
+    Equal keys have the same number; one that is not among public keys has -1.
+    """
+    if not keys.column_names:
+        return keys, 1, np.zeros(1, dtype=np.int64)
+    entries = keys.append_column("place", pa.array(np.arange(keys.num_rows)))
+    numbered = number_groups(entries, keys.column_names, public_keys)
+    places = np.full(keys.num_rows, -1, dtype=np.int64)
+    places[numbered.entries.column("place").to_numpy()] = numbered.group
+    return numbered.keys, numbered.groups, places
 
 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:

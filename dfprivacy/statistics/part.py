@@ -14,10 +14,11 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
-from dfprivacy.engine.keys import bins_of_groups
+from dfprivacy.engine.keys import rows_of_groups
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.measurement.value_words import ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, all_groups
@@ -161,7 +162,7 @@ class MeasuredTable:
     """A table of bins by group. Secret."""
 
     part: Any
-    table: BinTable
+    table: Any
 
     @property
     def keys(self) -> pa.Table:
@@ -170,7 +171,7 @@ class MeasuredTable:
 
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the counts of exactly the groups with these keys."""
-        return replace(self, table=bins_of_groups(self.table, keys))
+        return replace(self, table=rows_of_groups(self.table, keys))
 
     def answer(
         self,
@@ -189,7 +190,7 @@ COUNT_SHARE = Fraction(1, 6)
 """Fraction of the loss that counts the rows of each group."""
 
 
-def noisy_rows(table: BinTable, loss: Epsilon | Rho) -> Counted:
+def noisy_rows(table: BinTable | ValueWords, loss: Epsilon | Rho) -> Counted:
     """Return the noisy number of rows of each group: sensitivity 1."""
     noise = loss.noise(1, 1)
     vector = NoisyVector(add_to(table.totals()[None, :], noise), noise)

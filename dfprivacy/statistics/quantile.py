@@ -21,6 +21,7 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import MOMENTS
+from dfprivacy.engine.histograms import HistogramQuery, read_values
 from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, regridded, steps_within
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
@@ -36,6 +37,7 @@ from dfprivacy.measurement.grid import (
     kind_of,
     plain_type,
 )
+from dfprivacy.measurement.value_words import NearCounts, ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
@@ -449,7 +451,9 @@ class QuantilePart(ColumnPart):
         if part.clock is not None:
             adopted = adopted.numbered(column, part.clock)
         part = replace(part, integers=adopted.holds_integers(column))
-        return super(QuantilePart, part).measure(adopted, grouping)
+        query = HistogramQuery(column, part.binning())
+        values = read_values(adopted, grouping.by, query, public=grouping.public)
+        return MeasuredTable(part, values)
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""
@@ -610,7 +614,8 @@ class QuantilePart(ColumnPart):
         counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
         rows, grid = counted.column(), self._grid(table, loss)
         law, ends = self.law(loss, grid.most - grid.first + 1), None
-        counts = regridded(table, grid)
+        is_near = isinstance(table, ValueWords) and table.has_large_groups
+        counts = NearCounts(table, grid) if is_near else regridded(table_of(table), grid)
         chosen = select_quantiles(counts, self.levels, rows, law)
         if self.question.tells_interval:
             levels = sorted(set(self.levels))
@@ -636,7 +641,7 @@ class QuantilePart(ColumnPart):
         }
         return Answered(measured.keys, answers, counted)
 
-    def _grid(self, table: BinTable, loss: Epsilon | Rho) -> Choices:
+    def _grid(self, table: BinTable | ValueWords, loss: Epsilon | Rho) -> Choices:
         """Return the candidates: steps, or the magnitudes that all groups together show."""
         if self.steps is not None:
             return self.steps

@@ -23,6 +23,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import BinTable, Magnitudes, codes_of
 from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, SignificantBits
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise, compute_heights, reach_of
@@ -108,6 +109,14 @@ class RankedRows:
             self, first=entry, low=positions, base=self.base + below, size=self.size - below
         )
         return lower, upper
+
+    def within(self, table: BinTable) -> RankedRows:
+        """Return the same blocks by the entries of another table of the same rows."""
+        other = ranked_rows(table, self.ties)
+        before, last = other.before[: len(table.rows) + 1], self.base + self.size
+        stop = np.searchsorted(before, last)
+        first = np.minimum(np.searchsorted(before, self.base, "right") - 1, stop)
+        return replace(self, bins=other.bins, before=other.before, first=first, stop=stop)
 
 
 def ranked_rows(table: BinTable, ties: int = 1) -> RankedRows:
@@ -254,7 +263,7 @@ def build_runs(values: Integers, starts: Integers, tails: Integers, loss: Intege
 
 
 def select_ranks(
-    table: BinTable,
+    counts: BinTable | NearCounts,
     aims: Integers,
     rows: Integers,
     law: Selection,
@@ -266,6 +275,7 @@ def select_ranks(
     selected first; the others are selected among the rows up to its answer, or beyond. So a row is
     in one block of each of the log2 rounds, and moves the losses there by at most 1.
     """
+    table = counts if isinstance(counts, BinTable) else counts.cells
     ranked = ranked_rows(table, TIES if len(aims) > 1 else 1)
     edges = np.concatenate([[np.zeros_like(rows)], aims + 1, [2 * rows]])  # a block has its answer
     answers = np.empty_like(aims)
@@ -277,16 +287,25 @@ def select_ranks(
             for middle, (low, high, _) in zip(middles, todo, strict=True)
         ]
         blocks = joined_blocks([block for _, _, block in todo])
-        chosen = select_rank(blocks, np.concatenate(offsets) + blocks.size, law, entropy)
-        parts = []
-        for middle, (low, high, block), positions in zip(
-            middles, todo, np.split(chosen, len(todo)), strict=True
-        ):
-            answers[middle - 1] = positions // ranked.ties
-            if high - low > 2:
-                below, above = block.cut(positions)
-                parts += [(low, middle, below), (middle, high, above)]
-        todo = [part for part in parts if part[1] - part[0] > 1]
+        targets = np.concatenate(offsets) + blocks.size
+        if isinstance(counts, NearCounts):
+            slices = entries_near(blocks.within(counts.cells), targets, largest_loss(law))
+            blocks = blocks.within(counts.read_slices(*slices))
+        chosen = select_rank(blocks, targets, law, entropy)
+        numbers = chosen // ranked.ties
+        answers[[middle - 1 for middle in middles]] = numbers.reshape(len(todo), len(rows))
+        if all(high - low == 2 for low, high, _ in todo):
+            break
+        if isinstance(counts, NearCounts):
+            group = np.tile(np.arange(len(rows)), len(todo))
+            blocks = blocks.within(counts.read_candidates(group, numbers))
+        halves, parts = blocks.cut(chosen), []
+        for index, (middle, (low, high, _)) in enumerate(zip(middles, todo, strict=True)):
+            block = slice(index * len(rows), (index + 1) * len(rows))
+            for first, last, half in ((low, middle, halves[0]), (middle, high, halves[1])):
+                if last - first > 1:
+                    parts.append((first, last, half.part(block)))
+        todo = parts
     return answers
 
 
@@ -421,8 +440,24 @@ BEYOND, COARSE = 8, 8
 """Octaves on either side of those that stand out that have candidates, and their bits."""
 
 
+def _count_octaves(
+    table: BinTable | ValueWords, grid: SignificantBits, ends: tuple[int, int]
+) -> Integers:
+    """Return the rows of all groups by octave, with and without decimals; 0 is in none."""
+    if isinstance(table, ValueWords):
+        return table.count_octaves(*grid.values(np.array(ends)).tolist())
+    sizes_in_octave = 1 << (grid.bits - 1)
+    bins = np.clip(table.bins, *ends)
+    nonzero = np.flatnonzero(bins)
+    values = grid.values(bins[nonzero])
+    is_integer, octave = values == np.floor(values), (np.abs(bins[nonzero]) - 1) // sizes_in_octave
+    counts = np.zeros((2, -(-grid.last // sizes_in_octave)), np.int64)
+    np.add.at(counts, (is_integer.astype(np.int64), octave), table.rows[nonzero])
+    return counts
+
+
 def find_magnitudes(
-    table: BinTable,
+    table: BinTable | ValueWords,
     noise: Noise,
     entropy: EntropySource = system_entropy,
     *,
@@ -438,16 +473,11 @@ def find_magnitudes(
     """
     grid = table.binning
     assert isinstance(grid, SignificantBits)  # noqa: S101 ranks are of values
-    sizes_in_octave = 1 << (grid.bits - 1)
-    limit, bins = grid.last, table.bins
+    sizes_in_octave, limit, ends = 1 << (grid.bits - 1), grid.last, (-grid.last, grid.last)
     if bounds is not None:
         low, high = grid.numbers(grid.labels(np.array([bounds.lower, bounds.upper]))).tolist()
-        limit, bins = min(max(abs(low), abs(high)) + 1, limit), np.clip(bins, low, high)
-    octaves, nonzero = -(-grid.last // sizes_in_octave), np.flatnonzero(bins)
-    values = grid.values(bins[nonzero])
-    is_integer, octave = values == np.floor(values), (np.abs(bins[nonzero]) - 1) // sizes_in_octave
-    counts = np.zeros((2, octaves), np.int64)
-    np.add.at(counts, (is_integer.astype(np.int64), octave), table.rows[nonzero])
+        limit, ends = min(max(abs(low), abs(high)) + 1, limit), (low, high)
+    counts = _count_octaves(table, grid, ends)
     noisy = add_to(counts.reshape(-1), noise, entropy).astype(np.float64)
     stands_out = compute_heights(noisy, noise).reshape(counts.shape) >= STANDS
     integers = integers or bool(stands_out[1].any() and not stands_out[0].any())
@@ -481,7 +511,7 @@ def find_magnitudes(
 
 
 def select_quantiles(
-    table: BinTable,
+    table: BinTable | NearCounts,
     qs: Sequence[Fraction],
     rows: Integers,
     law: RankLaw,
@@ -580,7 +610,7 @@ class RankEnds:
 
 
 def select_ends(
-    table: BinTable,
+    table: BinTable | NearCounts,
     levels: Sequence[Fraction],
     rows: Integers,
     law: EndsLaw,
@@ -608,7 +638,11 @@ def select_ends(
     ends = np.take_along_axis(chosen, np.argsort(order, axis=0), axis=0)
     cuts = ends - np.tile([1, 0], len(levels))[:, None]
     order = np.argsort(cuts, axis=0, kind="stable")
-    parts = rows_between(table, np.take_along_axis(cuts, order, axis=0))
+    cuts = np.take_along_axis(cuts, order, axis=0)
+    if isinstance(table, NearCounts):
+        group = np.broadcast_to(np.arange(len(rows)), cuts.shape)
+        table = table.read_candidates(group.reshape(-1), cuts.reshape(-1))
+    parts = rows_between(table, cuts)
     noisy = NoisyVector(add_to(parts, law.noise, entropy), law.noise)
     parts_before = np.argsort(order, axis=0) + 1
     rank_ends = [

@@ -1,0 +1,153 @@
+"""Quantiles from counts near their ranks are those from the counts of all values, byte for byte.
+
+Which cells are read depends on the rows. The release does not: from the same random bytes both ways
+select the same candidates, so the proofs of docs/explanation/quantiles.md hold for either.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.measurement.bin_table import Magnitudes, regridded, steps_within
+from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.value_words import (
+    WORD_BITS,
+    NearCounts,
+    ValueWords,
+    encode_bits,
+)
+from dfprivacy.release.pipeline import permit
+from dfprivacy.statistics.estimators.quantile import (
+    EndsLaw,
+    RankLaw,
+    find_magnitudes,
+    select_ends,
+    select_quantiles,
+)
+from tests.numbered_bytes import NumberedBytes
+
+BITS = SignificantBits(17)
+LEVELS = [Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)]
+
+
+@pytest.fixture(autouse=True)
+def _permitted():
+    """Let choices be drawn outside of a release."""
+    with permit("a test"):
+        yield
+
+
+def words_of(group, values, groups):
+    """Return the words of rows: values are rounded as engines do."""
+    bits = encode_bits(BITS.labels(np.asarray(values, np.float64))).astype(np.int64)
+    words = (np.asarray(group, np.int64) << WORD_BITS) + bits
+    return ValueWords(pa.table({"k": np.arange(groups)}), groups, BITS, words)
+
+
+def grids_of(values):
+    """Return grids of all kinds: all bins, magnitudes, integers, bounds, even steps."""
+    noise = Epsilon(Fraction(40)).noise(1, 1)
+    yield Magnitudes(BITS, None)
+    yield find_magnitudes(values.table(), noise, NumberedBytes())
+    yield find_magnitudes(values.table(), noise, NumberedBytes(), integers=True)
+    yield find_magnitudes(values.table(), noise, NumberedBytes(), bounds=Bounds(-3.0, 700.0))
+    yield steps_within(Bounds(0.0, 900.0), 1)
+    yield steps_within(Bounds(-1000.0, 1000.0), 0.25)
+
+
+def samples(seed, rows, groups):
+    """Yield groups and values of several shapes."""
+    random = np.random.default_rng(seed)
+    group = random.integers(0, groups, rows)
+    yield group, random.uniform(-60, 240, rows)
+    yield group, random.normal(1000 * group, 1 + group)
+    yield group, np.exp(random.normal(0, 9, rows)) * random.choice([-1, 1], rows)
+    yield group, random.integers(0, 1000, rows).astype(float)
+    yield group, np.where(random.uniform(size=rows) < 0.4, 7.0, random.normal(0, 5, rows))
+    yield group, np.where(random.uniform(size=rows) < 0.999, 1e9 + random.normal(size=rows), 1e-30)
+    yield group, np.zeros(rows)
+
+
+def assert_same_answers(values, grid, seed, epsilon):
+    """Select lists of levels, and ends of intervals, both ways, and compare."""
+    full, loss = regridded(values.table(), grid), Epsilon(epsilon)
+    rows = values.totals() + np.random.default_rng(seed).integers(-3, 4, values.groups)
+    for levels in ([LEVELS[2]], LEVELS[1:4], LEVELS):
+        law = RankLaw(loss, loss.noise(1, 1), grid.most - grid.first + 1, len(levels))
+        near = NearCounts(values, grid)
+        chosen, wanted = (
+            select_quantiles(counts, levels, rows, law, NumberedBytes()) for counts in (near, full)
+        )
+        np.testing.assert_array_equal(chosen, wanted)
+    law = EndsLaw(loss, loss.noise(1, 1), loss.noise(1, 1), 2)
+    near = NearCounts(values, grid)
+    (ends, noisy), (wanted_ends, wanted_noisy) = (
+        select_ends(counts, LEVELS[1:3], rows, law, NumberedBytes()) for counts in (near, full)
+    )
+    for end, wanted in zip(ends, wanted_ends, strict=True):
+        np.testing.assert_array_equal(end.low, wanted.low)
+        np.testing.assert_array_equal(end.high, wanted.high)
+    np.testing.assert_array_equal(noisy.coordinates, wanted_noisy.coordinates)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(3), Fraction(50)], ids=str)
+@pytest.mark.parametrize(("rows", "groups"), [(20_000, 3), (3_000, 7), (40, 3), (0, 2), (900, 1)])
+def test_answers_are_those_of_all_values(rows, groups, epsilon):
+    """Every answer, end and noisy count is the same, for all grids and shapes of data."""
+    for seed, (group, data) in enumerate(samples(9, rows, groups)):
+        values = words_of(group, data, groups)
+        for grid in grids_of(values):
+            assert_same_answers(values, grid, seed, epsilon)
+
+
+@pytest.mark.parametrize("bounds", [None, Bounds(-2.5, 3.0), Bounds(0.0, 1e6)], ids=str)
+def test_octaves_are_counted_as_in_the_table(bounds):
+    """All groups together show the same magnitudes, with and without a table of all values."""
+    noise = Epsilon(Fraction(1)).noise(1, 1)
+    for group, data in samples(4, 5_000, 3):
+        values = words_of(group, np.where(group == 0, np.rint(data), data), 3)
+        near, wanted = (
+            find_magnitudes(counts, noise, NumberedBytes(), bounds=bounds)
+            for counts in (values, values.table())
+        )
+        np.testing.assert_array_equal(near.starts, wanted.starts)
+        np.testing.assert_array_equal(near.sizes, wanted.sizes)
+
+
+@pytest.mark.parametrize("keys", [None, ["b", "z", "a"]], ids=["secret", "public"])
+def test_memory_and_files_release_the_same(keys, replayed, tmp_path):
+    """Large groups with missing values: polars, pandas, DuckDB and Parquet agree byte for byte."""
+    random = np.random.default_rng(8)
+    column = random.gamma(2.0, 30.0, 6_000)
+    column[::7] = np.nan
+    frame = pl.DataFrame({"k": random.choice(["a", "b", "c"], 6_000), "x": column})
+    frame = pl.concat([frame, pl.DataFrame({"k": ["n"] * 900, "x": [None] * 900})])
+    frame.write_parquet(tmp_path / "t.parquet")
+    questions = {
+        "m": dfp.median("x", bounds=(0, 500)),
+        "s": dfp.quantiles("x", [0.1, 0.5, 0.9], bounds=(0, 500), step=5),
+        "q": dfp.quantiles("x", [0.2, 0.6]),
+        "i": dfp.median("x", ends=True),
+    }
+
+    def release(source):
+        """Return each group's answers, whichever frame they come in."""
+        groups = dfp.frame(source).group_by("k", **({} if keys is None else {"keys": keys}))
+        answers = groups.agg(**questions, epsilon=8, **({"delta": 1e-6} if keys is None else {}))
+        rows = pa.table(answers).to_pylist()
+        return {row["k"]: [str(v).replace("None", "nan") for v in row.values()] for row in rows}
+
+    table = duckdb.from_arrow(frame.to_arrow())
+    sources = [frame, frame.to_pandas(), table, tmp_path / "t.parquet"]
+    first, *others = [replayed(lambda source=source: release(source)) for source in sources]
+    assert len(first) == 3
+    assert others == [first] * 3
