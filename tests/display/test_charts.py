@@ -202,7 +202,6 @@ def test_the_theme_is_readable(means):
     ]
     assert min(sizes) >= 11
     assert theme["range"]["category"][:2] == ["#0072B2", "#D55E00"]
-    assert theme["range"]["ramp"] == {"scheme": "viridis"}
 
 
 def test_pictures_cost_nothing(tmp_path, flights):

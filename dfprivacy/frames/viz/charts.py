@@ -38,10 +38,8 @@ WIDTH = 480
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Colors that people with any color vision can distinguish. The first two differ in gray too."""
 
-_VIRIDIS = {"scheme": "viridis"}
 _BLUE, _INK, _GREY, _GRID = OKABE_ITO[0], "#1a1a1a", "#595959", "#e3e3e3"
 _ROW = 22  # pixels a group
-_NAME = "dfprivacy"
 
 
 def theme() -> Spec:
@@ -51,47 +49,34 @@ def theme() -> Spec:
     12
     """
     text = {"labelColor": _INK, "titleColor": _INK, "labelFontSize": 12, "titleFontSize": 12}
+    subtitle = {
+        "offset": 10,
+        "subtitleFontSize": 12,
+        "subtitleColor": _GREY,
+        "subtitleLineHeight": 16,
+    }
+    lines = {"gridColor": _GRID, "domainColor": _GREY, "tickColor": _GREY}
+    labels = {"labelLimit": 220, "labelFlush": False, "labelOverlap": True, "labelSeparation": 8}
     return {
         "background": "white",
         "font": "Liberation Sans, Arial, Helvetica, sans-serif",
         "padding": 12,
         "view": {"stroke": None},
-        "title": {
-            "anchor": "start",
-            "frame": "group",
-            "fontSize": 15,
-            "color": _INK,
-            "offset": 12,
-            "subtitleFontSize": 12,
-            "subtitleColor": _GREY,
-            "subtitlePadding": 4,
-            "subtitleLineHeight": 16,
-        },
-        "axis": {
-            **text,
-            "titleFontWeight": "normal",
-            "titlePadding": 8,
-            "labelLimit": 220,
-            "labelFlush": False,
-            "labelOverlap": True,
-            "labelSeparation": 8,
-            "gridColor": _GRID,
-            "domainColor": _GREY,
-            "tickColor": _GREY,
-        },
+        "title": {"anchor": "start", "frame": "group", "fontSize": 15, "color": _INK, **subtitle},
+        "axis": {**text, **lines, **labels, "titleFontWeight": "normal"},
         "header": {**text, "labelFontWeight": "bold", "labelLimit": 200},
         "legend": {**text},
         "text": {"fontSize": 12, "color": _INK},
-        "range": {"category": list(OKABE_ITO), "ramp": _VIRIDIS, "heatmap": _VIRIDIS},
+        "range": {"category": list(OKABE_ITO)},
     }
 
 
-def build_chart(spec: Spec, title: str, lines: Sequence[str]) -> Any:
-    """Return a specification as an altair chart in our theme, under its title and captions."""
+def build_chart(panels: Sequence[Any], title: str, lines: Sequence[str], stack: str = "v") -> Any:
+    """Return panels as one altair chart in our theme, under its title and captions."""
     head = {"text": chart_text(title), "subtitle": [chart_text(line) for line in lines]}
     altair = _library("altair")
-    if _NAME not in altair.theme.names():
-        altair.theme.register(_NAME, enable=False)(lambda: {"config": theme()})
+    concat = altair.vconcat if stack == "v" else altair.hconcat
+    spec = (panels[0] if len(panels) == 1 else concat(*panels)).to_dict()
     chart = altair.Chart.from_dict({**spec, "title": head, "config": theme()})
     kind: Any = type(chart)
     object.__setattr__(chart, "__class__", _offline(kind))  # altair's own way sets a property
@@ -235,103 +220,71 @@ def _scale(domain: Domain | None) -> Spec:
 
 
 def dots_panel(
-    dots: Sequence[Dot], title: str, rows: str, *, labels: bool = True, domain: Domain | None = None
-) -> Spec:
-    """Return a chart with one line for each dot: its value and the bar of its interval."""
+    dots: Sequence[Dot],
+    title: str,
+    rows: str,
+    *,
+    labels: bool = True,
+    texts: bool = False,
+    domain: Domain | None = None,
+    width: int = WIDTH,
+) -> Any:
+    """Return a chart with one line for each dot: its value, its interval, perhaps its text."""
+    alt = _library("altair")
     names = unique_texts([dot.label for dot in dots])  # dots of one label would share a line
     dots = [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
     finite = [dot for dot in dots if dot.known]
-    axis: Spec = {"grid": False, "ticks": False, "domain": False, "labels": labels}
-    axis |= {"labelPadding": 10} if labels else {}
-    y: Spec = {
-        "field": "label",
-        "type": "nominal",
-        "sort": None,
-        "axis": axis,
-        "title": chart_text(rows) if rows and labels else None,
-        "scale": {"domain": names},
-    }
-    x: Spec = {"type": "quantitative", "title": title}
-    x["axis"] = _axis(dots, tickCount=7)
-    x["scale"] = _scale(domain)
-    bars = {
-        "mark": {"type": "rule", "strokeWidth": 5, "opacity": 0.4, "color": _BLUE},
-        "encoding": {"x": {"field": "low", **x}, "x2": {"field": "high"}},
-    }
-    shape = {"field": "shape", "type": "nominal", "scale": None}
-    points = {
-        "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": _BLUE},
-        "encoding": {"x": {"field": "value", **x}, "shape": shape},
-    }
-    return {
-        "data": {"values": records(finite, domain)},
-        "width": WIDTH,
-        "height": {"step": _ROW},
-        "encoding": {"y": y, "tooltip": _tooltip(finite)},
-        "layer": [bars, points] if _have_ends(finite) else [points],
-    }
+    is_bare = texts and len(finite) == 1 and not _have_ends(finite)  # no scale
+    axis = {"labels": False, "ticks": False, "grid": False} if is_bare else _axis(dots, tickCount=7)
+    x = {"title": title, "axis": axis, "scale": _scale(domain)}
+    y = alt.Y("label:N", sort=None, title=chart_text(rows) if rows and labels else None)
+    y = y.scale(domain=names).axis(
+        grid=False, ticks=False, domain=False, labels=labels, labelPadding=10
+    )
+    base = alt.Chart(alt.Data(values=records(finite, domain)))
+    base = base.encode(y, alt.X("value:Q", **x), tooltip=_tooltip(finite))
+    points = base.mark_point(filled=True, size=55, opacity=1, color=_BLUE)
+    layers = [points.encode(alt.Shape("shape:N", scale=None))]
+    if _have_ends(finite):
+        bars = base.mark_rule(strokeWidth=5, opacity=0.4, color=_BLUE)
+        layers.insert(0, bars.encode(alt.X("low:Q", **x), alt.X2("high:Q")))
+    if texts:
+        layers.append(base.mark_text(dy=-11, fontSize=12, color=_INK).encode(text="written:N"))
+    step = 2 * _ROW - 8 if texts else _ROW
+    return alt.layer(*layers).properties(width=width, height=alt.Step(step))
 
 
 def _have_ends(dots: Sequence[Dot]) -> bool:
     return any(dot.ends is not None for dot in dots)
 
 
-def _tooltip(dots: Sequence[Dot], *, first: str = "group") -> list[Spec]:
+def _tooltip(dots: Sequence[Dot], *, first: str = "group") -> list[Any]:
+    alt = _library("altair")
     fields = {"label": first, "written": "value"}
     fields |= {"interval": "interval"} if _have_ends(dots) else {}
-    shown = [{"field": f, "type": "nominal", "title": title} for f, title in fields.items()]
-    if all(dot.count is None for dot in dots):
-        return shown
-    return [*shown, {"field": "count", "type": "quantitative", "format": ","}]
+    shown = [alt.Tooltip(f"{field}:N", title=title) for field, title in fields.items()]
+    has_counts = any(dot.count is not None for dot in dots)
+    return [*shown, alt.Tooltip("count:Q", format=",")] if has_counts else shown
 
 
-def bins_panel(title: str) -> Spec:
-    """Return the bars of a histogram, each with the bar of its interval."""
-    x: Spec = {"type": "quantitative", "title": title, "scale": {"zero": False, "nice": False}}
-    y: Spec = {"type": "quantitative", "title": "noisy count (values)", "scale": {"nice": False}}
-    bar = {
-        "mark": {"type": "bar", "color": _BLUE, "opacity": 0.55, "stroke": "white"},
-        "encoding": {
-            "x": {"field": "lower", **x},
-            "x2": {"field": "upper"},
-            "y": {"field": "count", **y},
-            "y2": {"datum": 0},
-        },
-    }
-    rule = {
-        "mark": {"type": "rule", "color": _INK, "strokeWidth": 1.5},
-        "encoding": {
-            "x": {"field": "middle", **x},
-            "y": {"field": "low", **y},
-            "y2": {"field": "high"},
-        },
-    }
-    fields = ("lower", "upper", "count", "low", "high")
-    tooltip = [{"field": name, "type": "quantitative"} for name in fields]
-    return {"encoding": {"tooltip": tooltip}, "layer": [bar, rule]}
-
-
-def labelled(panel: Spec) -> Spec:
-    """Return a chart of dots with each value written over its dot."""
-    text = {
-        "mark": {"type": "text", "dy": -11, "fontSize": 12, "color": _INK},
-        "encoding": {
-            "x": panel["layer"][-1]["encoding"]["x"],
-            "text": {"field": "written", "type": "nominal"},
-        },
-    }
-    layers = panel["layer"]
-    if len(panel["data"]["values"]) == len(layers) == 1:  # one value and no interval: no scale
-        axis = {"labels": False, "ticks": False, "grid": False}
-        layers[0]["encoding"]["x"]["axis"] = axis
-    return {**panel, "height": {"step": 2 * _ROW - 8}, "layer": [*layers, text]}
-
-
-def faceted(panel: Spec, groups: Sequence[str]) -> Spec:
-    """Return a small panel for each group, in their order, all with the same axes."""
-    header = {"title": None}
-    facet = {"field": "group", "type": "nominal", "sort": list(groups), "header": header}
-    return {"facet": facet, "columns": 3, "spec": {**panel, "width": 190, "height": 130}}
+def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any:
+    """Return the bars of a histogram with their intervals, in a small panel for each group."""
+    alt = _library("altair")
+    x = {"title": title, "scale": {"zero": False, "nice": False}}
+    y = {"title": "noisy count (values)", "scale": {"nice": False}}
+    tooltip = [f"{name}:Q" for name in ("lower", "upper", "count", "low", "high")]
+    base = alt.Chart().encode(tooltip=tooltip)
+    bars = base.mark_bar(color=_BLUE, opacity=0.55, stroke="white").encode(
+        alt.X("lower:Q", **x), alt.X2("upper:Q"), alt.Y("count:Q", **y), alt.Y2Datum(0)
+    )
+    rules = base.mark_rule(color=_INK, strokeWidth=1.5).encode(
+        alt.X("middle:Q", **x), alt.Y("low:Q", **y), alt.Y2("high:Q")
+    )
+    panel = alt.layer(bars, rules, data=alt.Data(values=list(values)))
+    if not groups:
+        return panel.properties(width=WIDTH, height=240)
+    facet = alt.Facet("group:N", sort=list(groups), header=alt.Header(title=None))
+    return panel.properties(width=190, height=130).facet(facet, columns=3)
 
 
 @dataclass(frozen=True)
@@ -345,8 +298,9 @@ class Line:
 
 def band_panel(
     lines: Sequence[Line], title: str, across: str, *, domain: Domain | None = None
-) -> Spec:
+) -> Any:
     """Return ordered values as lines with bands. Few places of a line have a dot each."""
+    alt = _library("altair")
     dots = [dot for line in lines for dot in line.dots]
     values = [
         {**record, "place": position, "line": line.name}
@@ -356,37 +310,36 @@ def band_panel(
     ]
     places = sorted({position for line in lines for position in line.places})
     timed = any(isinstance(position, str) for position in places)
-    x: Spec = {"field": "place", "type": "temporal" if timed else "quantitative"}
-    x |= {"title": chart_text(across), "scale": {"nice": False, "zero": False}}
-    ticks: Spec = (
-        {"values": places, "format": "~g"} if len(places) <= MOST_DOTS else {"tickMinStep": 1}
-    )
-    x["axis"] = {**ticks, "grid": False}
-    x |= {"scale": {"type": "utc"}, "axis": {"tickCount": 8, "grid": False}} if timed else {}
-    y: Spec = {"type": "quantitative", "title": title, "scale": _scale(domain)}
-    y["axis"] = _axis(dots)
-    color: Spec = {"value": _BLUE}
+    if timed:
+        x = (
+            alt.X("place:T", title=chart_text(across))
+            .scale(type="utc")
+            .axis(tickCount=8, grid=False)
+        )
+    else:
+        ticks = (
+            {"values": places, "format": "~g"} if len(places) <= MOST_DOTS else {"tickMinStep": 1}
+        )
+        x = alt.X("place:Q", title=chart_text(across)).scale(nice=False, zero=False)
+        x = x.axis(**ticks, grid=False)
+    y = {"title": title, "scale": _scale(domain), "axis": _axis(dots)}
+    color = alt.ColorValue(_BLUE)
     if len(lines) > 1:
-        color = {"field": "line", "type": "nominal", "title": None, "legend": {"symbolOpacity": 1}}
-        color["sort"] = [line.name for line in lines]
-    ends = {"y": {"field": "low", **y}, "y2": {"field": "high"}}
-    band = {
-        "mark": {"type": "area", "opacity": 0.25},
-        "encoding": {"x": x, **ends, "color": color},
-    }
+        color = alt.Color("line:N", title=None, sort=[line.name for line in lines])
+        color = color.legend(symbolOpacity=1)
+    base = alt.Chart(alt.Data(values=values)).encode(x, color)
     longest = max(len(line.dots) for line in lines)
-    points = longest <= (MOST_POINTS if timed else MOST_DOTS)
-    line = {
-        "mark": {"type": "line", "strokeWidth": 1.5, "point": {"size": 22} if points else False},
-        "encoding": {
-            "x": x,
-            "y": {"field": "value", **y},
-            "color": color,
-            "tooltip": _tooltip(dots, first=across),
-        },
-    }
-    layers = [band, line] if _have_ends(dots) else [line]
-    return {"data": {"values": values}, "width": 640, "height": 240, "layer": layers}
+    has_points = longest <= (MOST_POINTS if timed else MOST_DOTS)
+    points = alt.OverlayMarkDef(size=22) if has_points else False
+    layers = [
+        base.mark_line(strokeWidth=1.5, point=points).encode(
+            alt.Y("value:Q", **y), tooltip=_tooltip(dots, first=across)
+        )
+    ]
+    if _have_ends(dots):
+        band = base.mark_area(opacity=0.25).encode(alt.Y("low:Q", **y), alt.Y2("high:Q"))
+        layers.insert(0, band)
+    return alt.layer(*layers).properties(width=640, height=240)
 
 
 def vector_chart(
@@ -402,7 +355,7 @@ def vector_chart(
         else band_panel([line], axis, "coordinate")
     )
     lines = [cost, covered(level), *left_out(len(shown), len(dots), "coordinates")]
-    return build_chart(panel, name, lines)
+    return build_chart([panel], name, lines)
 
 
 def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:

@@ -21,7 +21,6 @@ from dfprivacy.frames.viz.charts import (
     Dot,
     build_chart,
     dots_panel,
-    labelled,
     save_plot,
     write_whole,
 )
@@ -320,14 +319,14 @@ def readings_chart(
     lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *missing, *more]
     if separate:
         panels = [
-            labelled(dots_panel([dot], with_unit(dot.label, measured_in), "", labels=False))
+            dots_panel([dot], with_unit(dot.label, measured_in), "", labels=False, texts=True)
             for dot in dots
         ]
-        return build_chart({"vconcat": panels}, "released numbers", lines)
+        return build_chart(panels, "released numbers", lines)
     alone = len(shown) == 1
     axis = with_unit(name if alone else "value", measured_in, answer=name)
-    panel = labelled(dots_panel(dots, axis, "", labels=not alone))
-    return build_chart(panel, name if alone else "released numbers", lines)
+    panel = dots_panel(dots, axis, "", labels=not alone, texts=True)
+    return build_chart([panel], name if alone else "released numbers", lines)
 
 
 def _cost_lines(readings: Sequence[Reading]) -> list[str]:

@@ -37,13 +37,11 @@ from dfprivacy.frames.viz.charts import (
     WIDTH,
     Dot,
     Line,
-    Spec,
     band_panel,
     beyond,
     bins_panel,
     build_chart,
     dots_panel,
-    faceted,
     fit_domain,
     save_plot,
 )
@@ -484,8 +482,9 @@ class ShownFrame(ShownColumns):
             domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
             out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
             if series is None:
-                panel = dots_panel(dots, title, by, labels=not index, domain=domain)
-                panels.append({**panel, "width": WIDTH if len(self.answers) == 1 else 260})
+                width = WIDTH if len(self.answers) == 1 else 260
+                panel = dots_panel(dots, title, by, labels=not index, domain=domain, width=width)
+                panels.append(panel)
             else:
                 lines = [
                     Line(name, [dots[row] for row in rows], times)
@@ -494,11 +493,10 @@ class ShownFrame(ShownColumns):
                 panels.append(band_panel(lines, title, self.key_names[-1], domain=domain))
         captions = [*self.heading, *self._captions(order), *out, *unanswered_lines(missing)]
         captions += [*_note_lines(self.answers, labels), *more]
-        stacked = "hconcat" if series is None else "vconcat"
-        spec: Spec = panels[0] if len(panels) == 1 else {stacked: panels}
         names = ", ".join(answer.name for answer in self.answers)
         names = f"{self.origin.compared} {names}".strip()
-        return build_chart(spec, f"{names} by {by}" if by else names, captions)
+        stack = "h" if series is None else "v"
+        return build_chart(panels, f"{names} by {by}" if by else names, captions, stack)
 
     def over_time(self) -> dict[str, tuple[list[int], list[Any]]] | None:
         """Return rows and times of each line over the last key, a time. None if it isn't one."""
@@ -738,11 +736,8 @@ def histogram_chart(
         for bin_ in bins
         if math.isfinite(bin_["lower"]) and math.isfinite(bin_["upper"])
     ]
-    panel = bins_panel(with_unit(about or "value", measured_in))
-    spec: Spec = faceted(panel, list(groups.values())) if keys else panel
-    if not keys:
-        spec |= {"width": WIDTH, "height": 240}
-    spec |= {"data": {"values": finite}}
+    axis = with_unit(about or "value", measured_in)
+    panel = bins_panel(finite, axis, list(groups.values()) if keys else [])
     lines = [
         origin.cost,
         covered(origin.level, origin.question),
@@ -752,4 +747,4 @@ def histogram_chart(
     ]
     title = f"histogram of {about}" if about else "histogram"
     by = ", ".join(map(legible, keys))
-    return build_chart(spec, f"{title} by {by}" if keys else title, lines)
+    return build_chart([panel], f"{title} by {by}" if keys else title, lines)
