@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dfprivacy.engine.returning import values_of
 from dfprivacy.engine.run import guarded
@@ -143,12 +144,35 @@ def plot(
     if answer is None and is_histogram(table):
         return histogram_chart(table, origin, measured_in)
     layout = layout_of(table, origin, answer)
-    if sort == "value":
+    return frame_chart(table, layout, origin, measured_in, by_value=sort == "value")
+
+
+def frame_chart(
+    table: pa.Table,
+    layout: Layout,
+    origin: Origin,
+    measured_in: MeasuredIn,
+    more: Sequence[str] = (),
+    *,
+    by_value: bool = False,
+) -> Any:
+    """Return the chart of a released table; of compared groups, those with a group before."""
+    more, order = [*more], ", the largest first" if by_value else ""
+    if layout.keys == (*origin.keys, "against"):
+        first = table.filter(pc.is_null(table["against"]))
+        table, layout = (
+            table.filter(pc.is_valid(table["against"])),
+            replace(layout, keys=origin.keys),
+        )
+        if first.num_rows:
+            names = "; ".join(", ".join(keys) for keys in _key_rows(first, origin.keys))
+            more.insert(0, shortened(f"Nothing to compare with: {names}"))
+    if by_value:
         table = table.sort_by([(layout.answers[0][0], "descending")])
-    shown = shown_frame(table, layout, origin, limit=MOST_COORDINATES).for_chart()
-    if sort == "value" or shown.over_time() is None:
-        shown = shown_frame(table, layout, origin, limit=MOST_DOTS).for_chart()
-    return shown.plot(measured_in, ", the largest first" if sort == "value" else "")
+    shown = shown_frame(table, layout, origin, MOST_COORDINATES, measured_in)
+    if by_value or shown.over_time() is None:
+        shown = shown_frame(table, layout, origin, MOST_DOTS, measured_in)
+    return replace(shown, answers=shown.answers[:MOST_PANELS]).plot(order, more)
 
 
 def show(
@@ -247,48 +271,40 @@ def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
         raise MissingColumnError(
             f"the frame has no column {answer!r}", hint="name the column of an answer"
         )
-    if origin.answers and answer is None:
-        numbers = [name for name in names if name in origin.answers and is_number(table, name)]
-        ends_by_answer = {name: _ends_of(name, names) for name in numbers}
-        behind = {end for both in ends_by_answer.values() for end in both or ()}
-        for name, pair in ends_by_answer.items():
-            after = names[names.index(pair[1]) + 1 :][:1] if pair else []
-            behind |= {NOTE, f"{name}_{NOTE}"}.intersection(after)
-        keys = [name for name in names if name not in numbers and name not in behind]
-        if not numbers:
-            raise _no_answer()
-        return Layout(
-            tuple(keys), tuple((n, ends_by_answer[n]) for n in numbers if n not in behind)
-        )
-    has_keys = origin.keys and names[: len(origin.keys)] == list(origin.keys)
-    first = len(origin.keys)
-    if not has_keys:
-        indexes = [
-            index for index, name in enumerate(names) if name == answer or _ends_of(name, names)
-        ]
-        if not indexes:
-            raise _no_answer()
-        first = indexes[0]
-    ends = {name: _ends_of(name, names) for name in names[first:]}
-    end_columns = {end for pair in ends.values() if pair is not None for end in pair}
-    numbers_ = [
-        name for name in names[first:] if name not in end_columns and is_number(table, name)
-    ]
-    plain = "count" in numbers_ and ends["count"] is None and len(numbers_) > 1
-    answers = [name for name in numbers_ if not (plain and name == "count")]
-    chosen = [name for name in answers if answer in (None, name)] or [answer or ""]
-    if any(pa.types.is_nested(table.schema.field(name).type) for name in names[first:]):
+    is_sql = bool(origin.answers) and answer is None  # whose columns are in any order
+    first, ends = len(origin.keys), {name: _ends_of(name, names) for name in names}
+    if not first or names[:first] != list(origin.keys):
+        answers = (index for index, name in enumerate(names) if name == answer or ends[name])
+        first = next(answers, len(names))
+    candidates = [name for name in names if name in origin.answers] if is_sql else names[first:]
+    if any(pa.types.is_nested(table.schema.field(name).type) for name in candidates):
         raise InvalidQuestionError(
             "a frame with a vector for each group can't be shown",
             hint='ask about columns by name: mean_vector(["x", "y"], ...)',
         )
-    if not numbers_ or not all(is_number(table, name) for name in chosen):
-        raise _no_answer()
+    behind = {end for name in candidates for end in ends[name] or ()}
+    numbers = [name for name in candidates if name not in behind and is_number(table, name)]
+    has_count = "count" in numbers and ends["count"] is None and len(numbers) > 1
+    named = [name for name in numbers if not (has_count and name == "count")]
+    chosen = [name for name in named if answer in (None, name)] or [answer or ""]
+    if not numbers or not all(is_number(table, name) for name in chosen):
+        raise InvalidQuestionError(
+            "no column of the frame is recognized as an answer",
+            hint='name the column: dfp.plot(frame, answer="delay")',
+        )
+    notes = {note for name in numbers for note in _note_column(names, name, ends[name])}
+    remaining = [name for name in names if name not in {*numbers, *behind, *notes}]
     return Layout(
-        tuple(names[:first]),
-        tuple((name, ends.get(name)) for name in chosen),
-        "count" if plain else None,
+        tuple(remaining if is_sql else names[:first]),
+        tuple((name, ends[name]) for name in chosen),
+        "count" if has_count else None,
     )
+
+
+def _note_column(names: Sequence[str], name: str, ends: tuple[str, str] | None) -> list[str]:
+    """Return the column of an answer's notes, which is behind the answer and its interval."""
+    after = names[names.index(name) + 1 + len(ends or ()) :][:1]
+    return [note for note in after if note in {NOTE, f"{name}_{NOTE}"}]
 
 
 def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
@@ -298,13 +314,6 @@ def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
         if behind == list(ends):
             return ends
     return None
-
-
-def _no_answer() -> InvalidQuestionError:
-    return InvalidQuestionError(
-        "no column of the frame is recognized as an answer",
-        hint='name the column: dfp.plot(frame, answer="delay")',
-    )
 
 
 @dataclass(frozen=True)
@@ -373,8 +382,6 @@ class ShownFrame(ShownColumns):
     all_answers: int
     table: pa.Table
     measured_in: MeasuredIn = None
-    uncompared: tuple[str, ...] = ()
-    """The groups that a comparison leaves out, as nothing comes before them."""
 
     @property
     def groups(self) -> int:
@@ -390,31 +397,8 @@ class ShownFrame(ShownColumns):
         """Return its chart, with more captions."""
         if is_histogram(self.table):
             return histogram_chart(self.table, self.origin, self.measured_in, more)
-        return self.for_chart().plot(self.measured_in, "", more)
-
-    def for_chart(self) -> ShownFrame:
-        """Return the frame of a chart: of compared groups, those with a group before."""
-        names = tuple(map(legible, self.origin.keys))
-        if self.key_names != (*names, "against"):
-            return replace(self, answers=self.answers[:MOST_PANELS])
-        before = self.table["against"].is_valid().to_pylist()
-        rows = [row for row in range(len(self.keys)) if before[row]]
-        answers = [
-            replace(answer, cells=tuple(answer.cells[row] for row in rows))
-            for answer in self.answers[:MOST_PANELS]
-        ]
-        return replace(
-            self,
-            key_names=names,
-            keys=tuple(self.keys[row][:-1] for row in rows),
-            answers=tuple(answers),
-            counts=tuple(self.counts[row] for row in rows),
-            uncompared=tuple(
-                ", ".join(keys[:-1])
-                for keys, has_base in zip(self.keys, before, strict=False)
-                if not has_base
-            ),
-        )
+        layout = layout_of(self.table, self.origin, None)
+        return frame_chart(self.table, layout, self.origin, self.measured_in, more)
 
     @property
     def columns(self) -> list[Column]:
@@ -454,17 +438,15 @@ class ShownFrame(ShownColumns):
             if any(answer.has_ends for answer in self.answers)
             else []
         )
-        if self.uncompared:
-            bars.append(shortened(f"Nothing to compare with: {'; '.join(self.uncompared)}"))
         return [
             self.origin.cost,
             *bars,
             *self.origin.hidden_groups,
-            *left_out(len(self.keys) + len(self.uncompared), self.groups, "groups", order),
+            *left_out(len(self.keys), self.groups, "groups", order),
             *left_out(len(self.answers), self.all_answers, "answers"),
         ]
 
-    def plot(self, measured_in: MeasuredIn, order: str, more: Sequence[str] = ()) -> Any:
+    def plot(self, order: str, more: Sequence[str]) -> Any:
         """Return a chart of the answers by group, or of lines where the last key is a time."""
         series = None if order else self.over_time()
         panels, missing, by = [], 0, ", ".join(self.key_names)
@@ -479,7 +461,7 @@ class ShownFrame(ShownColumns):
                 for label, cell, count in zip(labels, answer.cells, self.counts, strict=True)
             ]
             missing += sum(not dot.known for dot in dots)
-            domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
+            domain, title = fit_domain(dots), with_unit(answer.name, self.measured_in)
             out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
             if series is None:
                 width = WIDTH if len(self.answers) == 1 else 260
@@ -605,7 +587,7 @@ class ShownTable(ShownColumns):
         table, origin = guarded(lambda: released_arrow(self.wide.long)), self.wide.origin
         layout = layout_of(table, origin, self.wide.titles[0])
         cells = replace(layout, keys=layout.keys[:2])
-        return shown_frame(table, cells, origin, MOST_DOTS).plot(self.measured_in, "", more)
+        return frame_chart(table, cells, origin, self.measured_in, more)
 
 
 _FEWEST_TIMES = 3
@@ -709,11 +691,10 @@ def _series(table: pa.Table, name: str, ends: tuple[str, str] | None, *, percent
 
 def _read_notes(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:
     """Return the notes of an answer, whose column stands right behind its interval."""
-    names = table.column_names
-    behind = names[names.index(name) + 1 + len(ends or ()) :][:1]
-    if behind not in ([NOTE], [f"{name}_{NOTE}"]) or is_number(table, behind[0]):
-        return ()
-    return tuple("" if note is None else str(note) for note in table[behind[0]].to_pylist())
+    for note in _note_column(table.column_names, name, ends):
+        if not is_number(table, note):
+            return tuple("" if text is None else str(text) for text in table[note].to_pylist())
+    return ()
 
 
 def histogram_chart(
