@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from dfprivacy.cli.options import named_values, option, options, with_options
 from dfprivacy.cli.output import INTERRUPTED, cost, hint_of, plain, show_line
 from dfprivacy.cli.run_log import LogFormat, RunLog
+from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
     BudgetExceededError,
@@ -78,9 +78,7 @@ def run(
         if log.is_json:
             stack.enter_context(hide_progress())
         job = read_job_file(file, named_values(values["set"] or [], refusal))
-        names = ("memory", "threads", "temporary")
-        limits = {name: values[name] for name in names if values[name] is not None}
-        stack.enter_context(replace(job.engine, **limits))
+        stack.enter_context(Engine(values["memory"], values["threads"], values["temporary"]))
         if check:
             show_line(console, f"{job.file}: no faults; releases: {', '.join(job.releases)}")
             return
@@ -154,6 +152,4 @@ def _exit_codes(log: RunLog) -> Iterator[None]:
 
 def _hint_of_run(error: DPError) -> str | None:
     """Return the remedy of an error in the words of the command line and of descriptions."""
-    if isinstance(error, EngineSpaceError):
-        return f"{hint_of(error)}; in the description: engine: {{temporary: /large/disk}}"
-    return hint_of(error) if isinstance(error, LedgerFileError) else error.hint
+    return hint_of(error) if isinstance(error, EngineSpaceError | LedgerFileError) else error.hint

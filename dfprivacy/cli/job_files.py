@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 
 from dfprivacy.cli.rows import as_list, require_kind
-from dfprivacy.cli.sources import JobFile, Read, checking, read_as, spec
+from dfprivacy.cli.sources import Read, checking, read_as, spec
 from dfprivacy.cli.specs import JobRelease
-from dfprivacy.engine.embedded import Engine
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.statements.yaml_files import At, Content, Faults, read_content
@@ -31,30 +30,11 @@ _SHARED = ("source", "unit", "budget")
 
 
 @spec
-class EngineSpec:
-    """The limits of the engine for all releases."""
-
-    memory: str | None = None
-    threads: int | None = None
-    temporary: JobFile | None = None
-
-    def __post_init__(self) -> None:
-        _ = self.engine
-
-    @property
-    def engine(self) -> Engine:
-        """The engine with these limits."""
-        folder = None if self.temporary is None else self.temporary.path
-        return Engine(self.memory, self.threads, folder)
-
-
-@spec
 class JobSpec:
     """A whole job file; what it says for all releases has been put into each."""
 
     releases: dict[str, Annotated[Any, Read(lambda fields, at: read_as(JobRelease, fields, at))]]
     parameters: Any = None
-    engine: EngineSpec = field(default_factory=EngineSpec)
     source: Any = None
     unit: Any = None
     budget: Any = None
@@ -72,7 +52,6 @@ class JobFileContent:
     content: Content
     parameters: Mapping[str, str]
     releases: Mapping[str, JobRelease]
-    engine: Engine
 
     def require_types(self, name: str, types: Mapping[str, pa.DataType]) -> None:
         """Refuse public keys and constants that do not fit the declared types of their columns.
@@ -119,7 +98,7 @@ def read_job_file(file: str | Path, parameters: Mapping[str, str] | None = None)
     for at, what in _find_clashes(job.releases):
         _add_fault(faults, content, at, what)
     faults.require_none()
-    return JobFileContent(path, content, values, job.releases, job.engine.engine)
+    return JobFileContent(path, content, values, job.releases)
 
 
 def _add_faults(faults: Faults, content: Content, error: ValidationError) -> None:
