@@ -11,38 +11,7 @@ REFUSED = [
         "string_agg(...):",
     ),
     (
-        "SELECT dp_count(*) AS n, any_value(note) AS l FROM visits",
-        "RefusedStatementError",
-        "any_value(...):",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING age > 1",
-        "RefusedStatementError",
-        'column "age" outside a dp_ call:',
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY age",
-        "RefusedStatementError",
-        'column "age" outside a dp_ call:',
-    ),
-    ("SELECT max(dp_count(*)) FROM visits", "RefusedStatementError", "dp_count(...) here:"),
-    (
-        "SELECT dp_mean(dp_count(*), 0, 100) FROM visits",
-        "RefusedStatementError",
-        "dp_count(...) here:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits WHERE dp_count(*) > 5",
-        "RefusedStatementError",
-        "dp_count(...) here:",
-    ),
-    (
         "SELECT dp_mean(age, 0, user_id) FROM visits",
-        "RefusedStatementError",
-        "a bound that is no constant number:",
-    ),
-    (
-        "SELECT dp_mean(age, (SELECT min(age) FROM visits), 100) FROM visits",
         "RefusedStatementError",
         "a bound that is no constant number:",
     ),
@@ -51,39 +20,13 @@ REFUSED = [
         "RefusedStatementError",
         ("an epsilon that is no constant number:"),
     ),
-    (
-        "SELECT dp_mean(age, 0, 100, NULL) FROM visits",
-        "RefusedStatementError",
-        ("an epsilon that is no constant number:"),
-    ),
-    (
-        "SELECT dp_mean(age, '0', '100') FROM visits",
-        "RefusedStatementError",
-        "a bound that is no constant number:",
-    ),
     ("SELECT dp_mean(age, 0, ?) FROM visits", "RefusedStatementError", "a prepared parameter:"),
     ("SELECT dp_mean(age, 0, $1) FROM visits", "RefusedStatementError", "a prepared parameter:"),
     ("SELECT dp_mean(age, 0, $top) FROM visits", "RefusedStatementError", "a prepared parameter:"),
     (
-        "SELECT dp_count(*) FROM visits WHERE age > ?",
-        "RefusedStatementError",
-        "a prepared parameter:",
-    ),
-    (
         "SELECT dp_mean(age, 0, getvariable('top')) FROM visits",
         "RefusedStatementError",
         "getvariable(...):",
-    ),
-    ("SELECT dp_mean(age, 0, random() * 100) FROM visits", "RefusedStatementError", "random(...):"),
-    (
-        "SELECT dp_mean(age, 0, 100 / 0) FROM visits",
-        "RefusedStatementError",
-        "a bound that is no constant number:",
-    ),
-    (
-        "SELECT dp_mean(age, 0, 1e99999) FROM visits",
-        "RefusedStatementError",
-        "a bound that is no constant number:",
     ),
     ("SELECT dp_mean(age, 100, 0) FROM visits", "InvalidBoundsError", "bounds must be ordered:"),
     (
@@ -100,23 +43,6 @@ REFUSED = [
         "SELECT dp_mean(age, 0, 100, 1, 2) FROM visits",
         "RefusedStatementError",
         "dp_mean with these arguments:",
-    ),
-    ("SELECT dp_mean() FROM visits", "RefusedStatementError", "dp_mean with these arguments:"),
-    ("SELECT dp_mean(*) FROM visits", "RefusedStatementError", "dp_mean with these arguments:"),
-    (
-        "SELECT dp_mean(age, epsilom := 1) FROM visits",
-        "RefusedStatementError",
-        "dp_mean with these arguments:",
-    ),
-    (
-        "SELECT dp_mean(age, 0, hi := 9, epsilon := 1, epsilon := 2) FROM visits",
-        "RefusedStatementError",
-        "dp_mean with these arguments:",
-    ),
-    (
-        "SELECT dp_mean(round(age, digits := 1)) FROM visits",
-        "RefusedStatementError",
-        "a named argument:",
     ),
     (
         "SELECT dp_quantile(age) FROM visits",
@@ -148,7 +74,6 @@ REFUSED = [
         "RefusedStatementError",
         "dp_count with these arguments:",
     ),
-    ("SELECT dp_product(age) FROM visits", "RefusedStatementError", "dp_product(...):"),
     (
         "SELECT main.dp_count(*) FROM visits",
         "RefusedStatementError",
@@ -180,16 +105,6 @@ REFUSED = [
         ("dp_keep outside HAVING, or inside an expression:"),
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6) OR vip",
-        "RefusedStatementError",
-        ("dp_keep outside HAVING, or inside an expression:"),
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6, 0.5, 1)",
-        "RefusedStatementError",
-        ("dp_keep with these arguments: it takes a delta,"),
-    ),
-    (
         "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(1e-6) AND dp_keep(1e-5)",
         "RefusedStatementError",
         "dp_keep twice, or without GROUP BY:",
@@ -208,26 +123,6 @@ REFUSED = [
         "SELECT city, dp_count(*) FROM visits GROUP BY city HAVING dp_keep(2)",
         "InvalidLossError",
         ("delta must be a number between 0 and 1, not 2"),
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT age",
-        "RefusedStatementError",
-        "a LIMIT that is no constant number:",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT (SELECT 1)",
-        "RefusedStatementError",
-        "a LIMIT that is no constant number:",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city LIMIT 10%",
-        "RefusedStatementError",
-        "LIMIT in per cent:",
-    ),
-    (
-        "SELECT city, dp_count(*) FROM visits GROUP BY city OFFSET dp_count(*)",
-        "RefusedStatementError",
-        ("an OFFSET that is no constant number:"),
     ),
     (
         "SELECT city, dp_count(*) FROM visits GROUP BY city ORDER BY 3",

@@ -5,24 +5,9 @@ Each with the error and how its message begins.
 
 REFUSED = [
     (
-        "SELECT dp_count(*) FROM visits WHERE user_id IN (SELECT person FROM adults)",
-        "RefusedStatementError",
-        "a join of protected rows:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits WHERE EXISTS (SELECT 1 FROM adults WHERE person = user_id)",
-        "RefusedStatementError",
-        "a join of protected rows:",
-    ),
-    (
         "SELECT dp_count(*) FROM visits WHERE age > ALL (SELECT half FROM adults)",
         "RefusedStatementError",
         "such a subquery in an expression:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits WHERE age = ANY ([30, 40])",
-        "RefusedStatementError",
-        "a subquery without FROM in a condition or an expression:",
     ),
     (
         "SELECT dp_mean(row_number() OVER (), 0, 100) FROM visits",
@@ -35,16 +20,6 @@ REFUSED = [
         "a window function (OVER):",
     ),
     (
-        "SELECT dp_count(*) OVER () FROM visits",
-        "RefusedStatementError",
-        "a window function (OVER):",
-    ),
-    (
-        "SELECT dp_count(DISTINCT user_id) FROM visits",
-        "RefusedStatementError",
-        "DISTINCT in a call:",
-    ),
-    (
         "SELECT DISTINCT city, dp_count(*) FROM visits GROUP BY city",
         "RefusedStatementError",
         "DISTINCT:",
@@ -53,11 +28,6 @@ REFUSED = [
         "SELECT DISTINCT ON (city) city, dp_count(*) FROM visits GROUP BY city",
         "RefusedStatementError",
         "DISTINCT:",
-    ),
-    (
-        "SELECT dp_median(age ORDER BY day) FROM visits",
-        "RefusedStatementError",
-        "ORDER BY inside a call:",
     ),
     (
         "SELECT dp_median() WITHIN GROUP (ORDER BY age) FROM visits",
@@ -71,17 +41,7 @@ REFUSED = [
     ),
     ("SELECT dp_mean(max(age), 0, 100) FROM visits", "RefusedStatementError", "max(...):"),
     (
-        "SELECT dp_mean(sum(age) FILTER (WHERE vip), 0, 100) FROM visits",
-        "RefusedStatementError",
-        "FILTER (WHERE ...) after this call:",
-    ),
-    (
         "SELECT dp_mean(list_sum(list_transform(tags, t -> t + 1)), 0, 100) FROM visits",
-        "RefusedStatementError",
-        "list_transform(...):",
-    ),
-    (
-        "SELECT dp_mean(list_sum(list_transform(tags, lambda t: t + 1)), 0, 100) FROM visits",
         "RefusedStatementError",
         "list_transform(...):",
     ),
@@ -97,16 +57,6 @@ REFUSED = [
         "mean('age') in ROLLUP, CUBE or GROUPING SETS:",
     ),
     (
-        "SELECT city, dp_count(*) FROM visits GROUP BY GROUPING SETS ((city), (city, city))",
-        "RefusedStatementError",
-        "a grouping set twice:",
-    ),
-    (
-        "SELECT GROUPING(age), dp_count(*) FROM visits GROUP BY vip, ROLLUP (city)",
-        "RefusedStatementError",
-        "GROUPING(...) of what is no key:",
-    ),
-    (
         "SELECT dp_count(*) FROM visits GROUP BY dp_count(*)",
         "RefusedStatementError",
         "dp_count(...) here:",
@@ -115,16 +65,6 @@ REFUSED = [
         "SELECT dp_count(*) AS n FROM visits GROUP BY n",
         "RefusedStatementError",
         "dp_count(...) here:",
-    ),
-    (
-        "SELECT dp_count(*) FROM visits GROUP BY ()",
-        "RefusedStatementError",
-        ("GROUP BY ():"),
-    ),
-    (
-        "SELECT dp_count(*) FROM visits GROUP BY 'x'",
-        "RefusedStatementError",
-        "GROUP BY a constant:",
     ),
     (
         "SELECT dp_count(*) FROM visits GROUP BY 7",
@@ -156,10 +96,4 @@ REFUSED = [
     ("SELECT *, dp_count(*) FROM visits", "RefusedStatementError", "*:"),
     ("SELECT visits.*, dp_count(*) FROM visits", "RefusedStatementError", "*:"),
     ("SELECT COLUMNS(*), dp_count(*) FROM visits", "RefusedStatementError", "COLUMNS(...):"),
-    ("SELECT dp_mean(COLUMNS(*), 0, 100) FROM visits", "RefusedStatementError", "COLUMNS(...):"),
-    (
-        "SELECT city, dp_count(*), city FROM visits GROUP BY city",
-        "RefusedStatementError",
-        ("two columns called 'city' in the result:"),
-    ),
 ]
