@@ -27,36 +27,6 @@ def released(own, question="count()", table=TABLE):
     return table
 
 
-def test_a_release_is_repeated_without_a_charge(memory, flights):
-    """Asked again, here or in another process, it is what it was, even with nothing left."""
-    assert released(flights).equals(TABLE)
-    again = account(dfp.Ledger(memory.path), "flights", version="2026-11-20")
-    for _ in range(3):
-        assert released(again, table=None).equals(TABLE)
-    assert len(memory.history()) == 1
-    memory.charge("flights", charge(0.9))
-    assert released(again, table=None).equals(TABLE)
-    with pytest.raises(dfp.BudgetExceededError):
-        released(again, "count('x')")
-
-
-@pytest.mark.parametrize(
-    ("dataset", "version", "question"),
-    [
-        ("trains", "2026-11-20", "count()"),
-        ("flights", "2026-11-21", "count()"),
-        ("flights", "2026-11-20", "count('x')"),
-    ],
-)
-def test_another_request_is_another_release(memory, flights, dataset, version, question):
-    """Another dataset, version or question is charged and answered anew."""
-    released(flights)
-    other = pa.table({"count": [7.0]})
-    assert released(account(memory, dataset, version=version), question, other).equals(other)
-    assert len(memory.history()) == 2
-    assert memory.stored() == 2
-
-
 def test_a_fingerprint_is_bound_to_its_dataset(memory, flights):
     """A release is not found from another account, whatever fingerprint is named."""
     mark = flights.fingerprint("count()", TERMS)

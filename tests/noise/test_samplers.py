@@ -220,19 +220,6 @@ def test_certified_answers_hold_for_the_whole_cell(scale):
         assert farthest < magnitude + 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", SCALES, ids=str)
-def test_fast_path_on_many_words(scale):
-    """The same floor on 200,000 random words more."""
-    words = crafted(scale, 200_000)
-    found = Geometric(scale, len(words), filled).draw(words).tolist()
-    ctx.prec = 160
-    factor = ball(scale)
-    for word, magnitude in zip(words.tolist(), found, strict=True):
-        value = -arb(all_digits(word, words=3)).log() * factor
-        assert magnitude < value < magnitude + 1 or word == 0
-
-
 @pytest.mark.parametrize("scale", WIDE, ids=str)
 def test_wide_scales_split_into_an_exact_high_and_low_part(scale):
     """For 2**33 < scale <= 2**51 the draw is 2**k * floor(-scale / 2**k * ln U) + low bits."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 from decimal import Decimal
 from fractions import Fraction
 
@@ -167,11 +166,3 @@ def test_a_failing_random_source_releases_nothing(monkeypatch):
         for ask in ASKS.values():
             with pytest.raises(dfp.errors.EntropyError):
                 ask(FRAME.dp)
-
-
-def test_errors_cross_processes_whole():
-    """An error pickles to itself: type, message, hint."""
-    with pytest.raises(dfp.DPError) as caught:
-        FRAME.dp.count(epsilon=-1)
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))

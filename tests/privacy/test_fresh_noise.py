@@ -83,24 +83,6 @@ def test_copies_draw_their_own(clone):
         assert float(one) != float(other)
 
 
-@pytest.mark.parametrize(
-    "clone", [copy.copy, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))]
-)
-def test_a_copy_of_an_estimate_is_the_same_release(clone):
-    """A copied or pickled estimate is the same numbers, not a new draw."""
-    for estimate in (
-        FRAME.dp.mean("x", (0, 2)),
-        FRAME.dp.count(),
-        FRAME.dp.std("x", (0, 2), rho=1),
-    ):
-        twin = clone(estimate)
-        assert (float(twin), twin.interval(), repr(twin)) == (
-            float(estimate),
-            estimate.interval(),
-            repr(estimate),
-        )
-
-
 PROCESS = """
 import os, random, time
 import numpy as np

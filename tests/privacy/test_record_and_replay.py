@@ -15,10 +15,6 @@ buckets) fall for the other rows as they did; under replace any row is replaced.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -33,23 +29,21 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from benchmarks import replay
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
+from dfprivacy.accounting.loss import Contribution
 from dfprivacy.frames import vector_release
-from dfprivacy.frames.limits import limit_losses, limits_charge
 from dfprivacy.frames.planning import plan_histogram, plan_statistics
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.laws import DiscreteLaplace, KeyRule
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.plan import SEARCH, add_losses
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
-from dfprivacy.statistics import Quantile, linear
 from dfprivacy.statistics.estimators import (
     group_bounds,
     private_quantiles,
@@ -67,124 +61,6 @@ from dfprivacy.statistics.estimators.vector_means import (
 from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unbounded_questions import ASKED as UNBOUNDED
 from tests.privacy.unbounded_questions import frame
-
-ASKED = [
-    {"n": dfp.count()},
-    {"n": dfp.count("x")},
-    {"m": dfp.mean("x", (-60, 61.5))},
-    {"m": dfp.mean("x", (0, 100), method="shifted")},
-    {"m": dfp.mean("x", (100, 101), method="independent")},
-    {"s": dfp.sum("x", (-100, 3))},
-    {"s": dfp.sum("x", (100, 101))},
-    {"s": dfp.sum("i", (-7, -3))},
-    {"v": dfp.var("x", (0, 100))},
-    {"d": dfp.std("i", (-9, 9)), "n": dfp.count("i"), "m": dfp.mean("i", (-9, 9))},
-    {"v": dfp.var("x", (0, 1)), "s": dfp.sum("x", (-1, 1)), "n": dfp.count(), "t": dfp.count("g")},
-]
-LOSSES = [{"epsilon": 1}, {"epsilon": 0.1}, {"epsilon": 3}, {"rho": 0.5}]
-GROUPS = [
-    {"by": ()},
-    {"by": ("g",), "keys": ["a", "b", "zz", None]},
-    {"by": ("h",), "keys": [0, 1, 7]},
-    {"by": ("g",), "delta": 0.3},
-    {"by": ("g", "h"), "delta": 1e-3},
-]
-
-
-class Tape:
-    """What the mechanism was given, and the answers to repeat."""
-
-    def __init__(self, answers=None):
-        self.answers, self.calls = answers, []
-
-    def add_noise(self, statistics, queries, noises):
-        noisy = self.answers or ADD_NOISE(statistics, queries, noises)
-        self.calls.append((statistics, queries, noises, noisy))
-        return noisy
-
-
-ADD_NOISE = linear.add_noise
-
-
-def released(frame, asked, loss, group, tape):
-    """Run a release with the mechanism on tape; return everything an observer sees."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "add_noise", tape.add_noise)
-        private = dfp.frame(frame)
-        if not group["by"]:
-            answers = private.agg(**asked, **loss)
-            return {n: (float(a), a.low, a.high, a.std_error, repr(a)) for n, a in answers.items()}
-        grouped = private.group_by(*group["by"], keys=group.get("keys"))
-        return shown(grouped.agg(**asked, **loss, delta=group.get("delta")))
-
-
-def shown(result):
-    """Return schema and content of any kind of frame."""
-    if hasattr(result, "collect"):
-        result = result.collect()
-    if hasattr(result, "dtypes") and hasattr(result, "index"):
-        return str(result.dtypes), str(result.index), result.to_csv()
-    table = result.to_arrow_table() if hasattr(result, "to_arrow_table") else pa.table(result)
-    return str(table.schema), table.to_pydict()
-
-
-def neighbors(data, rows):
-    drawn = data.draw(st.lists(rows, min_size=1, max_size=8))
-    out = data.draw(st.integers(0, len(drawn) - 1))
-    return drawn, drawn[:out] + drawn[out + 1 :]
-
-
-@given(data=st.data())
-def test_shares_of_a_release_add_up_to_its_loss(data, rows, table_of):
-    """Shares of a release add up to its loss.
-
-    The noises of all queries of a release together cost exactly what was asked, at their
-    declared sensitivities: nothing is wasted and nothing is free.
-    """
-    tape, loss = Tape(), data.draw(st.sampled_from(LOSSES))
-    asked = data.draw(st.sampled_from(ASKED))
-    released(table_of([data.draw(rows)]), asked, loss, GROUPS[0], tape)
-    cost = Fraction(0)
-    for query, noise in zip(tape.calls[0][1], tape.calls[0][2], strict=True):
-        laplace = isinstance(noise, DiscreteLaplace)
-        cost += (
-            Fraction(query.l1) / noise.scale
-            if laplace
-            else Fraction(query.l2_squared) / (2 * noise.sigma_squared)
-        )
-    kind = Epsilon if "epsilon" in loss else Rho
-    assert kind(cost) == kind(Fraction(str(next(iter(loss.values())))))
-
-
-@settings(max_examples=6)
-@given(data=st.data())
-def test_nothing_is_said_but_the_result(data, way, rows, table_of):
-    """A release prints nothing, logs nothing and warns of nothing, whatever the rows hold."""
-    frame = way(table_of(neighbors(data, rows)[0]))
-    asked, group = data.draw(st.sampled_from(ASKED)), data.draw(st.sampled_from(GROUPS))
-    said, log = io.StringIO(), io.StringIO()
-    handler = logging.StreamHandler(log)
-    logging.getLogger().addHandler(handler)
-    try:
-        with (
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
-            warnings.catch_warnings(record=True) as warned,
-        ):
-            warnings.simplefilter("always")
-            released(frame, asked, {"epsilon": 1}, group, Tape())
-    finally:
-        logging.getLogger().removeHandler(handler)
-    assert (said.getvalue(), log.getvalue(), warned) == ("", "", [])
-
-
-@pytest.mark.parametrize("by", [[], ["g"]])
-def test_what_the_limits_spend_is_the_charge(by):
-    """Limits that are found share the loss: two have a half each, and one has it all."""
-    charge = limits_charge(Quantile("u", 0.9), by, 0.7, None)
-    losses = limit_losses(charge, by)
-    assert list(losses) == (["max_rows", "max_groups"] if by else ["max_rows"])
-    assert sum(loss.value for loss in losses.values()) == charge.loss.value
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 0.5}])
@@ -526,17 +402,3 @@ def test_groups_pay_for_their_own_rows(keys):
     rows = [s.table.column("sum_0_0").to_pylist() for s in (left, right)]
     assert sum(abs(a - b) for a, b in zip(*rows, strict=True)) == 1
     assert rho_spent(recorded, replayed) + 1 / (2 * noise.sigma_squared) <= 4
-
-
-def test_the_public_way_spends_what_it_says():
-    """`mean_vector` charges a ledger its rho, and its draws cost no more."""
-    frame = pl.DataFrame({"x": np.linspace(-5, 5, 40), "y": np.linspace(0, 1, 40)})
-    recorded = VectorTape()
-    with on(recorded):
-        first = frame.dp.mean_vector(["x", "y"], rho=0.5, radius=10)
-    replayed = VectorTape(answer for *_, answer in recorded.calls)
-    with on(replayed):
-        second = frame[:-1].dp.mean_vector(["x", "y"], rho=0.5, radius=10)
-    assert repr(first) == repr(second)
-    assert isinstance(first, dfp.VectorEstimate)
-    assert 0 < rho_spent(recorded, replayed) <= Fraction(1, 2)

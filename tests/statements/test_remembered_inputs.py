@@ -122,12 +122,3 @@ def test_a_free_answer_equals_a_fresh_one(shop, tmp_path, name):
         assert dfp.sql(text, **terms).fetchall() == fresh, text
         answers.add(str(fresh))
     assert len(answers) > 3
-
-
-def test_the_same_nested_statement_is_free_again(shop, tmp_path):
-    """Asked again, a statement with a release inside is answered by what the ledger remembers."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=4e9, delta=0.9, remember=True)
-    terms = {**shop, "ledger": ledger, "dataset": "shop", "version": "1"}
-    first, again = (dfp.sql(STATEMENTS["HAVING"], **terms).fetchall() for _ in range(2))
-    assert first == again
-    assert ledger.spent("shop").epsilon == shop["epsilon"]

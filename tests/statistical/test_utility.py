@@ -27,32 +27,6 @@ def errors(bulk, rows, question, true, **loss):
     return float(np.mean((answer - true) ** 2)), float(np.mean((count - len(rows)) ** 2))
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1])
-def test_a_count_has_the_noise_of_one_epsilon(epsilon, bulk):
-    """The mean square error of a count is 2a/(1-a)**2, a = exp(-epsilon), within 2%."""
-    released = bulk([1.0] * 5, COPIES, lambda g, **t: g.count(**t), epsilon=epsilon)
-    a = math.exp(-epsilon)
-    theory = 2 * a / (1 - a) ** 2
-    found = float(np.mean((released["count"].to_numpy() - 5.0) ** 2))
-    assert 0.98 * theory / WIDER <= found <= 1.02 * theory * WIDER
-
-
-@pytest.mark.parametrize(
-    ("bounds", "largest"), [((-5, 3), math.hypot(5, 3)), ((0, 3), 3), ((100, 101), 101)]
-)
-def test_a_sum_has_the_noise_of_its_largest_bound(bounds, largest, bulk):
-    """The mean square error of a sum is 2 (max|bound|/epsilon)**2, within 2%.
-
-    By group that of a sum of both signs is 2 (lower**2 + upper**2)/epsilon**2.
-    """
-    middle = sum(bounds) / 2
-    found, _ = errors(
-        bulk, [middle] * 4, dfp.sum("x", bounds, clipping=False), 4 * middle, epsilon=0.5
-    )
-    theory = 2 * (largest / 0.5) ** 2
-    assert 0.98 * theory / WIDER <= found <= 1.02 * theory * WIDER
-
-
 def normalized(bulk, mean, method):
     """n**2 times the mean square error of a mean on [0, 1], in units of 2/epsilon**2.
 
