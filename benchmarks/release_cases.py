@@ -342,7 +342,7 @@ def _doors(places: Places) -> Iterator[Case]:
     for name, ask in series.items():
         yield f"series/{name}", lambda _, ask=ask: plain(ask(places.pandas["x"].dp))
     for name, facts in {
-        "whole": {}, "by": {"by": "k"}, "two": {"by": ["k", "m"], "share": 0.5, "rho": 0.5},
+        "whole": {}, "by": {"by": "k"}, "two": {"by": ["k", "m"], "rho": 0.5},
     }.items():  # fmt: skip
         yield (
             f"limits/{name}",

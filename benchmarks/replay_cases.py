@@ -268,7 +268,7 @@ def ask_frame(case: Case, places: Places, table: pa.Table, ledger: Any, dataset:
 
 def ask_limits(frame: Any, case: Case, **account: Any) -> Any:
     """Release limits of units, for a question where there are groups."""
-    question = None if case.keys == "whole" else dfp.mean("x", BOUNDS)
+    question = dfp.count() if case.keys == "whole" else dfp.mean("x", BOUNDS)
     by = () if case.keys == "whole" else "k"
     return dfp.suggest_limits(frame, unit="u", by=by, question=question, **case.terms(), **account)
 

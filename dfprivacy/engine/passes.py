@@ -37,7 +37,6 @@ from dfprivacy.engine.units import (
     unscaled,
     within_groups,
 )
-from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source, Told
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name, sum_names
 
@@ -260,14 +259,6 @@ class UnitTable:
         """Return the columns of the rows and the terms of a source."""
         index = self.sources.index(source)
         return [sum_name(index, position) for position in range(1 + len(source.terms))]
-
-    def largest_sizes(self) -> tuple[Integers, Integers, Integers]:
-        """Return for each unit its most rows in a group, its groups, and 1."""
-        units = self.rows.units
-        number = int(units.max(initial=-1)) + 1
-        largest = np.zeros(number, dtype=np.int64)
-        np.maximum.at(largest, units, self.rows.columns.column(sum_name(0)).to_numpy())
-        return largest, np.bincount(units, minlength=number), np.ones(number, dtype=np.int64)
 
 
 def read_unit_table(

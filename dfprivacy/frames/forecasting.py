@@ -14,12 +14,11 @@ import numpy as np
 from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import Account as Paying
-from dfprivacy.accounting.spending import NoAccount, account_of
+from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.columns import Declared
 from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.frames.explanation import Account, Draw, Explanation
 from dfprivacy.frames.limit_finding import finding_draws
-from dfprivacy.frames.limits import group_labels, limit_losses, limits_charge
 from dfprivacy.frames.vector_release import (
     DENSE,
     GROUP_COUNT_SHARE,
@@ -29,8 +28,7 @@ from dfprivacy.frames.vector_release import (
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.release.plan import JointPlan, Plan, add_losses, index_of_counting_part
-from dfprivacy.release.terms import INTERVAL, Unit, UnlimitedUnit, label_of
-from dfprivacy.statistics import Statistic
+from dfprivacy.release.terms import Unit, UnlimitedUnit
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.forecast import (
     SIZES,
@@ -44,8 +42,6 @@ from dfprivacy.statistics.forecast import (
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.statistics.quantile import Quantile, QuantilePart
-from dfprivacy.statistics.split import split
 
 _SMALLEST = (
     "with the smallest limits, if one row counts: limits are found where this and what they leave "
@@ -240,33 +236,6 @@ def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
             return None
 
     return tuple(map(planned, SIZES))
-
-
-def explain_limits(
-    unit: Hashable,
-    by: Hashable | Sequence[Hashable],
-    share: float,
-    *,
-    question: Statistic | None = None,
-    epsilon: object,
-    rho: object,
-) -> Explanation:
-    """Return the explanation of `suggest_limits`: draws of a question, or two quantiles."""
-    labels, quantile = group_labels(by), Quantile(label_of(unit), share)
-    charge = limits_charge(quantile, labels, epsilon, rho, question)
-    who, level = f"all rows of one {unit!r}", float(INTERVAL)
-    known = Circumstances(level, None)
-    made, draws = [], []
-    if question is not None:
-        parts = split({"": question}, grouped=False, unit=Unit(unit, 1), searching=True)
-        found = finding_draws(charge.loss, parts, grouped=bool(labels), secret=bool(labels))
-        draws = [drawn(loss, (what,)) for loss, what in found]
-    for name, loss in limit_losses(charge, labels).items() if question is None else ():
-        part = QuantilePart(name, quantile, grouped=False)
-        (own,) = part.forecasts(loss, {name: quantile}, known)
-        made.append(replace(own, unit="ranks of units"))
-        draws.append(drawn(loss, (name,)))
-    return _page(charge, made, draws, level, account_of(None, None, None), protects=who)
 
 
 _UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"

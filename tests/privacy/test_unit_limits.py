@@ -57,7 +57,8 @@ def test_suggested_limits_hold_for_nearly_all_units(engines, name):
     heavy = [{"u": 1000, "g": str(i), "x": 1.0, "i": i} for i in range(90)]
     frame = engines[name](table(rows + heavy))
     assert dfp.suggest_limits(frame, unit="u", by="g", epsilon=20) == dfp.Unit("u", 3, 2)
-    assert dfp.suggest_limits(frame, unit="u", epsilon=20) == dfp.Unit("u", 6)
+    found = dfp.suggest_limits(frame, unit="u", epsilon=20, spending=0.05)
+    assert found == dfp.Unit("u", 6)
 
 
 def test_too_few_units_have_the_smallest_limits():
@@ -81,7 +82,7 @@ def test_a_mean_of_units_that_are_alike_counts_few_of_their_rows():
     frame = units_of(SIZES, np.repeat([20.0, 80.0], 5000)[np.arange(10_000) * 7919 % 10_000])
     found = dfp.suggest_limits(frame, unit="u", question=dfp.mean("x", (0, 100)))
     assert found.max_rows < 100
-    assert dfp.suggest_limits(frame, unit="u").max_rows > 200
+    assert dfp.suggest_limits(frame, unit="u").max_rows > 200  # of a count
 
 
 def test_a_mean_of_units_that_differ_by_size_counts_most_of_their_rows():
@@ -121,7 +122,6 @@ def test_limits_for_a_question_are_found_in_every_engine(engines, name):
     ("terms", "error"),
     [
         ({"question": "x"}, dfp.errors.InvalidQuestionError),
-        ({"spending": 1.0}, dfp.errors.InvalidLossError),
         ({"question": dfp.count(), "spending": 0}, dfp.errors.InvalidLossError),
         ({"question": dfp.mean("y", (0, 1))}, dfp.MissingColumnError),
     ],

@@ -285,4 +285,4 @@ def test_the_charge_and_the_history_name_the_unit(tmp_path):
     assert ledger.spent("d") == dfp.Budget(epsilon=2.0, delta=1e-6)
     first, second = ledger.history()["question"]
     assert first.endswith("by 'g'; unit='u', max_rows=3, max_groups=2")
-    assert second == "suggest_limits(unit='u', share=0.95) by 'g'"
+    assert second == "suggest_limits(unit='u', question=count()) by 'g'"
