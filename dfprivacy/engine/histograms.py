@@ -45,7 +45,7 @@ from dfprivacy.engine.units import (
     thinning_starts,
     within_groups,
 )
-from dfprivacy.measurement.bin_table import BinTable, bin_table
+from dfprivacy.measurement.bin_table import BinTable, bin_table, count_numbers
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
@@ -198,10 +198,13 @@ def _count_rows_in_memory(
     clipped = clipped_value(_VALUE, LARGEST_VALUE, nw.Float64(), nw.Implementation.POLARS)
     lazy = nw.from_native(frame).with_columns(clipped.alias(_VALUE))
     rounded = lazy.with_columns(_rounded(nw.col(_VALUE), VALUE_BITS).alias(_VALUE))
-    table = collect(_group_by_bin(rounded, [_GROUP], query))
-    label, rows, *moments = _columns_of(table, query)
-    number = table.column(_GROUP).to_numpy()
-    return bin_table(keys, groups, binning, number, label, rows=rows, moments=moments)
+    sums = [power.alias(name) for name, power in list(_powers().items())[: query.moments]]
+    with_values = rounded.filter(~(nw.col(_VALUE).is_null() | nw.col(_VALUE).is_nan()))
+    labelled: Any = _with_labels(with_values, query).select(_GROUP, _LABEL, *sums).to_native()
+    with watched():
+        table = labelled.collect(engine="streaming")
+    number, *columns = (column.to_numpy() for column in table.get_columns())
+    return count_numbers(keys, groups, binning, number, columns)
 
 
 def _can_fetch(adopted: Adopted, query: HistogramQuery) -> bool:
@@ -357,29 +360,39 @@ def _group_by_bin(
     frame: nw.LazyFrame[Any], names: Sequence[str], query: HistogramQuery, times: str = ""
 ) -> nw.LazyFrame[Any]:
     """Return label, rows and sums of each group and bin; a row counts as often as `times` says."""
-    value, binning = nw.col(_VALUE), query.binning
-    if isinstance(binning, Octaves) and binning.center:
-        distance = _rounded(value - binning.center, VALUE_BITS)
-        frame = frame.with_columns(distance.alias(_VALUE))
-    powers = {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+    powers = list(_powers().items())[: query.moments]
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     if times:
         count = nw.col(times)
-        powers = {name: power * count.cast(nw.Float64) for name, power in powers.items()}
+        powers = [(name, power * count.cast(nw.Float64)) for name, power in powers]
         rows = count.sum().cast(nw.Int64).alias(_ROWS)
-    if isinstance(binning, Octaves):
-        label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
-        frame = frame.with_columns(octave.alias(_LABEL))
-        if binning.bits > 1:
-            shift = label * binning.shift
-            inner = (value - label * binning.inwards + shift) - shift
-            frame = frame.with_columns(inner.alias(_LABEL))
-        if not binning.counts_from_center:
-            frame = frame.with_columns((value - label).alias(_VALUE))
-    else:  # the value is its own label
-        frame = frame.rename({_VALUE: _LABEL})
-    sums = [power.sum().alias(name) for name, power in list(powers.items())[: query.moments]]
-    return frame.group_by(*names, _LABEL).agg(rows, *sums)
+    sums = [power.sum().alias(name) for name, power in powers]
+    return _with_labels(frame, query).group_by(*names, _LABEL).agg(rows, *sums)
+
+
+def _powers() -> dict[str, nw.Expr]:
+    """Return the powers of values that bins add up."""
+    value = nw.col(_VALUE)
+    return {_FIRST: value, _SECOND: _rounded(value * value, SQUARE_BITS)}
+
+
+def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFrame[Any]:
+    """Return the label of the bin of each value, and of octaves what the sums are of."""
+    value, binning = nw.col(_VALUE), query.binning
+    if not isinstance(binning, Octaves):  # the value is its own label
+        return frame.rename({_VALUE: _LABEL})
+    if binning.center:
+        distance = _rounded(value - binning.center, VALUE_BITS)
+        frame = frame.with_columns(distance.alias(_VALUE))
+    label, octave = nw.col(_LABEL), _rounded(value * OCTAVE_FACTOR, 1)
+    frame = frame.with_columns(octave.alias(_LABEL))
+    if binning.bits > 1:
+        shift = label * binning.shift
+        inner = (value - label * binning.inwards + shift) - shift
+        frame = frame.with_columns(inner.alias(_LABEL))
+    if not binning.counts_from_center:
+        frame = frame.with_columns((value - label).alias(_VALUE))
+    return frame
 
 
 def _with_values(

@@ -136,6 +136,31 @@ def bin_table(
     return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
 
 
+def count_numbers(
+    keys: pa.Table, groups: int, binning: Binning, group: Integers, values: Sequence[Floats]
+) -> BinTable:
+    """Count rows by the number of their group and the label of their bin, the first of `values`.
+
+    The others are powers of what the bins add up.
+    """
+    bins, powers = binning.numbers(values[0]), values[1:]
+    is_filled = np.zeros(2 * binning.last + 1, dtype=bool)
+    is_filled[bins + binning.last] = True
+    number, size = np.cumsum(is_filled) - 1, max(int(is_filled.sum()), 1)
+    if groups * size > 4 * len(bins) + _FEW_BINS:
+        powers = [np.where(bins == 0, 0.0, power) for power in powers]
+        ones = np.ones(len(bins), dtype=np.int64)
+        return added_up(BinTable(keys, groups, binning, group, bins, ones, tuple(powers)))
+    codes = group * size + number[bins + binning.last]
+    counts = np.bincount(codes, minlength=groups * size).astype(np.int64)
+    filled = np.flatnonzero(counts)
+    group, index = np.divmod(filled, size)
+    bins = (np.flatnonzero(is_filled) - binning.last)[index]
+    sums = (np.bincount(codes, power, minlength=groups * size)[filled] for power in powers)
+    moments = tuple(np.where(bins == 0, 0.0, added) for added in sums)
+    return BinTable(keys, groups, binning, group, bins, counts[filled], moments).checked()
+
+
 def added_up(table: BinTable) -> BinTable:
     """Return a table of entries in any order: sorted, and equal bins of a group added up."""
     group, bins, order = _ordered(table.group, table.bins, table.binning)
