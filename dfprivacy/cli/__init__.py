@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command
-from typer.models import CommandInfo
 
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import (
@@ -64,19 +63,8 @@ class Commands(TyperGroup):
         names = listing(error.ctx) if listing else []
         quoted = error.message.split("'")
         other = closest_name(quoted[1], names) if len(quoted) > 1 else None
-        option = re.match(r"No such option: --([a-z-]+)", error.message)
-        question = option[1].replace("-", "_") if option else ""
-        ends = sorted(
-            flag for flag in getattr(error, "possibilities", None) or () if "-bounds" in flag
-        )
-        if question == "bounds" and ends:
-            return f"write {path} ... {' '.join(f'{flag} 0 100' for flag in ends)}"
         if pair := re.match(r"Option '(--\S+)' requires 2 arguments", error.message):
             return f"write two numbers with a space between them, e.g. {pair[1]} 0 100"
-        if "unexpected extra argument" in error.message and path.endswith(" agg"):
-            return f"write columns as {path} FILE --mean delay --bounds delay=-60,240"
-        if option and question in error.ctx.find_root().command.list_commands(error.ctx):
-            return f"{question} is a command of its own: dfprivacy {question} --help"
         if other is None:
             return f"{path} --help lists its options"
         return f"write {path} {other}, or see {path} --help"
@@ -89,26 +77,7 @@ def _plain_words(message: str) -> str:
     return message.replace("Value error, ", "")
 
 
-class Program(typer.Typer):
-    """A program whose commands include one for every statistic that is registered by now."""
-
-    _commands: list[CommandInfo]
-
-    @property
-    def registered_commands(self) -> list[CommandInfo]:
-        """The commands, in the order in which they were made."""
-        names = {command.name for command in self._commands}
-        for name in command_names():
-            if name not in names:
-                self._commands.append(CommandInfo(name=name, callback=make_command(name)))
-        return self._commands
-
-    @registered_commands.setter
-    def registered_commands(self, commands: list[CommandInfo]) -> None:
-        self._commands = commands
-
-
-app = Program(
+app = typer.Typer(
     cls=Commands,
     add_completion=False,
     no_args_is_help=True,
@@ -132,6 +101,10 @@ def main() -> None:
 @cache
 def _built(_: tuple[type[Statistic], ...]) -> Any:
     """Return all commands, made once for the statistics that are registered by now."""
+    names = {command.name for command in app.registered_commands}
+    for name in command_names():
+        if name not in names:
+            app.command(name)(make_command(name))
     return get_command(app)
 
 

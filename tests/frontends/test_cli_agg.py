@@ -74,3 +74,15 @@ def test_a_statement_takes_public_keys(ask, cells, tmp_path):
     unit = ("--schema", str(schema), "--unit", "day")
     owned = ask("sql", query, "--table", "f=flights.parquet", *unit)
     assert (owned.exit_code, "the schema names the unit" in owned.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["month", "month, 1 AS a", "dp_count(*) > 3 AS a, month", "[dp_count(*)] AS a, month"],
+)
+def test_any_result_of_a_statement_is_shown(ask, columns):
+    """A result without a released number is printed too, with what was spent."""
+    query = f"SELECT {columns} FROM f GROUP BY month HAVING dp_count(*) > 0"
+    result = ask("sql", query, "--table", "f=flights.parquet", "--delta", "1e-6")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "Spent epsilon 1, delta 1e-06" in result.stdout

@@ -14,10 +14,6 @@ WRONG = {
         ["ledger", "creat"], "No such command 'creat'", "write dfprivacy ledger create, or",
     ),
     "a question that tables answer": (["pivot", "f.csv"], "'pivot'", "write dfprivacy crosstab"),
-    "a command as an option": (
-        ["agg", "f.csv", "--value-counts", "c"], "No such option: --value-counts",
-        "value_counts is a command of its own: dfprivacy value_counts",
-    ),
     "no column": (["mean", "f.csv"], "Missing argument 'COLUMN'", "dfprivacy mean --help lists"),
     "no option": (["count", "f.csv", "--epsilom", "1"], "--epsilom", "dfprivacy count --help"),
     "no number": (
@@ -27,10 +23,6 @@ WRONG = {
     "one bound": (
         ["mean", "f.csv", "x", "--bounds", "0"], "'--bounds' requires 2 arguments",
         "write two numbers with a space between them, e.g. --bounds 0 100",
-    ),
-    "bounds of no column": (
-        ["agg", "f.csv", "--mean", "x", "--bounds", "0", "9"], "unexpected extra argument(s) (9)",
-        "write columns as dfprivacy agg FILE --mean delay --bounds delay=-60,240",
     ),
 }  # fmt: skip
 

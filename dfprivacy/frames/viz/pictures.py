@@ -208,15 +208,21 @@ def show(
         return ShownDescription(origin, table)
     if is_histogram(table):
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
-    elif origin.question and not any(is_number(table, name) for name in table.column_names):
-        layout = Layout(tuple(table.column_names), ())
     else:
-        layout = layout_of(table, origin, None)
-        dated = [
-            field_.name for field_ in table.schema if kind_of(field_.type)
-        ]  # they have no bars
-        layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
+        layout = _shown_layout(table, origin)
     return shown_frame(table, layout, origin, measured_in=measured_in)
+
+
+def _shown_layout(table: pa.Table, origin: Origin) -> Layout:
+    """Return the layout of a shown table, where dates have no bars; a release needs no answer."""
+    try:
+        layout = layout_of(table, origin, None)
+    except InvalidQuestionError:
+        if not origin.question:
+            raise
+        return Layout(tuple(table.column_names), ())
+    dated = [field.name for field in table.schema if kind_of(field.type)]
+    return replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
 
 
 def _find_table(released: object, measured_in: MeasuredIn) -> ShownTable | None:
