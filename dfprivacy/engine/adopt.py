@@ -664,7 +664,7 @@ def _identity(table: pa.Table) -> pa.Table:
 
 @adopt.register
 def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
-    require_columns(columns.names(), list(frame.columns))
+    require_columns(columns.names(), list(frame.columns), frame.index.names)
     for label in columns.names():
         require_known(label, frame[label].dtype)
     pairs = zip(columns.keys, columns.listed, strict=True)

@@ -213,13 +213,16 @@ def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:
     return known
 
 
-def require_columns(named: Sequence[Hashable], present: Sequence[Hashable]) -> None:
+def require_columns(
+    named: Sequence[Hashable], present: Sequence[Hashable], index: Sequence[Hashable] = ()
+) -> None:
     """Refuse a column that is not there, or that is there twice, by the names alone."""
     for name in named:
         if present.count(name) == 0:
+            is_index = name is not None and name in index
             raise MissingColumnError(
                 f"the frame has no column {name!r}",
-                hint=columns_near(name, present),
+                hint="df.reset_index() makes it one" if is_index else columns_near(name, present),
             )
         if present.count(name) > 1:
             raise MissingColumnError(

@@ -73,10 +73,14 @@ def key_values(values: Sequence[Any], declared: object) -> Sequence[Any]:
 
 def unfit_key(declared: object) -> InvalidKeysError:
     """Return the error about a public key that is no value of the declared type."""
-    zoned = getattr(declared, "tz", None) or str(declared).startswith("TIMESTAMPTZ")
+    kind = str(declared).lower()
+    zone = ", tzinfo=ZoneInfo('Europe/Rome')" if "tz" in kind else ""
+    example = ", e.g. date(2024, 1, 1)" if kind.startswith("date") else ""
+    if kind.startswith("timestamp"):
+        example = f", e.g. datetime(2024, 1, 1{zone})"
     return InvalidKeysError(
         f"a public key does not fit the group column, which is declared {declared}",
-        hint=f"list keys of the column's own type{', with a time zone' if zoned else ''}",
+        hint=f"list keys of the column's own type{example}",
     )
 
 

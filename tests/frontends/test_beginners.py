@@ -87,3 +87,24 @@ def said_by(call, *given):
     except dfp.DPError as error:
         return str(error)
     return ""
+
+
+def test_a_column_in_the_index_is_named_as_such():
+    """The hint is reset_index for what pandas has in its index, the columns for other names."""
+    indexed = FRAME.set_index("city")
+    with pytest.raises(dfp.MissingColumnError, match=r"df\.reset_index\(\) makes it one"):
+        indexed.dp.group_by("city").count(delta=1e-6)
+    with pytest.raises(dfp.MissingColumnError, match="its columns are 'age', 'seen'"):
+        indexed.dp.count("town")
+
+
+@pytest.mark.parametrize("zone", [None, "Asia/Tokyo"])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas])
+def test_keys_of_times_are_refused_with_an_example_that_fits(kind, zone):
+    """Text is no time: the hint has a time as the column has them, with a zone or without."""
+    private = kind(FRAME.assign(seen=HOURS.tz_localize(zone))).dp
+    with pytest.raises(
+        dfp.errors.InvalidKeysError, match=r"e\.g\. datetime\(2024, 1, 1"
+    ) as refused:
+        private.group_by("seen", keys=["2024-01-01"]).count()
+    assert ("tzinfo=" in refused.value.hint) == (zone is not None)
