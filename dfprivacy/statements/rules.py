@@ -138,9 +138,9 @@ a name with more than three parts = a name with more than three parts: a table h
     schema and a name
     -> SELECT dp_count(*) FROM memory.main.t
 second table = {second!r} beside {first!r}: nothing says whose rows it holds
-    -> say whose they are: schema=dfp.Schema(unit='{first}.id', links={{'{second}.{first}_id':
-    '{first}.id'}}); or that everybody may know them: dfp.Schema(rows='{first}',
-    public=['{second}']), of frames {second}=dfp.public(frame)
+    -> say whose they are, by columns of yours: schema=dfp.Schema(unit='{first}.KEY',
+    links={{'{second}.LINK': '{first}.KEY'}}); or that everybody may know them:
+    dfp.Schema(rows='{first}', public=['{second}']), of frames {second}=dfp.public(frame)
 TABLE_FUNCTION = a table function: what it reads is no relation whose rows are known
     -> name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')
 unnest = UNNEST: it makes many rows out of one
