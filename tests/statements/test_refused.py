@@ -240,6 +240,7 @@ ABOUT = (
 
 VAGUE = re.compile(r"^(CREATE .*)?\*\w+\*|\b(such|this|here|these)\b")
 """A construct that its reason alone makes plain."""
+EMPTY = {"", "it is not on the list of what is known to be safe"}
 
 
 def page():
@@ -252,7 +253,7 @@ def page():
             constructs.setdefault(cell(rule.why), []).append(cell(rule.construct))
         text += f"\n## {title}\n\n"
         for why, refused in constructs.items():
-            because = f": {why}" if why and VAGUE.search(refused[0]) else ""
+            because = f": {why}" if VAGUE.search(refused[0]) and why not in EMPTY else ""
             text += f"* {'; '.join(dict.fromkeys(refused))}{because}\n"
     return text
 
