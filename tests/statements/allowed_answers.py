@@ -1,6 +1,6 @@
 """Statements that are allowed: answers about the whole table.
 
-Each with the questions it asks, its group keys, its row query and its cost (epsilon, delta).
+Each with the questions it asks, its group keys and its cost (epsilon, delta).
 """
 
 ALLOWED = [
@@ -8,64 +8,48 @@ ALLOWED = [
         "query": "SELECT dp_count(*) FROM visits",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count() AS n FROM visits",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(age) AS n, dp_count(*) AS rows FROM visits",
         "asks": ["count('age')", "count()"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": 'select DP_COUNT(*) as "Rows" from VISITS',
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_mean(age, 0, 100) FROM visits",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_avg(age, 0, 100) AS a, dp_mean(age, 0, 100) AS b FROM visits",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_sum(income, 0, 100000) AS total FROM visits",
         "asks": ["sum('income', bounds=(0.0, 100000.0))"],
         "keys": [],
-        "rows": (
-            'SELECT "income" FROM (SELECT "income", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_var(age, 0, 100) AS v, dp_stddev(age, 0, 100) AS s FROM visits",
         "asks": ["var('age', bounds=(0.0, 100.0))", "std('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
@@ -75,46 +59,36 @@ ALLOWED = [
         ),
         "asks": ["median('age')", "quantile('age', 0.25)"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_quantiles(age, [0.25, 0.75]) AS q FROM visits",
         "asks": ["quantiles('age', [0.25, 0.75])"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_quantiles(age, [0.25, 0.75])[2] AS upper_quartile FROM visits",
         "asks": ["quantiles('age', [0.25, 0.75])"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_sum(income) AS total FROM visits",
         "asks": ["sum('income')"],
         "keys": [],
-        "rows": (
-            'SELECT "income" FROM (SELECT "income", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_mean(income, 0.25) AS m, dp_count(*) AS n FROM visits",
         "asks": ["mean('income')", "count()"],
         "keys": [],
-        "rows": (
-            'SELECT "income" FROM (SELECT "income", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.25, 0.0),
     },
     {
         "query": "SELECT dp_mean_interval(age, 0, 100) AS age FROM visits",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
@@ -124,25 +98,18 @@ ALLOWED = [
         ),
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count_interval(*).value AS n FROM visits",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "FROM visits SELECT dp_count(*) AS n",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -152,18 +119,12 @@ ALLOWED = [
         ),
         "asks": ["count('(age > 30)')", "mean('CAST((age > 30) AS INTEGER)', bounds=(0.0, 1.0))"],
         "keys": [],
-        "rows": (
-            'SELECT TRY(("age" > 30)) AS "(age > 30)", TRY(CAST(("age" > 30) AS INTEGER)) AS '
-            '"CAST((age > 30) AS INTEGER)" FROM (SELECT "age", true AS "owner" FROM '
-            '"memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_mean(age, 0, 100, epsilon => 1) AS m FROM visits",
         "asks": ["mean('age', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (1.0, 0.0),
     },
 ]

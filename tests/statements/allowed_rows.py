@@ -1,6 +1,6 @@
 """Statements that are allowed: conditions, expressions and subqueries over single rows.
 
-Each with the questions it asks, its group keys, its row query and its cost (epsilon, delta).
+Each with the questions it asks, its group keys and its cost (epsilon, delta).
 """
 
 ALLOWED = [
@@ -8,17 +8,12 @@ ALLOWED = [
         "query": "SELECT dp_mean(age, -1 * 10, 10 * 10 + 20, 1 / 2) AS m FROM visits",
         "asks": ["mean('age', bounds=(-10.0, 120.0))"],
         "keys": [],
-        "rows": ('SELECT "age" FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits")'),
         "cost": (0.5, 0.0),
     },
     {
         "query": "SELECT dp_count(*) AS n FROM visits WHERE age BETWEEN 30 AND 40 AND NOT vip",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE ("age" BETWEEN 30 AND 40) AND (NOT "vip"))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -27,10 +22,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            "WHERE ((\"city\" IN ('Rome', 'Oslo')) OR (\"city\" IS NULL)))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -40,11 +31,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            "WHERE (\"city\" LIKE 'R%') AND TRY((NOT (\"city\" ILIKE '%x%'))) AND TRY((NOT "
-            "(\"Home town\" LIKE 'a!_%' ESCAPE '!'))))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -54,12 +40,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE ("day" >= CAST(\'2024-03-01\' AS DATE)) AND TRY(("day" < '
-            "(CAST('2024-03-01' AS DATE) + to_months(CAST(trunc(CAST('2' AS DOUBLE)) AS "
-            "INTEGER))))))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -69,11 +49,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE TRY((NOT (CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true))) AND '
-            '("age" IS NOT NULL) AND TRY((CAST("vip" AS BOOLEAN) IS DISTINCT FROM false)))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -83,11 +58,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE TRY(((((("age" + 1) * 2) - -3) > 70) OR ((("age" % 7) = 0) AND "vip") OR '
-            '(((-("age")) ** 2) < -2000))))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -97,11 +67,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE ("age" IS DISTINCT FROM 30) AND TRY((coalesce("age", 0) != 31)) AND '
-            'TRY((nullif("age", 32) IS NOT NULL)))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -112,13 +77,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            "WHERE TRY(CAST(regexp_matches(\"city\", '^[RO]') AS BOOLEAN)) AND "
-            'TRY((length(trim("city")) = 4)) AND TRY(CAST(regexp_matches("city", \'R?o.*\') '
-            "AS BOOLEAN)) AND TRY(CAST(regexp_full_match(\"city\", '[A-Z][a-z]+') AS "
-            "BOOLEAN)))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -129,11 +87,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            "WHERE TRY((substring(\"city\", 2, 1) = 'o')) AND TRY((position('s' IN \"city\") "
-            "> 1)) AND TRY((trim(\"city\", 'R') != 'ome')) AND TRY((\"city\"[1] = 'O')))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -142,11 +95,6 @@ ALLOWED = [
         ),
         "asks": ["mean('CASE  WHEN (vip) THEN (income) END', bounds=(0.0, 100000.0))"],
         "keys": [],
-        "rows": (
-            'SELECT TRY(CASE  WHEN ("vip") THEN ("income") END) AS "CASE  WHEN (vip) THEN '
-            '(income) END" FROM (SELECT "income", "vip", true AS "owner" FROM '
-            '"memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -159,11 +107,6 @@ ALLOWED = [
             "count('TRY_CAST(note AS INTEGER)')",
         ],
         "keys": [],
-        "rows": (
-            'SELECT TRY(TRY_CAST("note" AS DOUBLE)) AS "TRY_CAST(note AS DOUBLE)", '
-            'TRY(TRY_CAST("note" AS INTEGER)) AS "TRY_CAST(note AS INTEGER)" FROM (SELECT '
-            '"note", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -176,11 +119,6 @@ ALLOWED = [
             "mean('CAST(income AS DECIMAL(9, 2))', bounds=(0.0, 100000.0))",
         ],
         "keys": [],
-        "rows": (
-            'SELECT TRY((CAST("age" AS DOUBLE) / 2)) AS "(CAST(age AS DOUBLE) / 2)", '
-            'TRY(CAST("income" AS DECIMAL(9, 2))) AS "CAST(income AS DECIMAL(9, 2))" FROM '
-            '(SELECT "age", "income", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -194,11 +132,6 @@ ALLOWED = [
             "mean('if(vip, 1, 0)', bounds=(0.0, 1.0))",
         ],
         "keys": [],
-        "rows": (
-            'SELECT TRY(("income" / 1000)) AS "(income / 1000)", TRY(greatest("age", 30)) AS '
-            '"greatest(age, 30)", TRY(if("vip", 1, 0)) AS "if(vip, 1, 0)" FROM (SELECT '
-            '"age", "income", "vip", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -211,11 +144,6 @@ ALLOWED = [
             "sum('list_sum(tags)', bounds=(0.0, 100.0))",
         ],
         "keys": [],
-        "rows": (
-            'SELECT TRY(struct_extract("place", \'flat\')) AS "v·place·flat", '
-            'TRY(list_sum("tags")) AS "list_sum(tags)" FROM (SELECT "tags", "place", true AS '
-            '"owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -225,11 +153,6 @@ ALLOWED = [
         ),
         "asks": ["mean('decades', bounds=(0.0, 10.0))"],
         "keys": [],
-        "rows": (
-            'SELECT "decades" FROM (SELECT TRY(("age" / 10)) AS "decades", "owner" AS "owner" '
-            'FROM (SELECT "age", true AS "owner" FROM "memory"."main"."visits" WHERE ("age" '
-            "> 30)) AS rows)"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -238,10 +161,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
-            '"owner" FROM "memory"."main"."visits" WHERE CAST("vip" AS BOOLEAN)) AS rows)'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -251,12 +170,6 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT "owner" AS '
-            '"owner" FROM (SELECT "age" AS "age", "owner" AS "owner" FROM (SELECT "age", '
-            'true AS "owner" FROM "memory"."main"."visits") AS rows) AS rows WHERE '
-            'TRY((("age" + 1) > 40))) AS rows)'
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -266,32 +179,18 @@ ALLOWED = [
         ),
         "asks": ["mean('x', bounds=(0.0, 100.0))"],
         "keys": [],
-        "rows": (
-            'SELECT "x" FROM (SELECT "age" AS "x", "owner" AS "owner" FROM (SELECT "age", '
-            'true AS "owner" FROM "memory"."main"."visits") AS rows)'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) AS n FROM ((SELECT * FROM visits))",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
-            '"owner" FROM "memory"."main"."visits") AS rows)'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) AS n FROM romans WHERE age > 30",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT "age" AS '
-            '"age", "owner" AS "owner" FROM (SELECT "age" AS "age", "owner" AS "owner" FROM '
-            '(SELECT "age", true AS "owner" FROM "memory"."main"."visits" WHERE ("city" LIKE '
-            "'R%')) AS rows) AS rows) AS rows WHERE (\"age\" > 30))"
-        ),
         "cost": (1.0, 0.0),
     },
     {
@@ -300,117 +199,72 @@ ALLOWED = [
         ),
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE TRY((md5("city") LIKE \'%\')) AND TRY(((hash("user_id") % 2) = 0)))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": 'SELECT "dp_count"(*) FROM visits',
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT city, dp_count(*) FROM visits GROUP BY city FETCH FIRST 3 ROWS ONLY",
         "asks": ["count()"],
         "keys": ["city"],
-        "rows": (
-            'SELECT "city" FROM (SELECT "city", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "WITH RECURSIVE c AS (SELECT age FROM visits) SELECT dp_count(*) FROM c",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT "owner" AS "owner" FROM (SELECT true AS '
-            '"owner" FROM "memory"."main"."visits") AS rows)'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": 'SELECT dp_count("upper"(city)) FROM visits',
         "asks": ["count('upper(city)')"],
         "keys": [],
-        "rows": (
-            'SELECT TRY(upper("city")) AS "upper(city)" FROM (SELECT "city", true AS "owner" '
-            'FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(INTERVAL (age) DAY) FROM visits",
         "asks": ["count('to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))')"],
         "keys": [],
-        ("rows"): (
-            'SELECT TRY(to_days(CAST(trunc(CAST("age" AS DOUBLE)) AS INTEGER))) AS '
-            '"to_days(CAST(trunc(CAST(age AS DOUBLE)) AS INTEGER))" FROM (SELECT "age", true '
-            'AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(E'\\x41') FROM visits",
         "asks": ["count(\"'A'\")"],
         "keys": [],
-        "rows": (
-            "SELECT TRY('A') AS \"'A'\" FROM (SELECT true AS \"owner\" FROM "
-            '"memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) FROM visits WHERE NOT age = 30 IS TRUE",
         "asks": ["count()"],
         "keys": [],
-        ("rows"): (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits" '
-            'WHERE TRY((NOT (CAST(("age" = 30) AS BOOLEAN) IS NOT DISTINCT FROM true))))'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) FROM visits WINDOW w AS (ORDER BY age)",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(*) FROM visits GROUP BY (city, vip)",
         "asks": ["count()"],
         "keys": ["city", "vip"],
-        "rows": (
-            'SELECT "city", "vip" FROM (SELECT "city", "vip", true AS "owner" FROM '
-            '"memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.001),
     },
     {
         "query": "(SELECT dp_count(*) FROM visits)",
         "asks": ["count()"],
         "keys": [],
-        "rows": (
-            'SELECT true AS "row" FROM (SELECT true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
     {
         "query": "SELECT dp_count(day AT TIME ZONE 'Europe/Berlin') AS n FROM visits",
         "asks": ["count(\"timezone('Europe/Berlin', day)\")"],
         "keys": [],
-        ("rows"): (
-            "SELECT TRY(timezone('Europe/Berlin', \"day\")) AS \"timezone('Europe/Berlin', "
-            'day)" FROM (SELECT "day", true AS "owner" FROM "memory"."main"."visits")'
-        ),
         "cost": (1.0, 0.0),
     },
 ]
