@@ -1,14 +1,12 @@
 """Estimates: floats that know their noise, and nothing else."""
 
 import copy
-import math
 import pickle
 import re
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -101,16 +99,6 @@ def test_standard_error_is_the_spread_of_the_noise(kind):
     assert len(one) == 1
     expected = getattr(single.dp, kind)("x", BOUNDS, epsilon=50).std_error
     assert table["a"].std() == pytest.approx(expected, rel=0.12)
-
-
-def test_series_ask_the_same():
-    """A pandas Series answers every question about its one column."""
-    series = pd.Series([1.0, 2.0, 3.0] * 100)
-    exact = {"count": 300, "sum": 600, "mean": 2, "var": 2 / 3, "std": math.sqrt(2 / 3)}
-    for kind, value in exact.items():
-        args = () if kind == "count" else (BOUNDS,)
-        assert getattr(series.dp(epsilon=1e9), kind)(*args) == pytest.approx(value, abs=1e-5)
-    assert series.rename("y").dp.mean(BOUNDS, interval=0.5).info.level == 0.5
 
 
 ASKED = {

@@ -22,53 +22,12 @@ def delays(engine):
     return engine.Series(name="delay", **{DATA[engine]: [10.0] * 2000 + [-40.0] * 1000})
 
 
-@pytest.mark.parametrize(
-    ("ask", "truth"),
-    [
-        (lambda dp: dp.mean(epsilon=EXACT), -20 / 3),
-        (lambda dp: dp.mean(method="subset", epsilon=EXACT), -20 / 3),
-        (lambda dp: dp.sum(epsilon=EXACT), -20_000),
-        (lambda dp: dp.var(epsilon=EXACT), 5000 / 9),
-        (lambda dp: dp.std(epsilon=EXACT), (5000 / 9) ** 0.5),
-    ],
-)
-def test_without_bounds(delays, ask, truth):
-    """Sums and means of a series need no bounds, and keep their intervals."""
-    answer = ask(delays.dp)
-    assert isinstance(answer, dfp.Estimate)
-    assert answer == pytest.approx(truth, rel=1e-4)
-    assert answer.low <= answer <= answer.high
-
-
-@pytest.mark.parametrize(
-    ("ask", "truth"),
-    [
-        (lambda dp: dp.median(epsilon=EXACT), 10),
-        (lambda dp: dp.quantile(0.1, epsilon=EXACT), -40),
-        (lambda dp: dp.quantile(0.1, method="inverse", epsilon=EXACT), -40),
-        (lambda dp: dp.quantiles([0.9, 0.1], epsilon=EXACT), [10, -40]),
-    ],
-)
-def test_ranks(delays, ask, truth):
-    """A series answers by rank with numbers that know their cost."""
-    answer = ask(delays.dp)
-    assert answer == truth
-    parts = answer if isinstance(answer, list) else [answer]
-    assert all(isinstance(part, dfp.Estimate) and part.epsilon == EXACT for part in parts)
-
-
 def test_bounds(delays):
     """Private bounds are a pair that `bounds=` takes."""
     bounds = delays.dp.bounds(epsilon=EXACT)
     assert bounds == (-64, 16)
     assert delays.dp.bounds(rank=500, epsilon=EXACT) == (-40, 10)
     assert delays.dp.mean(bounds, epsilon=EXACT) == pytest.approx(-20 / 3)
-
-
-@pytest.mark.parametrize("bounds", [None, (-50, 50)])
-def test_center(delays, bounds):
-    """The center of p = 2 is the mean."""
-    assert delays.dp.center(2, bounds, epsilon=EXACT) == pytest.approx(-20 / 3, abs=0.05)
 
 
 def test_histogram(delays, engine):
