@@ -27,7 +27,6 @@ from dfprivacy.noise.race import (
     Entrant,
     Race,
     Runs,
-    blocks,
     certain_keys,
     certain_rivals,
     excess_losses,
@@ -604,29 +603,6 @@ def test_all_weight_on_the_least_loss(mechanism):
     runs = Runs(starts, np.arange(total), np.ones(total, np.int64), losses)
     least = np.flatnonzero(losses == 0)
     assert mechanism(Fraction(2**500)).select(runs).tolist() == least.tolist()
-
-
-def test_blocks_cover_all_groups_once():
-    """Blocks are whole groups, in order, without gap or overlap."""
-    random = np.random.default_rng(3)
-    for sizes in (
-        [1],
-        [BLOCK],
-        [1, 3 * BLOCK],
-        [BLOCK, BLOCK],
-        [3 * BLOCK, 1, 1],
-        [1, 3 * BLOCK, 1],
-    ):
-        for extra in ([], random.integers(1, 9, 20_000).tolist()):
-            counts = [*sizes, *extra]
-            starts = np.cumsum([0, *counts])[:-1]
-            found = list(blocks(starts, sum(counts)))
-            assert [found[0][0].start, found[0][1].start] == [0, 0]
-            assert [found[-1][0].stop, found[-1][1].stop] == [len(counts), sum(counts)]
-            for (groups, runs), (later, more) in itertools.pairwise(found):
-                assert groups.stop == later.start
-                assert runs.stop == more.start == starts[later.start]
-                assert runs.stop - runs.start < BLOCK + max(counts)
 
 
 @both
