@@ -6,12 +6,12 @@ that can't be read would fail on every row, and the answer would be about none o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.statements.expressions import COMPARED, type_name
-from dfprivacy.statements.nodes import Cast, Name, Node, Operator, text_of, walk
+from dfprivacy.statements.expressions import COMPARED, ColumnRef, type_name
+from dfprivacy.statements.nodes import Cast, Node, Operator, text_of, walk
 from dfprivacy.statements.rules import refuse
 
 _KINDS = {
@@ -24,8 +24,8 @@ _KINDS = {
 _EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
 _COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
 
-FindKind = Callable[[Sequence[str]], str]
-"""Return the type of a column by the parts of its name; "" where none is known."""
+FindKind = Callable[[ColumnRef], str]
+"""Return the type of a column; "" where none is known."""
 
 
 def check_constants(node: Node, find_kind: FindKind) -> None:
@@ -65,8 +65,8 @@ def _find_operand_kind(node: Node, find_kind: FindKind) -> str:
     match node:
         case Cast():
             return type_name(node.type)
-        case Name():
-            return find_kind(node.path)
+        case ColumnRef():
+            return find_kind(node)
     return ""
 
 

@@ -7,12 +7,12 @@ caller: everything in parentheses, and each call by the name that DuckDB's tree 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
-from dfprivacy.errors import MissingColumnError
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.nodes import (
     Case,
@@ -23,56 +23,88 @@ from dfprivacy.statements.nodes import (
     Node,
     Operator,
     Order,
+    Other,
     Over,
+    Query,
     Star,
+    Subquery,
     Type,
     arguments,
     called,
     cast_to,
     literal,
+    rebuild,
     refuse_node,
     text_of,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
-from dfprivacy.statements.tree import folded, shown
+from dfprivacy.statements.tree import shown
 
 Inner = Callable[[Node], str]
 
 
 @dataclass(frozen=True)
-class Spelling:
-    """What names stand for: how a column is written, and which nodes are written otherwise.
+class Size:
+    """A bound: so many times the longest value in the row, and so many characters.
 
-    `shields` are put around arguments of calls about dates where they run; a text that is only
-    shown or compared does not have them.
+    It is that of a `text` where it is the very length of a constant.
     """
 
-    column: Callable[[Sequence[str]], str]
-    special: Callable[[Node], str | None] = lambda _: None
-    shields: bool = True
+    factor: int = 0
+    length: int = 0
+    text: bool = False
+
+    def times(self, number: int, more: int = 0) -> Size:
+        """Return the bound of so many of the same, and of more characters."""
+        return Size(self.factor * number, self.length * number + more)
 
 
-def write(node: Node, scope: Spelling) -> str:  # noqa: PLR0911 one line a class
-    """Return the SQL of an expression that is known to be a function of one row."""
-    special = scope.special(node)
-    if special is not None:
-        return special
+STORED = Size(1)
+"""The bound of what is stored."""
+
+
+@dataclass(frozen=True)
+class ColumnRef(Node):
+    """What a name stands for: SQL over a relation, of which it uses columns.
+
+    `kind` is the type that a catalog declares, "" for unknown. An outer one is around a subquery.
+    """
+
+    sql: str
+    uses: frozenset[str] = frozenset()
+    kind: str = ""
+    size: Size = STORED
+    is_outer: bool = False
+
+
+def substitute(node: Any, leaf: Callable[[Node], Node | None]) -> Any:
+    """Return an expression with other nodes in place of those for which `leaf` has one."""
+    other = leaf(node)
+    if other is not None:
+        return other
+    is_unknown = isinstance(node, Function) and node.name not in _WRITTEN
+    if is_unknown or isinstance(node, Query | Over | Subquery | Other | Star | Type):
+        return node  # none of these is written unless there is another node for it
+    return rebuild(node, lambda part: substitute(part, leaf))
+
+
+def write(node: Node, *, shields: bool = True) -> str:
+    """Return the SQL of an expression that is known to be a function of one row.
+
+    Its names have been resolved. `shields` are put around arguments of calls about dates where they
+    run; a text that is only shown or compared does not have them.
+    """
 
     def inner(part: Node) -> str:
-        return write(part, scope)
+        return write(part, shields=shields)
 
     match node:
-        case Name():
-            try:
-                return scope.column(node.path)
-            except MissingColumnError:
-                if node.clock is None:
-                    raise
-                return node.clock
+        case ColumnRef():
+            return node.sql
         case Constant():
             return _write_constant(node)
         case Function():
-            return _write_call(node, shielded(node, inner) if scope.shields else inner)
+            return _write_call(node, shielded(node, inner) if shields else inner)
         case Operator():
             return _write_operator(node, inner)
         case Case():
@@ -88,22 +120,24 @@ def write(node: Node, scope: Spelling) -> str:  # noqa: PLR0911 one line a class
 def display(node: Node) -> str:
     """Return an expression with its names as they were written, as DuckDB would show it."""
 
-    def special(part: Node) -> str | None:
+    def leaf(part: Node) -> Node | None:  # noqa: PLR0911 one line a class
         match part:
             case Node(written=str(text)):  # by another text than it is answered by
-                return text
+                return ColumnRef(text)
+            case Name():
+                return ColumnRef(".".join(map(shown, part.path)))
             case Operator(sort="STRUCT_EXTRACT"):
                 owner, name = _field(part)
-                return f"({display(owner)}).{shown(name)}"
+                return ColumnRef(f"({display(owner)}).{shown(name)}")
             case Operator(sort="GROUPING_FUNCTION"):
-                return f"GROUPING({', '.join(map(display, part.operands))})"
+                return ColumnRef(f"GROUPING({', '.join(map(display, part.operands))})")
             case Over():
-                return window(part, display)
+                return ColumnRef(window(part, display))
             case Function() if is_dp(part):
-                return _display_dp(part)
+                return ColumnRef(_display_dp(part))
         return None
 
-    return write(node, Spelling(lambda names: ".".join(map(shown, names)), special, shields=False))
+    return write(substitute(node, leaf), shields=False)
 
 
 def _display_dp(call: Function) -> str:
@@ -343,27 +377,26 @@ _BINARY = _LIKE | {
 }
 _UNARY = frozenset(("-", "+", "~", "@"))
 _SIGNS = _BINARY.keys() | _NOT_LIKE.keys() | _UNARY | {"list_value"}
+_WRITTEN = _SIGNS | _ESCAPED.keys() | ROW_FUNCTIONS | {"->>"}
 
-Kinds = Callable[[Sequence[str]], str]
-"""Declared types of columns, "" where none is known."""
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
 
 
-def certain(node: Node, kinds: Kinds) -> str:
+def certain(node: Node) -> str:
     """Return the type of an expression that fails for no row, whatever is stored; "" for others.
 
     That of a number is its own text. Types that are compared are alike, so that no value of a
     column is cast, not even one that its declared type does not have.
     """
     match node:
-        case Name():
-            return kinds(node.path)
+        case ColumnRef():
+            return node.kind
         case Function(name="~~" | "!~~"):
             value, pattern = node.operands
-            is_text = text_of(pattern) is not None and certain(value, kinds) == "VARCHAR"
+            is_text = text_of(pattern) is not None and certain(value) == "VARCHAR"
             return "BOOLEAN" if is_text else ""
         case Operator() if node.sort in _TRUTHS:
-            types = [certain(operand, kinds) for operand in node.operands]
+            types = [certain(operand) for operand in node.operands]
             if node.sort in _LOGIC:
                 fits = set(types) == {"BOOLEAN"}
             else:
@@ -387,7 +420,7 @@ def _certain_constant(node: Node) -> str:
     return ""
 
 
-def by_row(node: Node, kinds: Kinds) -> bool:
+def by_row(node: Node) -> bool:
     """Tell an expression of which one row computes the same, whatever optimiser knows of others.
 
     It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
@@ -396,12 +429,12 @@ def by_row(node: Node, kinds: Kinds) -> bool:
     match node:
         case Case():
             results = [node.default, *(branch.then for branch in node.branches)]
-            whens = (certain(branch.when, kinds) for branch in node.branches)
+            whens = (certain(branch.when) for branch in node.branches)
             is_certain = all(sql_type == "BOOLEAN" for sql_type in whens)
-            return is_certain and all(by_row(result, kinds) for result in results)
+            return is_certain and all(by_row(result) for result in results)
         case Function(name="+" | "-" | "*"):
-            return all(by_row(operand, kinds) for operand in node.operands)
-    return bool(certain(node, kinds)) or literal(node)[0] == "NULL_LITERAL"
+            return all(by_row(operand) for operand in node.operands)
+    return bool(certain(node)) or literal(node)[0] == "NULL_LITERAL"
 
 
 _HELD = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
@@ -426,34 +459,13 @@ _LENGTH = 200_000
 
 An engine that runs out of memory ends the query, and that it ended tells something about a row.
 Every value in an expression has at most `_FACTOR` times the characters of the longest value that is
-stored, plus `_LENGTH`; what could make longer ones is refused. The bound of a text is read off its
-tokens, from the innermost parentheses outwards. It adds up all that stands between two parentheses;
-a condition counts nothing, and a call that can repeat what it is given multiplies.
+stored, plus `_LENGTH`; what could make longer ones is refused. The bound of a call adds up those of
+its arguments; a condition counts nothing, and a call that can repeat an argument multiplies.
 """
-
-_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\],]|[^\s'"()\[\],]+""")
-_CONDITIONS = frozenset(
-    ("=", "!=", "<", "<=", ">", ">=", "AND", "OR", "NOT", "IS", "IN", "BETWEEN", "LIKE", "ILIKE",
-     "GLOB", "~", "^@")
-)  # fmt: skip
 _DATE = 40
 """What a sign of a date's format stands for has fewer characters."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """A bound: so many times the longest value in the row, and so many characters.
-
-    It is that of a `text` where it is the very length of a constant.
-    """
-
-    factor: int = 0
-    length: int = 0
-    text: bool = False
-
-    def times(self, number: int, more: int = 0) -> Size:
-        """Return the bound of so many of the same, and of more characters."""
-        return Size(self.factor * number, self.length * number + more)
+LIST = Size(_FACTOR)
+"""The bound of a list of any number of stored values: nothing longer can be made of it."""
 
 
 def longest(sizes: Iterable[Size]) -> Size:
@@ -462,83 +474,51 @@ def longest(sizes: Iterable[Size]) -> Size:
     return Size(max(own.factor for own in parts), max(own.length for own in parts))
 
 
-def _added(sizes: Iterable[Size]) -> Size:
-    parts = [*sizes]
-    return Size(sum(own.factor for own in parts), sum(own.length for own in parts))
-
-
-@dataclass
-class _Group:
-    """What stands between two parentheses, after the name of a function if there is one.
-
-    Its arguments consist of parts, each with its bound.
-    """
-
-    name: str = ""
-    arguments: list[list[Size]] = field(default_factory=lambda: [[]])
-    condition: bool = False
-    texts: bool = False
-
-    def size(self) -> Size:
-        """Return the bound of the value that it stands for."""
-        first, _, third, *_ = [*map(_added, self.arguments), Size(), Size()]
-        total = _added(map(_added, self.arguments))
-        if self.name in {"string_split", "str_split"}:  # in its text, signs are around each element
-            total = first.times(5, 2)
-        if self.name in {"replace", "regexp_replace"} and third.factor:
-            raise refuse("too long")
-        match self.name:
-            case "replace":  # what is replaced has one character at least, or nothing is
-                what = [*self.arguments, []][1]
-                least = what[0].length if len(what) == 1 and what[0].text else 1
-                return first.times(max(-(-third.length // max(least, 1)), 1))
-            case "regexp_replace":  # each sign of the third may stand for the whole text
-                return total.times(1 + third.length, third.length)
-            case "concat_ws":
-                return _added([total, first.times(len(self.arguments))])
-            case "strftime":
-                return total.times(_DATE)
-            case (
-                "cast" | "try_cast"
-            ):  # as a text, a list shows each of its texts with signs escaped
-                return total.times(2 if self.texts else 1, _DATE)
-        return Size() if self.condition else total
-
-
-STORED = Size(1)
-"""The bound of what is stored."""
-LIST = Size(_FACTOR)
-"""The bound of a list of any number of stored values: nothing longer can be made of it."""
-
-
-def size_of(sql: str, sizes: Mapping[str, Size]) -> Size:
-    """Return the bound of an expression as this package writes it; one of any size is refused.
-
-    `sizes` are those of columns that are more than what is stored.
-    """
-    if len(sql) > _LENGTH:
+def measure(node: Node) -> Size:
+    """Return the bound of an expression, whose names are resolved; one of any size is refused."""
+    match node:
+        case ColumnRef():
+            size = node.size
+        case Constant(kind="STRING"):
+            return Size(0, len(node.text), text=True)
+        case Function():
+            size = _measure_call(node.name, [measure(operand) for operand in node.operands])
+        case Operator():
+            parts = [measure(operand) for operand in node.operands]
+            size = Size() if node.sort in _TRUTHS else _add(parts)
+        case Case():
+            for branch in node.branches:
+                measure(branch.when)
+            size = _add(measure(part) for part in (*(b.then for b in node.branches), node.default))
+        case Cast():  # as a text, a list shows each of its texts with signs escaped
+            is_text = type_name(node.type) == "VARCHAR"
+            size = measure(node.operand).times(2 if is_text else 1, _DATE)
+        case _:
+            return Size()
+    if size.factor > _FACTOR or size.length > _LENGTH:
         raise refuse("too long")
-    groups, before = [_Group(), _Group()], ""
-    for word in [*_TOKEN.findall(sql), ")"]:
-        own = groups[-1]
-        if word in "([":
-            groups.append(_Group(before))
-        elif word in ")]":
-            size = groups.pop().size()
-            if size.factor > _FACTOR or size.length > _LENGTH:
-                raise refuse("too long")
-            groups[-1].arguments[-1].append(size)
-        elif word.startswith("'"):
-            text = word[1:-1].replace("''", "'")
-            own.arguments[-1].append(Size(0, len(text), text=True))
-        elif word.startswith('"'):
-            own.arguments[-1].append(sizes.get(word[1:-1].replace('""', '"'), STORED))
-        elif word == ",":
-            own.arguments.append([])
-        elif word in _CONDITIONS:
-            own.condition = True
-        else:
-            own.texts = own.texts or word == "VARCHAR"
-            own.arguments[-1].append(Size())
-        before = folded(word)
-    return _added(groups[0].arguments[0])
+    return size
+
+
+def _measure_call(name: str, parts: Sequence[Size]) -> Size:
+    """Return the bound of a call by those of its arguments."""
+    first, second, third, *_ = [*parts, Size(), Size(), Size()]
+    if name in {"replace", "regexp_replace"} and third.factor:
+        raise refuse("too long")
+    total = Size() if name in _TRUE else _add(parts)
+    match name:
+        case "string_split" | "str_split":  # in its text, signs are around each element
+            return first.times(5, 2)
+        case "replace":  # what is replaced has one character at least, or nothing is
+            length = max(second.length, 1) if second.text else 1
+            return first.times(max(-(-third.length // length), 1))
+        case "regexp_replace":  # each sign of the third may stand for the whole text
+            return total.times(1 + third.length, third.length)
+        case "concat_ws":
+            return _add([total, first.times(len(parts))])
+    return total.times(_DATE) if name == "strftime" else total
+
+
+def _add(sizes: Iterable[Size]) -> Size:
+    parts = [*sizes]
+    return Size(sum(part.factor for part in parts), sum(part.length for part in parts))

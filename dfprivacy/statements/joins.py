@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError
@@ -18,11 +18,15 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
     COMPARED,
-    Spelling,
+    STORED,
+    ColumnRef,
+    Size,
+    by_row,
     certain,
     condition,
     direction,
-    size_of,
+    measure,
+    substitute,
     write,
 )
 from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
@@ -94,7 +98,7 @@ from dfprivacy.statements.tree import folded, fresh
 _MOST_RELATIONS = 500
 """How many relations a statement may hold, its views and CTEs taken apart."""
 
-Special = Callable[[Node, set[str], set[str]], str | None]
+Special = Callable[[Node], ColumnRef | None]
 Items = Sequence[tuple[str, Node]]
 CommonTables = Mapping[str, VisibleQuery]
 
@@ -619,46 +623,24 @@ class Joins(ABC):
     def written(
         self, node: Node, scope: Scope, items: Items, special: Special | None = None
     ) -> Expression:
-        """Return an expression over rows and items; `special` writes some nodes."""
-        check_constants(node, partial(self._find_kind, scope))
-        uses, outer = set[str](), set[str]()
+        """Return an expression over rows and items; `special` has other nodes for some."""
+        resolved = _resolve(node, scope, items, special)
+        check_constants(resolved, partial(self._find_kind, scope))
+        refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
+        uses, outer = (
+            frozenset[str]().union(*(ref.uses for ref in refs if ref.is_outer is is_outer))
+            for is_outer in (False, True)
+        )
+        sql, size = write(resolved), measure(resolved)
+        sure = special is None and bool(certain(resolved))
+        return Expression(sql, uses, outer, sure, size, by_row(resolved))
 
-        def name_column(parts: Sequence[str], before: int | None) -> str:
-            match = scope.find(parts)
-            if match is not None:
-                uses.add(match[1])
-                return match[0]
-            if len(parts) == 1:
-                for index, (alias, item) in enumerate(items[:before]):
-                    if folded(alias) == folded(parts[0]):
-                        return write_part(item, index)
-            if scope.outer is not None and (match := scope.outer.find(parts)) is not None:
-                outer.add(match[1])
-                return match[0]
-            raise scope.missing(parts)
-
-        def write_part(part: Node, before: int | None) -> str:
-            def written_otherwise(node: Node) -> str | None:
-                if isinstance(node, Name) and node.is_number:
-                    return f"TRY_CAST({name_column(node.path, before)} AS DOUBLE)"
-                return None if special is None else special(node, uses, outer)
-
-            return write(
-                part, Spelling(lambda parts: name_column(parts, before), written_otherwise)
-            )
-
-        sql = write_part(node, None)
-        around = {} if scope.outer is None else scope.outer.bag.sizes
-        size = size_of(sql, {**around, **scope.bag.sizes})
-        sure = special is None and bool(certain(node, scope.kind))
-        return Expression(sql, frozenset(uses), frozenset(outer), sure, size)
-
-    def _find_kind(self, scope: Scope, names: Sequence[str]) -> str:
+    def _find_kind(self, scope: Scope, ref: ColumnRef) -> str:
         """Return the type of a column: declared in a catalog, or planned over no rows."""
-        match = scope.find(names)
-        if match is None or match[0] != quoted(match[1]):
+        name = next(iter(ref.uses), "")
+        if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
             return ""
-        return str(self.tables.kinds(scope.bag, [match[1]])[0])
+        return str(self.tables.kinds(scope.bag, [name])[0])
 
     def condition_of(
         self, node: Node, view: Scope, items: Items, special: Special | None = None
@@ -666,7 +648,8 @@ class Joins(ABC):
         """Return a condition on rows."""
         compiled = self.written(node, view, items, special)
         joint = condition(node, compiled.sql)
-        sure = compiled.sure and (joint == compiled.sql or certain(node, view.kind) == "BOOLEAN")
+        is_boolean = isinstance(node, Name) and view.kind(node.path) == "BOOLEAN"
+        sure = compiled.sure and (joint == compiled.sql or is_boolean)
         compiled = replace(compiled, sql=joint, sure=sure)
         if not isinstance(node, Operator) or node.sort != "COMPARE_EQUAL" or special is not None:
             return Condition(compiled)
@@ -695,7 +678,6 @@ class Joins(ABC):
         compiled = self.condition_of(node, view, items, special.answer)
         if compiled.expression.outer:
             raise refuse("correlated")
-        size_of(compiled.expression.sql, special.view.bag.sizes)
         return replace(view, bag=filtered(special.view.bag, [compiled.expression]))
 
     def _known(self, view: Scope, other: Scope, conditions: Sequence[Condition]) -> Bag:
@@ -744,6 +726,40 @@ class Joins(ABC):
         return inner, [_opened(term) for term in conditions]
 
 
+def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) -> Node:
+    """Return an expression whose names stand for columns, or for the items of those names."""
+
+    def find_in(view: Scope | None, name: Name) -> ColumnRef | None:
+        match = None if view is None else view.find(name.path)
+        if view is None or match is None:
+            return None
+        sql, column = match
+        size = view.bag.sizes.get(column, STORED)
+        kind = view.kind(name.path) if view is scope else ""
+        sql = f"TRY_CAST({sql} AS DOUBLE)" if name.is_number else sql
+        return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
+
+    def leaf(part: Node, before: int | None) -> Node | None:
+        other = None if special is None else special(part)
+        if other is not None or not isinstance(part, Name):
+            return other
+        if (ref := find_in(scope, part)) is not None:
+            return ref
+        for index, (alias, item) in enumerate(items[:before] if len(part.path) == 1 else ()):
+            if folded(alias) == folded(part.path[0]):
+                return resolved(item, index)
+        if (ref := find_in(scope.outer, part)) is not None:
+            return ref
+        if part.clock is None:
+            raise scope.missing(part.path)
+        return ColumnRef(part.clock, size=Size())
+
+    def resolved(part: Node, before: int | None) -> Node:
+        return cast("Node", substitute(part, lambda child: leaf(child, before)))
+
+    return resolved(node, None)
+
+
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
 
 
@@ -786,13 +802,11 @@ class Subqueries:
     items: Items
     used_names: set[str]
 
-    def answer(self, node: Node, uses: set[str], _: set[str]) -> str | None:
+    def answer(self, node: Node) -> ColumnRef | None:
         """Return the column that stands for a subquery; None for any other node."""
         if not isinstance(node, Subquery):
             return None
-        sql, columns = self._membership(node) if _is_membership(node) else self._scalar(node)
-        uses |= columns
-        return sql
+        return self._membership(node) if _is_membership(node) else self._scalar(node)
 
     def name(self, label: str, other: Scope) -> str:
         """Return a name that no column has: of the rows, or of those that they are joined with."""
@@ -801,7 +815,7 @@ class Subqueries:
         self.used_names.add(folded(name))
         return name
 
-    def _membership(self, node: Subquery) -> tuple[str, set[str]]:
+    def _membership(self, node: Subquery) -> ColumnRef:
         compiler = self.compiler
         other, conditions = compiler.matches(
             node, self.view, self.ctes, self.items, self.used_names
@@ -809,7 +823,7 @@ class Subqueries:
         result = self.name("found", other)
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
-            return quoted(result), {result}
+            return ColumnRef(quoted(result), frozenset([result]), size=Size())
         _require_one_column(node)
         unsure = self.name("unsure", other)
         *rest, same = conditions
@@ -817,7 +831,7 @@ class Subqueries:
         self._mark(other, conditions, result)
         self._mark(other, [*rest, Condition(perhaps)], unsure, checked=conditions)
         sql = f"CASE WHEN {quoted(result)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
-        return f"({sql})", {result, unsure}
+        return ColumnRef(f"({sql})", frozenset([result, unsure]), size=Size())
 
     def _mark(
         self,
@@ -837,10 +851,8 @@ class Subqueries:
         """Return the rows with the aggregates of a SELECT for each row."""
         seen = [*self.view.seen]
         for item in select.items:
-            sql, uses = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
-            bag, term = as_column(
-                self.view.bag, Expression(sql, frozenset(uses)), [*self.used_names]
-            )
+            ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
+            bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
             self.used_names.add(folded(term))
             self._become(bag)
             seen.append(VisibleColumn(path, item.alias or name_unnamed(item), term))
@@ -849,7 +861,7 @@ class Subqueries:
     def _become(self, bag: Bag) -> None:
         self.view = replace(self.view, bag=bag)
 
-    def _scalar(self, node: Subquery) -> tuple[str, set[str]]:
+    def _scalar(self, node: Subquery) -> ColumnRef:
         """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
         compiler = self.compiler
         if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
@@ -862,9 +874,9 @@ class Subqueries:
             same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
             pairs.append(Condition(same, (mine, column(theirs))))
         self._become(compiler.join(self.view, Scope(bag, ()), "LEFT", pairs))
-        if empty is None:
-            return quoted(value), {value}
-        return f"coalesce({quoted(value)}, {empty})", {value}
+        sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
+        size = self.view.bag.sizes.get(value, STORED)
+        return ColumnRef(sql, frozenset([value]), size=size)
 
 
 def unify_equal_values(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> Bag:

@@ -490,7 +490,7 @@ def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
             waiting += reversed(node)
         elif isinstance(node, Node) and (queries or not isinstance(node, Query)):
             yield node
-            waiting += [getattr(node, name) for name in reversed(_BRANCHES[type(node)])]
+            waiting += [getattr(node, name) for name in reversed(_BRANCHES.get(type(node), ()))]
 
 
 def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
@@ -499,7 +499,7 @@ def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
         parts = tuple(rebuild_part(part, change) for part in node)
         return node if all(a is b for a, b in zip(node, parts, strict=True)) else parts
     changed = {}
-    for name in _BRANCHES[type(node)]:
+    for name in _BRANCHES.get(type(node), ()):
         was = getattr(node, name)
         now = rebuild_part(was, change)
         if now is not was:

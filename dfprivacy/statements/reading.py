@@ -27,12 +27,13 @@ from dfprivacy.statements.calls import (
     with_intervals,
 )
 from dfprivacy.statements.expressions import (
-    Spelling,
+    ColumnRef,
     condition,
     direction,
     display,
     is_dp,
     is_grouping,
+    substitute,
     window,
     write,
 )
@@ -327,8 +328,14 @@ class Release:
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""
-        scope = Spelling(lambda parts: self._column(parts, before), self._special)
-        return write(node, scope)
+
+        def leaf(part: Node) -> Node | None:
+            sql = self._special(part)
+            if sql is None and isinstance(part, Name):
+                sql = self._column(part, before)
+            return None if sql is None else ColumnRef(sql)
+
+        return write(substitute(node, leaf))
 
     def sorted_by(self, node: Node) -> str:
         """Return the SQL of an item of ORDER BY: an alias goes before a key of that name."""
@@ -428,11 +435,14 @@ class Release:
         named = (f"'{end}': CASE WHEN NOT isnan({own}) THEN {own} END" for end, own in parts)
         return f"{{{', '.join(named)}}}"
 
-    def _column(self, parts: Sequence[str], before: int | None) -> str:
+    def _column(self, column: Name, before: int | None) -> str:
+        parts = column.path
         if len(parts) == 1:
             for index, (name, item) in enumerate(self.items[:before]):
                 if folded(name) == folded(parts[0]):
                     return self.written(item, index)
         if self.rows.scope.find(parts) is None:
+            if column.clock is not None:
+                return column.clock
             raise self.rows.scope.missing(parts)
         raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])

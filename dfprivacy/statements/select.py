@@ -16,13 +16,12 @@ from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import (
     LIST,
     STORED,
+    ColumnRef,
     Size,
-    by_row,
     condition,
     direction,
     is_dp,
     longest,
-    size_of,
 )
 from dfprivacy.statements.functions import (
     AGGREGATES,
@@ -382,25 +381,16 @@ class _Stage:
         """Return an expression over aggregates and windows."""
         items = [(name, item) for name, item in self.items[:index] if item is not node]
 
-        def special(part: Node, uses: set[str]) -> str | None:
-            result = self._special(part, windows=windows)
-            if result is None:
-                return None
-            uses.add(result)
-            return quoted(result)
+        def special(part: Node) -> ColumnRef | None:
+            answer = None if self.grouped else self.subqueries.answer(part)
+            name = None if answer is not None else self._special(part, windows=windows)
+            if name is None:
+                return answer
+            return ColumnRef(quoted(name), frozenset([name]), size=self._size(name))
 
-        def subquery(part: Node, uses: set[str], outer: set[str]) -> str | None:
-            if (
-                not self.grouped
-                and (result := self.subqueries.answer(part, uses, outer)) is not None
-            ):
-                return result
-            return special(part, uses)
-
-        compiled = self.select.compiler.written(node, self.view, items, subquery)
+        compiled = self.select.compiler.written(node, self.view, items, special)
         if compiled.outer:
             raise refuse("correlated")
-        compiled = replace(compiled, size=size_of(compiled.sql, self._sizes()))
         self.read |= compiled.uses
         if self.grouped:
             names_known = {*self.keys.values(), *self.calls, *self.windows}
@@ -408,16 +398,16 @@ class _Stage:
                 raise refuse("column beside aggregates", column=column)
         return compiled
 
-    def _sizes(self) -> dict[str, Size]:
-        """Return how long the columns get that expressions name."""
-        sizes = dict(self.subqueries.view.bag.sizes)
-        sizes |= {name: term.size for compiled in (self.before, self.ahead)
-                  for name, term in compiled.items() if term.size is not None}  # fmt: skip
-        sizes |= {name: LIST if call.is_list else sizes.get(call.argument, STORED)
-                  for name, call in self.calls.items()}  # fmt: skip
-        for name, window in self.windows.items():
-            sizes[name] = longest(sizes.get(term, STORED) for term in window.arguments)
-        return sizes
+    def _size(self, name: str) -> Size:
+        """Return how long values of a column get."""
+        if name in self.calls:
+            call = self.calls[name]
+            return LIST if call.is_list else self._size(call.argument)
+        if name in self.windows:
+            return longest(map(self._size, self.windows[name].arguments))
+        expression = self.before.get(name) or self.ahead.get(name)
+        known = None if expression is None else expression.size
+        return known or self.subqueries.view.bag.sizes.get(name, STORED)
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
         if isinstance(node, Over):
@@ -659,14 +649,12 @@ class Rows:
     def written(self, node: Node, items: Items) -> Expression:
         """Return an expression over the rows; `items` are aliases that it may name."""
 
-        def constant(part: Node, *_: object) -> str | None:
+        def constant(part: Node) -> ColumnRef | None:
             name = part.released if isinstance(part, Subquery) else None
-            return None if name is None else self.constants.get(name)
+            sql = None if name is None else self.constants.get(name)
+            return None if sql is None else ColumnRef(sql)
 
-        expression = self.compiler.written(node, self.scope, items, constant)
-        if isinstance(node, Name) and self.scope.find(node.path) is None:
-            node = dict(reversed(items)).get(node.path[-1], node)
-        return replace(expression, by_row=by_row(node, self.scope.kind))
+        return self.compiler.written(node, self.scope, items, constant)
 
     def text(self, names: Sequence[str]) -> str:
         """Return the query of some columns as it is shown."""
