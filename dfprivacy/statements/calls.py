@@ -18,7 +18,7 @@ from typing import Any
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.expressions import condition, display, is_dp
+from dfprivacy.statements.expressions import display, display_call, is_dp
 from dfprivacy.statements.functions import OF_FRAMES, of_frame, span_of
 from dfprivacy.statements.nodes import (
     Argument,
@@ -43,7 +43,7 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rewrites import fill_template, read_template
 from dfprivacy.statements.rules import nearly, refuse, refuse_part
-from dfprivacy.statements.tree import folded, shown
+from dfprivacy.statements.tree import folded
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
 from dfprivacy.statistics.forms import (
     Form,
@@ -146,11 +146,6 @@ def holds_dp(node: Node) -> bool:
     return any(map(is_dp, walk(node)))
 
 
-def wants_interval(node: Function) -> bool:
-    """Tell whether a call asks for an answer with its interval."""
-    return node.name.endswith("_interval")
-
-
 def read_call(
     node: Function,
     written: Callable[[Node], Expression],
@@ -174,19 +169,18 @@ def read_call(
     about = given[: len(form.columns)]
     expressions = [written(value) for value in about]
     values = tuple(expression.sql for expression in expressions)
-    question: Any = _simplest(form.question(constants))
+    question: Any = form.question(constants)
+    if isinstance(question, Quantile) and question.fractions[0] * 2 == 1:  # one draw with a median
+        question = Median(question.column, question.bounds, question.step, question.method)
     if question.finds_bounds:
         named = zip(question.columns, values, strict=True)
         question = question.completed(
             {column: bounds[value] for column, value in named if value in bounds}
         )
     by_row = all(expression.by_row for expression in expressions)
-    conditional = any(map(_lacks_else, about))
+    defaults = [value.default for value in about if isinstance(value, Case)]
+    conditional = any(literal(default)[0] == "NULL_LITERAL" for default in defaults)
     return Call(question, values, own, tuple(map(display, about)), by_row, conditional)
-
-
-def _lacks_else(node: Node) -> bool:
-    return isinstance(node, Case) and literal(node.default)[0] == "NULL_LITERAL"
 
 
 def _form(
@@ -263,13 +257,6 @@ def _moment(node: Node) -> dt.date | dt.time:
     except (TypeError, ValueError):
         raise refuse("no constant", what="a bound") from None
     return moment
-
-
-def _simplest(question: Statistic) -> Statistic:
-    """Return a quantile 1/2 as the median that it is: both are one draw."""
-    if isinstance(question, Quantile) and question.fractions[0] * 2 == 1:
-        return Median(question.column, question.bounds, question.step, question.method)
-    return question
 
 
 def _in_order(function: str, node: Function) -> list[Node]:
@@ -406,7 +393,9 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         for end in ends if asked else ():
             computed: Node = EndOfSteps(tuple(steps), end)
             if isinstance(node, Function) and steps == [node]:
-                computed = _end_of(node, end)
+                interval = replace(node, name=f"{node.name}_interval", alias="")
+                field_ = read_template(f"f().{end}")
+                computed = replace(field_, operands=(interval, field_.operands[1]))
             found.append((f"{name}_{end}", computed))
     return found
 
@@ -458,7 +447,7 @@ def _any(node: Function) -> Node:
         both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
         test = fill_template(read_template(both), {"k": node.filter, "x": test})
     answer: Node = fill_template(read_template(_ANY[node.name]), {"x": test})
-    return replace(answer, alias=node.alias, written=_text(node))
+    return replace(answer, alias=node.alias, written=display_call(node))
 
 
 def _name(node: Node) -> str:
@@ -473,12 +462,12 @@ def _asked(node: Function, known: Mapping[str, str]) -> Function:
     if not is_dp(node):
         call = _unordered(node)
         name = f"dp_{_kind(call, known)}"
-        call = replace(call, name=name, distinct=False, written=_text(node))
+        call = replace(call, name=name, distinct=False, written=display_call(node))
         if node.name in {"count_if", "countif"} and len(call.arguments) == 1:
             call = replace(call, arguments=_chosen((), call.operands[0]))
     if node.filter is not None:
         given = _chosen(call.arguments, node.filter)
-        call = replace(call, filter=None, written=_text(node), arguments=given)
+        call = replace(call, filter=None, written=display_call(node), arguments=given)
     return call
 
 
@@ -504,21 +493,3 @@ def _chosen(given: Sequence[Argument], kept: Node) -> tuple[Argument, ...]:
     first, *others = given or [Argument(read_template("1"))]
     case = fill_template(read_template("CASE WHEN k THEN x END"), {"k": kept, "x": first.value})
     return replace(first, value=case), *others
-
-
-def _end_of(call: Function, end: str) -> Node:
-    """Return one end of the interval of a call."""
-    interval = replace(call, name=f"{call.name}_interval", alias="")
-    field_ = read_template(f"f().{end}")
-    node: Node = replace(field_, operands=(interval, field_.operands[1]))
-    return node
-
-
-def _text(node: Function) -> str:
-    """Return a call as DuckDB would name its column."""
-    given = [display(item) for item in node.operands if not isinstance(item, Star)]
-    ordered = f" ORDER BY {display(node.orders[0].value)}" if node.orders else ""
-    where = node.filter
-    kept = "" if where is None else f" FILTER (WHERE {condition(where, display(where))})"
-    distinct = "DISTINCT " if node.distinct else ""
-    return f"{shown(node.name)}({distinct}{', '.join(given)}{ordered}){kept}"

@@ -228,10 +228,6 @@ class _Taken:
                 raise refuse("view in a schema", name=name)
         return {relation.path for relation in found.values()}
 
-    def is_public(self, path: tuple[str, ...]) -> bool:
-        """Tell whether a name stands for a public table."""
-        return bool(self.public) and self.reader.place.find(path).path in self.public
-
     def composed(self, rest: Query) -> Script:
         """Return the releases so far, and a query over them."""
         used, find = _named(rest), self.reader.place.find
@@ -328,7 +324,9 @@ class _Taken:
         common = sees.get(folded(path[0])) if len(path) == 1 else None
         if common is not None and common.released:
             return node
-        if common is not None or not self.is_public(path):
+        if common is not None or not (
+            self.public and self.reader.place.find(path).path in self.public
+        ):
             self.rows = ".".join(path)
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")

@@ -134,30 +134,28 @@ def display(node: Node) -> str:
             case Over():
                 return ColumnRef(window(part, display))
             case Function() if is_dp(part):
-                return ColumnRef(_display_dp(part))
+                return ColumnRef(display_call(part))
         return None
 
     return write(substitute(node, leaf), shields=False)
 
 
-def _display_dp(call: Function) -> str:
-    """Return a dp_ call as it is shown; its arguments may have names."""
+def display_call(call: Function) -> str:
+    """Return an aggregate or dp_ call as DuckDB would name its column."""
     texts = [
         (f"{shown(argument.name)} := " if argument.name else "") + display(argument.value)
         for argument in call.arguments
         if not isinstance(argument.value, Star)
     ]
-    return f"{call.name}({', '.join(texts)})"
+    inside = f"{'DISTINCT ' if call.distinct else ''}{', '.join(texts)}"
+    inside += f" ORDER BY {display(call.orders[0].value)}" if call.orders else ""
+    kept = "" if call.filter is None else condition(call.filter, display(call.filter))
+    return f"{shown(call.name)}({inside}){f' FILTER (WHERE {kept})' if kept else ''}"
 
 
 def is_dp(node: object) -> bool:
     """Tell a dp_ call by its name."""
     return called(node).startswith("dp_")
-
-
-def is_grouping(node: object) -> bool:
-    """Tell GROUPING(...) and GROUPING_ID(...)."""
-    return isinstance(node, Operator) and node.sort == "GROUPING_FUNCTION"
 
 
 _DIRECTIONS = {"ORDER_DEFAULT": "ASC", "ASCENDING": "ASC", "DESCENDING": "DESC"}

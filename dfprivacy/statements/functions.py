@@ -11,7 +11,7 @@ without any other unit's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -399,26 +399,33 @@ def _shield(name: str, node: Function) -> tuple[str, str] | None:
 
 
 def check_dates(node: Function) -> None:
-    """Refuse a call that names a part or a width that is not known."""
+    """Refuse a call that names a part, width, zone or format that is not known."""
     name, given = node.name, arguments(node)
-    if name == "time_bucket":
-        _check_width(given[0] if given else None)
-        kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
-        for own in given[2:]:  # where buckets start: a text would name a time zone
-            if cast_to(own) not in kinds or _cast_text(own) is None:
-                raise refuse("origin")
-    if name == "timezone":
-        _check_zone(given)
-    if name == "strptime":
-        _check_format(given[1:])
-    if name in _CONSTANTS and not all(
-        literal(item)[0] in {"STRING", "INTEGER"} for item in given[1:]
-    ):
+    first = given[0] if given else None
+    match name:
+        case "time_bucket":
+            _check_width(first)
+            kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
+            for own in given[2:]:  # where buckets start: a text would name a time zone
+                if cast_to(own) not in kinds or _cast_text(own) is None:
+                    raise refuse("origin")
+        case "timezone":  # another name would end the query
+            zone = text_of(first) if len(given) == 2 else None
+            if zone is None or folded(zone) not in _list_zones():
+                raise refuse("zone")
+        case "strptime":  # a text must not name its time zone
+            formats = [arguments(own) if isinstance(own, Function) and own.name == "list_value"
+                       else [own] for own in given[1:]]  # fmt: skip
+            texts = [text_of(own) for group in formats for own in group]
+            if any(text is None or "%Z" in text for text in texts):
+                raise refuse("format")
+        case "make_timestamp" if len(given) == 1:
+            raise refuse("make_timestamp")
+    constant = all(literal(item)[0] in {"STRING", "INTEGER"} for item in given[1:])
+    if name in _CONSTANTS and not constant:
         raise refuse("path or separator", name=name)
-    if name == "make_timestamp" and len(given) == 1:
-        raise refuse("make_timestamp")
     if name in _PARTED:
-        part = text_of(given[0]) if given else None
+        part = text_of(first)
         known = PARTS if name in _TAKEN else PARTS - {"era"}
         if part is None or folded(part).removesuffix("s") not in known:
             raise refuse("part of a date")
@@ -426,13 +433,6 @@ def check_dates(node: Function) -> None:
 
 _CONSTANTS = frozenset(("->>", "json_extract_string", "string_split", "str_split"))
 """Functions whose path or separator is a constant."""
-
-
-def _check_zone(parts: Sequence[Node]) -> None:
-    """Refuse `AT TIME ZONE` without a constant name on DuckDB's list: others end the query."""
-    name = text_of(parts[0]) if len(parts) == 2 else None
-    if name is None or folded(name) not in _list_zones():
-        raise refuse("zone")
 
 
 @cache
@@ -482,14 +482,3 @@ def _width(node: Node | None) -> tuple[str, str]:
 def _cast_text(node: Node | None) -> str | None:
     """Return the text constant that a node casts, if it does."""
     return text_of(node.operand) if isinstance(node, Cast) else None
-
-
-def _check_format(formats: Sequence[Node]) -> None:
-    """Refuse a format that is no constant, or in which a text names its time zone."""
-    single = [
-        arguments(own) if isinstance(own, Function) and own.name == "list_value" else [own]
-        for own in formats
-    ]
-    texts = [text_of(own) for group in single for own in group]
-    if any(text is None or "%Z" in text for text in texts):
-        raise refuse("format")

@@ -52,17 +52,14 @@ from dfprivacy.statements.names import (
 )
 from dfprivacy.statements.nodes import (
     Argument,
-    Constant,
     Derived,
     Empty,
     Function,
     Join,
-    Limit,
     Name,
     Node,
     Operator,
     Order,
-    OrderBy,
     Query,
     Select,
     Star,
@@ -72,6 +69,7 @@ from dfprivacy.statements.nodes import (
     literal,
     rebuild,
     refuse_node,
+    split_modifiers,
     walk,
 )
 from dfprivacy.statements.relations import (
@@ -144,20 +142,16 @@ class Joins(ABC):
                 continue
             compiled = self.condition_of(node, joint, items)
             (around if compiled.expression.outer else conditions).append(compiled)
-            self._filter_keys(select, compiled.expression)
+            if self.key_table is not None and select.source is self.outermost:
+                if not compiled.uses <= frozenset(self.key_table.bag.columns):
+                    raise refuse("keys of a public table")
+                bag = filtered(self.key_table.bag, [compiled.expression])
+                self.key_table = replace(self.key_table, bag=bag)
             conditions += self._implied(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
         for node in later:
             view = self._where(node, view, ctes, items, used_names)
         return view, around
-
-    def _filter_keys(self, select: Select, condition_: Expression) -> None:
-        """Filter the public table that lists the groups of the outermost SELECT."""
-        if self.key_table is None or select.source is not self.outermost:
-            return
-        if not condition_.uses <= frozenset(self.key_table.bag.columns):
-            raise refuse("keys of a public table")
-        self.key_table = replace(self.key_table, bag=filtered(self.key_table.bag, [condition_]))
 
     def _implied(
         self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
@@ -906,18 +900,13 @@ FirstRows = tuple[Sequence[Order], int]
 
 def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     """Return a SELECT without its ORDER BY and LIMIT, and these if it has a LIMIT."""
-    match select.modifiers:
-        case (Limit() as limit,):
-            orders: tuple[Order, ...] = ()
-        case (OrderBy(orders=orders), Limit() as limit):
-            pass
-        case _:
-            return select, None
-    is_plain_limit = limit.kind == "ROW_COUNT" and limit.offset is None
-    match limit.rows:
-        case Constant(text=text) if is_plain_limit and text.isdecimal():
-            return replace(select, modifiers=()), (orders, int(text))
-    raise refuse("LATERAL")
+    distinct, orders, limit = split_modifiers(select)
+    if limit is None or distinct is not None:
+        return select, None
+    text = literal(limit.rows)[1]
+    if limit.kind != "ROW_COUNT" or limit.offset is not None or not text.isdecimal():
+        raise refuse("LATERAL")
+    return replace(select, modifiers=()), (orders, int(text))
 
 
 def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQuery:

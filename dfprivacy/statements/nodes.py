@@ -523,6 +523,22 @@ def refuse_node(node: Node) -> RefusedStatementError:
     return refuse_part(name if name in REFUSALS else unknown or sort)
 
 
+def split_modifiers(
+    query: Query,
+) -> tuple[Distinct | None, tuple[Order, ...], Limit | None]:
+    """Return DISTINCT, the items of ORDER BY, and LIMIT; each comes once, and in this order."""
+    parts = query.modifiers
+    distinct = next((part for part in parts if isinstance(part, Distinct)), None)
+    order = next((part for part in parts if isinstance(part, OrderBy)), None)
+    limit = next((part for part in parts if isinstance(part, Limit)), None)
+    for part in parts:
+        if isinstance(part, Other):
+            raise refuse_node(part)
+    if parts != tuple(part for part in (distinct, order, limit) if part is not None):
+        raise refuse_part("modifiers")
+    return distinct, () if order is None else order.orders, limit
+
+
 def literal(node: object) -> tuple[str, str]:
     """Return the kind and the text of a constant; twice nothing for anything else."""
     return (node.kind, node.text) if isinstance(node, Constant) else ("", "")

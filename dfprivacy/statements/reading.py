@@ -22,7 +22,6 @@ from dfprivacy.statements.calls import (
     private,
     read_call,
     read_keep,
-    wants_interval,
     whole_number,
     with_intervals,
 )
@@ -32,7 +31,6 @@ from dfprivacy.statements.expressions import (
     direction,
     display,
     is_dp,
-    is_grouping,
     substitute,
     window,
     write,
@@ -42,12 +40,10 @@ from dfprivacy.statements.nodes import (
     Distinct,
     EndOfSteps,
     Function,
-    Limit,
     Name,
     Node,
     Operator,
     Order,
-    OrderBy,
     Over,
     Query,
     Select,
@@ -58,6 +54,7 @@ from dfprivacy.statements.nodes import (
     conjuncts,
     literal,
     refuse_node,
+    split_modifiers,
     walk,
 )
 from dfprivacy.statements.relations import Expression
@@ -162,17 +159,13 @@ def statement(select: Query, reader: Reader) -> Statement:
     named = {node.name for node in walk(select) if isinstance(node, Table)}
     givens = tuple(own for name, own in reader.givens.items() if name in named)
     table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
-    mine = {quoted(name) for name in rows.columns} - _listed_columns(rows)
+    public = () if rows.key_table is None else rows.key_table.bag.columns
+    mine = {quoted(name) for name in rows.columns} - {*map(quoted, public)}
     for _, call in calls if table_keys is not None else ():
         values = call.values or [""]  # count(*) would count public rows without a match
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
             raise refuse("keys of a public table")
     return Statement(rows, keys, calls, delta, selection, released, givens, sets, table_keys)
-
-
-def _listed_columns(rows: Rows) -> set[str]:
-    """Return the SQL of the columns of the public table that lists the groups."""
-    return set() if rows.key_table is None else set(map(quoted, rows.key_table.bag.columns))
 
 
 def _by_distinct(select: Select) -> Select:
@@ -186,23 +179,16 @@ def _by_distinct(select: Select) -> Select:
 
 def _modifiers(select: Select) -> tuple[tuple[Order, ...], int | None, int | None]:
     """Return the items of ORDER BY, and the numbers of LIMIT and OFFSET."""
-    orders: tuple[Order, ...] = ()
-    modifiers = select.modifiers
-    if modifiers and isinstance(modifiers[0], OrderBy):
-        orders, modifiers = modifiers[0].orders, modifiers[1:]
-    match modifiers:
-        case ():
-            return orders, None, None
-        case (Limit(rows, offset, kind),):
-            if kind != "ROW_COUNT":
-                raise refuse("limit_type")
-            first = None if rows is None else whole_number(rows, "a LIMIT")
-            skipped = None if offset is None else whole_number(offset, "an OFFSET")
-            return orders, first, skipped
-    for modifier in modifiers:
-        if not isinstance(modifier, OrderBy | Limit):
-            raise refuse_node(modifier)
-    raise refuse("modifiers")
+    distinct, orders, limit = split_modifiers(select)
+    if distinct is not None:
+        raise refuse_node(distinct)
+    if limit is None:
+        return orders, None, None
+    if limit.kind != "ROW_COUNT":
+        raise refuse("limit_type")
+    rows = None if limit.rows is None else whole_number(limit.rows, "a LIMIT")
+    offset = None if limit.offset is None else whole_number(limit.offset, "an OFFSET")
+    return orders, rows, offset
 
 
 def _keys(
@@ -233,7 +219,10 @@ def _keys(
 
 def _is_released(node: Node) -> bool:
     """Tell an expression over answers, or over all groups, from one that can be a key."""
-    return holds_dp(node) or any(isinstance(own, Over) or is_grouping(own) for own in walk(node))
+    if holds_dp(node):
+        return True
+    parts = [part for part in walk(node) if isinstance(part, Over | Operator)]
+    return any(isinstance(part, Over) or part.sort == "GROUPING_FUNCTION" for part in parts)
 
 
 def _key(node: Node, rows: Rows, items: Items) -> Column:
@@ -418,7 +407,7 @@ class Release:
     def _answer(self, node: Function) -> str:
         call, name = self._named(node)
         start = qualified(name)
-        if wants_interval(node):
+        if node.name.endswith("_interval"):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
             noted = call.question.told(interval=True).has_note

@@ -59,13 +59,10 @@ from dfprivacy.statements.names import (
     unfold_star,
 )
 from dfprivacy.statements.nodes import (
-    Distinct,
     Function,
-    Limit,
     Name,
     Node,
     Order,
-    OrderBy,
     Over,
     Query,
     Select,
@@ -75,6 +72,7 @@ from dfprivacy.statements.nodes import (
     called,
     literal,
     refuse_node,
+    split_modifiers,
     walk,
 )
 from dfprivacy.statements.relations import (
@@ -256,19 +254,13 @@ class _Select:
 
     def _modifiers(self) -> tuple[tuple[Node, ...], tuple[Order, ...]] | None:
         """Return the columns of DISTINCT [ON] and its order; None without."""
-        match self.node.modifiers:
-            case ():
-                return None
-            case (Distinct(targets=targets),):
-                return targets or (), ()
-            case (Distinct(targets=(_, *_) as targets), OrderBy(orders=orders)):
-                return targets, orders
-        for modifier in reversed(self.node.modifiers):  # LIMIT before ORDER
-            if isinstance(modifier, Limit) and modifier.rows is None:
-                raise refuse_part("OFFSET")
-            if not isinstance(modifier, Distinct):
-                raise refuse_node(modifier)
-        raise refuse("modifiers")
+        distinct, orders, limit = split_modifiers(self.node)
+        targets = () if distinct is None else distinct.targets
+        if limit is not None:
+            raise refuse_part("OFFSET" if limit.rows is None else "LIMIT_MODIFIER")
+        if orders and not targets:
+            raise refuse_part("ORDER_MODIFIER")
+        return None if distinct is None else (targets, orders)
 
     def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
