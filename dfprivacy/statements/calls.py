@@ -80,6 +80,16 @@ def whole_number(node: Node, what: str) -> int:
     raise refuse("no constant", what=what)
 
 
+def find_item(node: Node, items: Sequence[tuple[str, Node]]) -> Node:
+    """Return the item of a SELECT list whose place a number is; of other nodes the node itself."""
+    if literal(node)[0] not in {"INTEGER", "NUMERIC"}:
+        return node
+    number = whole_number(node, "a place in the SELECT list")
+    if not 1 <= number <= len(items):
+        raise refuse("a place", place=number, length=len(items))
+    return items[number - 1][1]
+
+
 def _exact(node: Node, what: str) -> Fraction:
     sort, text = literal(node)
     if sort in {"INTEGER", "NUMERIC"}:

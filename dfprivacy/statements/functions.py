@@ -297,6 +297,7 @@ def of_frame(question: str) -> str:
     return f"dfp.frame(con.table('t')).{question}(...){OF_FRAMES[question]}"
 
 
+@cache
 def _private() -> dict[str, str]:
     """Return a private call for each ordinary aggregate that a statistic answers."""
     found: dict[str, str] = {}

@@ -335,33 +335,18 @@ _DEFAULTS = {"type": "ORDER_MODIFIER", "nearest_count": 1, "nearest_order_type":
 _NOTHING: tuple[dict[str, Any], ...] = ({"map": []}, {"type": "ORDER_MODIFIER", "orders": []})
 
 
-_HINTS = {
-    cls: {
-        name: get_args(hint)
-        for name, hint in get_type_hints(cls, include_extras=True).items()
-        if get_origin(hint) is Annotated
-    }
-    for cls in (*Node.__subclasses__(), *Query.__subclasses__())
-}
-_PATHS = {
-    cls: {name: tuple(path.split(".")) for name, (_, path) in hints.items()}
-    for cls, hints in _HINTS.items()
-}
-"""The fields of each class that are read from JSON, with their places in it."""
-_ITEM_CLASSES = {
-    cls: {
-        name: (get_args(hint) or (hint,))[0]
-        for name, (hint, _) in hints.items()
-        if isinstance((get_args(hint) or (hint,))[0], type)
-    }
-    for cls, hints in _HINTS.items()
-}
-"""The classes of what such fields hold."""
-_BRANCHES = {
-    cls: (*paths, *({"parts", "steps"} & cls.__dataclass_fields__.keys()))
-    for cls, paths in _PATHS.items()
-}
-"""The fields of each class that may hold nodes."""
+def _list_fields(cls: type[Node]) -> dict[str, tuple[list[str], type]]:
+    """Return the fields of a class that are read from JSON: their places in it, what they hold."""
+    read: dict[str, tuple[list[str], type]] = {}
+    for name, hint in get_type_hints(cls, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            kind, path = get_args(hint)
+            item = (get_args(kind) or (kind,))[0]
+            read[name] = path.split("."), item if isinstance(item, type) else object
+    return read
+
+
+_FIELDS = {cls: _list_fields(cls) for cls in (*Node.__subclasses__(), *Query.__subclasses__())}
 
 
 def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
@@ -378,12 +363,12 @@ def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
 
 
 def _find_unread(
-    json: Mapping[str, Any], paths: Sequence[tuple[str, ...]], ignored: frozenset[str] = _IGNORED
+    json: Mapping[str, Any], paths: Sequence[list[str]], ignored: frozenset[str] = _IGNORED
 ) -> str | None:
     """Return the first part of an object that no field reads and that has no default."""
     for part, value in json.items():
         below = [path[1:] for path in paths if path[0] == part]
-        if () in below or (part in ignored and not below):
+        if [] in below or (part in ignored and not below):
             continue
         if below and isinstance(value, dict):
             unread = _find_unread(value, below, _IGNORED_BELOW)
@@ -404,19 +389,18 @@ def read_node(json: Any) -> Any:
     source = _move_operands(json) if cls is Operator else json
     if cls is None:
         return _read_other(json, None)
-    paths = _PATHS[cls]
-    ignored = [(part,) for part in _PATH_PARTS] if cls is Table else []
-    unknown = _find_unread(source, [*paths.values(), *ignored])
+    ignored = [[part] for part in _PATH_PARTS] if cls is Table else []
+    unknown = _find_unread(source, [*(path for path, _ in _FIELDS[cls].values()), *ignored])
     if unknown is not None:
         return _read_other(json, unknown)
     values: dict[str, Any] = {}
-    for name, path in paths.items():
+    for name, (path, item_class) in _FIELDS[cls].items():
         value: Any = source
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
         values[name] = read_node(value)
         for item in values[name] if isinstance(values[name], tuple) else (values[name],):
-            if isinstance(item, Node) and not isinstance(item, _ITEM_CLASSES[cls][name]):
+            if isinstance(item, Node) and not isinstance(item, item_class):
                 return _read_other(json, getattr(item, "unknown", None) or name)
     if cls is Subquery and isinstance(values["query"], Select):
         values["query"] = replace(values["query"], is_value=True)
@@ -465,7 +449,7 @@ def to_json(node: Any) -> Any:
         json["alias"] = node.alias
     if isinstance(node, Other | OtherQuery):
         json |= {name: to_json(part) for name, part in node.parts}
-    for name, path in _PATHS[type(node)].items():
+    for name, (path, _) in _FIELDS[type(node)].items():
         target = json
         for part in path[:-1]:
             target[part] = dict(target.get(part) or {})
@@ -481,6 +465,18 @@ def to_json(node: Any) -> Any:
     return json
 
 
+def _list_branches(node: Node) -> list[str]:
+    """Return the fields of a node that may hold nodes."""
+    match node:
+        case EndOfSteps():
+            return ["steps"]
+        case Other():
+            return ["parts"]
+        case OtherQuery():
+            return [*_FIELDS[Query], "parts"]
+    return [*_FIELDS.get(type(node), ())]
+
+
 def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
     """Yield the nodes of a tree in their order; those of queries below it only with `queries`."""
     waiting = [tree]
@@ -490,7 +486,7 @@ def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
             waiting += reversed(node)
         elif isinstance(node, Node) and (queries or not isinstance(node, Query)):
             yield node
-            waiting += [getattr(node, name) for name in reversed(_BRANCHES.get(type(node), ()))]
+            waiting += [getattr(node, name) for name in reversed(_list_branches(node))]
 
 
 def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
@@ -499,7 +495,7 @@ def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
         parts = tuple(rebuild_part(part, change) for part in node)
         return node if all(a is b for a, b in zip(node, parts, strict=True)) else parts
     changed = {}
-    for name in _BRANCHES.get(type(node), ()):
+    for name in _list_branches(node):
         was = getattr(node, name)
         now = rebuild_part(was, change)
         if now is not was:

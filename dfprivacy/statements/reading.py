@@ -17,6 +17,7 @@ from dfprivacy.release.plan import GROUPING
 from dfprivacy.statements.calls import (
     KEEP,
     Call,
+    find_item,
     has_aggregates,
     holds_dp,
     private,
@@ -226,8 +227,7 @@ def _is_released(node: Node) -> bool:
 
 
 def _key(node: Node, rows: Rows, items: Items) -> Column:
-    if literal(node)[0] in {"INTEGER", "NUMERIC"}:
-        node = _ordinal(node, items)
+    node = find_item(node, items)
     key = rows.written(node, items)
     if not names_columns(node):
         raise refuse("GROUP BY a constant")
@@ -236,13 +236,6 @@ def _key(node: Node, rows: Rows, items: Items) -> Column:
         if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
             return Column(name, key.sql, key.by_row, key.uses)
     return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row, key.uses)
-
-
-def _ordinal(node: Node, items: Items) -> Node:
-    place = whole_number(node, "a place in the SELECT list")
-    if not 1 <= place <= len(items):
-        raise refuse("a place", place=place, length=len(items))
-    return items[place - 1][1]
 
 
 def _named_apart(keys: list[Column]) -> list[Column]:
@@ -275,7 +268,7 @@ def _sorted(item: Order, release: Release) -> list[tuple[str, str]]:
     if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
         chosen = [node for _, node in release.items]
     elif literal(by)[0] in {"INTEGER", "NUMERIC"}:
-        chosen = [_ordinal(by, list(release.items))]
+        chosen = [find_item(by, release.items)]
     else:
         return [(release.sorted_by(by), way)]
     return [(release.written(node), way) for node in chosen]

@@ -422,8 +422,6 @@ IN over several columns = IN over such columns: each needs its place, and NOT IN
 group_sets = ROLLUP, CUBE and GROUPING SETS in a subquery or CTE: it puts a row into several groups
     at once
     -> SELECT city, dp_count(*) FROM t GROUP BY city
-place in GROUP BY = a place in GROUP BY: the SELECT list has no such place
-    -> name the column
 column beside aggregates = column {column!r} beside aggregates: it is no key of GROUP BY
     -> GROUP BY {column}, or aggregate it: max({column})
 aggregate in a subquery = {name}(...) in a subquery: it is not on the list of aggregates that do not

@@ -12,7 +12,7 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.calls import holds_dp
+from dfprivacy.statements.calls import find_item, holds_dp
 from dfprivacy.statements.expressions import (
     LIST,
     STORED,
@@ -326,12 +326,7 @@ class _Stage:
     def prepare(self) -> None:
         """Read the keys of GROUP BY, and see that the unit is among them."""
         for node in self.select.node.keys:
-            position = None
-            if literal(node)[0] in {"INTEGER", "NUMERIC"}:
-                position = int(literal(node)[1]) if literal(node)[1].isdecimal() else 0
-                if not 1 <= position <= len(self.items):
-                    raise refuse("place in GROUP BY")
-            key = node if position is None else self.items[position - 1][1]
+            key = find_item(node, self.items)
             self.key(self.select.compiler.written(key, self.view, self.items))
         bag = self.view.bag
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
@@ -398,8 +393,8 @@ class _Stage:
         if name in self.windows:
             return longest(map(self._size, self.windows[name].arguments))
         expression = self.before.get(name) or self.ahead.get(name)
-        known = None if expression is None else expression.size
-        return known or self.subqueries.view.bag.sizes.get(name, STORED)
+        size = None if expression is None else expression.size
+        return size or self.subqueries.view.bag.sizes.get(name, STORED)
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
         if isinstance(node, Over):

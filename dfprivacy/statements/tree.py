@@ -182,7 +182,10 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Que
     for part in statement:
         if part not in {"node", *parts} and statement[part]:
             raise refuse_part(part)
-    return read_query(statement["node"])
+    try:
+        return read_query(statement["node"])
+    except RecursionError:
+        raise refuse("nested") from None
 
 
 def _unread(

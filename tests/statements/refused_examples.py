@@ -235,7 +235,6 @@ EXAMPLES = {
             "SELECT dp_count(*) FROM (SELECT customer, count(*) FROM orders GROUP BY ROLLUP "
             "(customer, status))"
         ),
-        "place in GROUP BY": "SELECT dp_count(*) FROM (SELECT customer FROM orders GROUP BY 3)",
         "column beside aggregates": (
             "SELECT dp_count(*) FROM (SELECT customer, total, count(*) FROM orders GROUP BY "
             "customer)"
