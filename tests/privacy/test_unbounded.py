@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from fractions import Fraction
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -179,27 +177,6 @@ def test_a_failing_source_releases_nothing(monkeypatch):
         monkeypatch.setattr(os, "urandom", failing)
         with pytest.raises(dfp.errors.EntropyError):
             frame([3.0] * 99).dp.mean("x")
-
-
-INTEGERS = {
-    "integers beyond 2**53": ("BIGINT", [2**62 + 1, 2**62 - 1] * 40),
-    "unsigned": ("UBIGINT", [2**64 - 1] * 80),
-    "booleans": ("BOOLEAN", [True, True, False, True] * 20),
-    "decimals": ("DECIMAL(18, 3)", [Fraction(7, 4), Fraction(5, 4)] * 40),
-}
-
-
-@pytest.mark.parametrize("kind", INTEGERS)
-def test_other_numbers_have_the_mean_of_their_values(kind):
-    """Large integers, booleans and decimals have their mean, to 22 bits and the grid."""
-    declared, values = INTEGERS[kind]
-    connection = duckdb.connect()
-    connection.execute(f"CREATE TABLE t (x {declared})")
-    texts = ", ".join(f"({float(v) if isinstance(v, Fraction) else v})" for v in values)
-    connection.execute(f"INSERT INTO t VALUES {texts}")
-    mean = dfp.frame(connection.table("t")).mean("x", epsilon=2**50)
-    exact = sum(map(Fraction, values)) / len(values)
-    assert mean == pytest.approx(float(exact), rel=2**-20)
 
 
 def test_linear_answers_are_not_touched():

@@ -80,17 +80,6 @@ def test_a_connection_keeps_its_zone(rows):
     assert zone == [("Asia/Tokyo",)]
 
 
-def test_a_zone_is_part_of_what_is_remembered(rows, tmp_path):
-    """A ledger that remembers answers does not give those of another zone."""
-    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=10 * EXACT, remember=True)
-    terms = {"t": rows, "ledger": ledger, "dataset": "d", "version": "1", "keys": [2023, 2024]}
-    years = {
-        zone: dfp.sql(QUERY, epsilon=EXACT, timezone=zone, **terms)["n"].tolist()
-        for zone in ("UTC", "Europe/Berlin")
-    }
-    assert years == {"UTC": [200, 0], "Europe/Berlin": [0, 200]}
-
-
 def _arrow_dtypes(frame):
     return frame.convert_dtypes(dtype_backend="pyarrow")
 
