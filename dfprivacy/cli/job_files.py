@@ -6,6 +6,7 @@ All that can be wrong is found before anything runs. docs/how-to/etl.md describe
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from glob import has_magic
@@ -185,5 +186,5 @@ def _names(source: Path, path: Path) -> bool:
     if not has_magic(str(source)):
         return source in path.parents
     parts = ["*" if "\\" in part else part for part in source.parts]  # engines read it differently
-    pattern = str(Path(*parts)).replace("/**/", "/*")
-    return fnmatch.fnmatchcase(str(path), pattern)
+    pattern = re.sub(r"/(\*\*/)+", "/*", Path(*parts).as_posix())
+    return fnmatch.fnmatchcase(path.as_posix(), pattern)

@@ -203,6 +203,13 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r'group_by\("(\w+)", "(\w+)"\)', r"--by \1 --by \2"),
     (r"group_by\(\.\.\., keys=\[\.\.\.\]\)", "--keys AA --keys UA"),
     (r"leave bounds out", "leave --bounds out"),
+    (r"or keep a ledger in rho: .*", "or charge a ledger made with --rho"),
+    (r"pass 0\.5 for the median, 0\.9 for", "pass --q 0.5 for the median, --q 0.9 for"),
+    (r"list keys that can be read", "give --keys that can be read"),
+    (
+        r"name the answers that matter: within=\{.*\}",
+        "name one that matters, --within NAME=2%, or --epsilon",
+    ),
     (r"\bmax_(rows|groups)\b(?!=)", r"--max-\1"),
 )
 
