@@ -414,9 +414,12 @@ def _notes(
     too_few_rows = f"too few rows for this loss: {', '.join(unanswered)}"
     if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
         too_few_rows += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
-    notes = [getattr(answers.get(f"quantiles_{q}"), "note", None) for q in description.quantiles]
+    quantiles = [answers.get(f"quantiles_{q}") for q in description.quantiles]
+    notes = [getattr(quantile, "note", None) for quantile in quantiles]
     ranks = next((f"quantiles: {note}" for note in notes if note), "")
-    return [note for note in (note_of_mean, ranks, too_few_rows if unanswered else "") if note]
+    zone = "times in UTC" if any(getattr(answer, "tzinfo", None) for answer in quantiles) else ""
+    texts = (note_of_mean, ranks, too_few_rows if unanswered else "", zone)
+    return [note for note in texts if note]
 
 
 def _schema(description: Description) -> pa.Schema:

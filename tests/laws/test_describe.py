@@ -86,6 +86,7 @@ def test_each_column_is_described_by_its_type_in_every_frame(tmp_path):
         assert pd.Timestamp(day[f"50% {days}"]).date() in middle
         late_evening = {dt.datetime.combine(own, dt.time(23)) for own in middle}
         assert pd.Timestamp(when["50% time"]).to_pydatetime() in late_evening
+        assert (when["note"] == "times in UTC") == (name == "pandas with a zone"), name
         middle_span = span["50% duration"]
         middle_span = getattr(middle_span, "nanoseconds", None) or pd.Timedelta(middle_span).value
         assert abs(middle_span / 1e9 - N / 2) < 2
