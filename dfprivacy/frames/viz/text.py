@@ -188,7 +188,7 @@ def covered(level: float | None, question: str = "") -> str:
     whose = " of the population" if POPULATION in question else ""
     left_out = [] if whose else ["sampling error"]
     left_out += ["clipping by given bounds"]
-    left_out += ["rows beyond max_rows"] if "max_rows=" in question else []
+    left_out += ["rows beyond max_rows or without a unit"] if "max_rows=" in question else []
     return f"{intervals} intervals{whose}, without {' and '.join(left_out)}."
 
 
