@@ -61,7 +61,14 @@ from dfprivacy.measurement.binning import (
 )
 from dfprivacy.measurement.runs import mark_starts
 from dfprivacy.measurement.sums import key_name
-from dfprivacy.measurement.value_words import SIGN, WORD_BITS, ValueWords, decode_bits, table_of
+from dfprivacy.measurement.value_words import (
+    FLOAT_BITS,
+    SIGN,
+    ValueWords,
+    bits_of_values,
+    decode_bits,
+    table_of,
+)
 
 _GROUP = "group"
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
@@ -72,13 +79,15 @@ _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter
 class HistogramQuery(NamedTuple):
     """A column, the bins that its rows are counted by, and how many powers are added up.
 
-    Where it is `pooled`, rows of all groups count as one group.
+    Where it is `pooled`, rows of all groups count as one group. With `limit`, values are whole
+    numbers from 0 to it.
     """
 
     column: Hashable
     binning: Binning
     moments: int = 0
     pooled: bool = False
+    limit: int | None = None
 
 
 def count_bins(
@@ -152,16 +161,18 @@ def _fetch_values(
     if not _can_fetch(adopted, query):
         return None
     parts = guarded(partial(_fetch_words, adopted, labels, query))
+    if parts is None:
+        return None
     if len(parts) == 1 and public_keys is None:
         return parts[0]
     keys = pa.concat_tables([part.keys for part in parts])
     first, words = 0, []
     while parts:  # what has been copied makes room
         part = parts.pop(0)
-        words.append(part.words + (first << WORD_BITS))
+        words.append(part.words + (first << part.value_bits))
         first += part.keys.num_rows
     assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch`
-    values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words))
+    values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
     return values.renumbered(*order_groups(keys, public_keys))
 
 
@@ -193,7 +204,7 @@ def _count_rows_in_memory(
     """Return the table of `_build_query` for rows in memory, by the numbers of their groups."""
     binning = query.binning
     if not query.moments and isinstance(binning, SignificantBits):
-        return ValueWords(keys, groups, binning, _words_of(group, values, binning)).table()
+        return _words_of(keys, groups, group, values, query).table()
     frame = pl.DataFrame({_GROUP: group, _VALUE: values}).lazy()
     clipped = clipped_value(_VALUE, LARGEST_VALUE, nw.Float64(), nw.Implementation.POLARS)
     lazy = nw.from_native(frame).with_columns(clipped.alias(_VALUE))
@@ -210,26 +221,35 @@ def _count_rows_in_memory(
 def _can_fetch(adopted: Adopted, query: HistogramQuery) -> bool:
     """Decide by what is declared whether rows are handed over to be counted by their values."""
     binning = query.binning
-    if not isinstance(binning, SignificantBits) or binning.bits > VALUE_BITS or query.moments:
+    if not isinstance(binning, SignificantBits) or query.moments:
         return False
-    return adopted.can_fetch_rows
+    if query.limit is None:
+        return adopted.can_fetch_rows and binning.bits <= VALUE_BITS
+    is_wide = bits_of_values(query.limit) > FLOAT_BITS  # many groups may have to stay in the engine
+    return adopted.can_fetch_rows and not (is_wide and adopted.reads_once)
 
 
 def _fetch_words(
     adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
-) -> list[ValueWords]:
-    """Return the rows of a query as words, in parts that number their groups by themselves."""
+) -> list[ValueWords] | None:
+    """Return the rows of a query as words, in parts that number their groups by themselves.
+
+    None if there are so many groups that their numbers and values don't fit words.
+    """
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
     native: Any = adopted.lazy.select(*key_expressions(adopted, labels), value).to_native()
-    names, binning = [key_name(index) for index in range(len(labels))], query.binning
-    assert isinstance(binning, SignificantBits)  # noqa: S101 the caller has looked
+    names = [key_name(index) for index in range(len(labels))]
 
-    def fetch_parts() -> list[ValueWords]:
-        parts = []
+    group_bits = 63 - bits_of_values(query.limit)
+
+    def fetch_parts() -> list[ValueWords] | None:
+        parts: list[ValueWords] = []
         for part in _read_parts(native):
             keys, groups, entries, group = number_groups(part, names, None)
-            words = _words_of(group, pl.Series(_VALUE, entries.column(_VALUE)), binning)
-            parts.append(ValueWords(keys, groups, binning, words))
+            if sum(former.groups for former in parts) + groups >= 2**group_bits:
+                return None
+            values = pl.Series(_VALUE, entries.column(_VALUE))
+            parts.append(_words_of(keys, groups, group, values, query))
         return parts
 
     if adopted.connection is not None:
@@ -258,15 +278,23 @@ def _read_parts(native: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(batches, reader.schema)
 
 
-def _words_of(group: Integers, values: pl.Series, binning: SignificantBits) -> Integers:
-    """Return the word of each row with a value: see `ValueWords`."""
-    bits = _single_bits(binning.bits).cast(pl.Int64)
-    ordered = pl.when(bits < SIGN).then(bits + SIGN).otherwise(2**WORD_BITS - 1 - bits)
+def _words_of(
+    keys: pa.Table, groups: int, group: Integers, values: pl.Series, query: HistogramQuery
+) -> ValueWords:
+    """Return the word of each row with a value."""
+    binning, limit = query.binning, query.limit
+    assert isinstance(binning, SignificantBits)  # noqa: S101 the caller has looked
+    if limit is None:
+        bits = _single_bits(binning.bits).cast(pl.Int64)
+        code = pl.when(bits < SIGN).then(bits + SIGN).otherwise(2**FLOAT_BITS - 1 - bits)
+    else:
+        code = pl.col(_VALUE).clip(0, limit).cast(pl.Int64)
     rows = pl.DataFrame({_GROUP: group, _VALUE: values}).lazy()
     if values.null_count() or values.is_nan().any():
         rows = rows.filter(pl.col(_VALUE).is_not_null() & pl.col(_VALUE).is_not_nan())
-    words = rows.select(pl.col(_GROUP) * 2**WORD_BITS + ordered).collect(engine="streaming")
-    return words.to_series().to_numpy()
+    word = pl.col(_GROUP) * 2 ** bits_of_values(limit) + code
+    words = rows.select(word).collect(engine="streaming").to_series().to_numpy()
+    return ValueWords(keys, groups, binning, words, limit)
 
 
 def _single_bits(bits: int) -> pl.Expr:
@@ -321,9 +349,9 @@ def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, F
     single = bits_of.view(np.float32)
     above = np.where(single < 0, ~bits_of, bits_of | np.uint32(2**31))  # in the order of values
     above[np.isnan(single)] = 2**32 - 1
-    words = (entries << WORD_BITS) + above
+    words = (entries << FLOAT_BITS) + above
     words.sort()
-    entries, above = words >> WORD_BITS, words.astype(np.uint32)
+    entries, above = words >> FLOAT_BITS, words.astype(np.uint32)
     has_value = above < 2**32 - 1
     sizes = np.bincount(entries[has_value], minlength=len(first))[entries]
     starts = mark_starts(entries)

@@ -19,8 +19,9 @@ from dfprivacy.measurement.bin_table import BinTable, Magnitudes, Steps, added_u
 from dfprivacy.measurement.binning import LARGEST_VALUE, Floats, Integers, SignificantBits
 from dfprivacy.measurement.runs import run_starts
 
-WORD_BITS = 32
-"""Bits of a word below the number of its group: those of a value in their order."""
+FLOAT_BITS = 32
+"""Bits of a word below the number of its group, where values are floats: those of a value in their
+order."""
 SIGN = 2**31
 """The sign bit of a float in single precision."""
 
@@ -41,8 +42,13 @@ def decode_bits(bits: Bits) -> Floats:
     return single.astype(np.float64) / 2
 
 
+def bits_of_values(limit: int | None) -> int:
+    """Return how many bits hold a whole number up to `limit`, or without it a float."""
+    return FLOAT_BITS if limit is None else max(limit.bit_length(), _TOP_BITS)
+
+
 def encode_bits(values: Floats) -> Bits:
-    """Return the bits of values of at most 22 significant bits, in the order of the values."""
+    """Return the bits of values of at limit 22 significant bits, in the order of the values."""
     bits = (2 * values).astype(np.float32).view(np.uint32)
     return np.asarray(np.where(bits < SIGN, bits ^ np.uint32(SIGN), ~bits))
 
@@ -54,17 +60,30 @@ _LIMITS = encode_bits(np.array([-LARGEST_VALUE, LARGEST_VALUE])).astype(np.int64
 class ValueWords:
     """A word for each row with a value: the number of its group above the bits of the value.
 
-    `keys` has a row for each group, as those of a `BinTable`. Secret.
+    `keys` has a row for each group, as those of a `BinTable`. Values are whole numbers from 0 to
+    `limit`, or without it floats. Secret.
     """
 
     keys: pa.Table = field(repr=False)
     groups: int
     binning: SignificantBits
     words: Integers
+    limit: int | None = None
 
     def __repr__(self) -> str:
         """Show nothing of the rows."""
         return f"ValueWords(secret; {self.binning})"
+
+    @property
+    def value_bits(self) -> int:
+        """How many bits of a word are those of its value."""
+        return bits_of_values(self.limit)
+
+    def decode(self, codes: Integers) -> Floats:
+        """Return the values of some words without their groups."""
+        if self.limit is not None:
+            return codes.astype(np.float64)
+        return decode_bits(np.clip(codes, *_LIMITS).astype(np.uint32))
 
     @property
     def has_large_groups(self) -> bool:
@@ -81,25 +100,25 @@ class ValueWords:
         if self.has_large_groups:
             rows = self.cells.rows.reshape(self.groups, self.cells.count)
             return np.asarray(rows.sum(axis=1))
-        return np.bincount(self.words >> WORD_BITS, minlength=self.groups).astype(np.int64)
+        return np.bincount(self.words >> self.value_bits, minlength=self.groups).astype(np.int64)
 
     def renumbered(self, keys: pa.Table, groups: int, places: Integers) -> ValueWords:
         """Return the rows by other numbers of their groups, without those of a group at -1."""
         if groups == self.groups and (places == np.arange(groups)).all():
             return replace(self, keys=keys)
-        group = places[self.words >> WORD_BITS]
-        words = (group << WORD_BITS) + (self.words & (2**WORD_BITS - 1))
+        group, bits = places[self.words >> self.value_bits], self.value_bits
+        words = (group << bits) + (self.words & (2**bits - 1))
         if places.min(initial=0) < 0:
             words = words[group >= 0]
-        return ValueWords(keys, groups, self.binning, words)
+        return ValueWords(keys, groups, self.binning, words, self.limit)
 
     def sort(self, words: Integers) -> tuple[Integers, Floats, Integers]:
         """Return the group, the value and the rows of each different word."""
         words = np.sort(words)
         starts = run_starts(words)
         different = words[starts]
-        values = decode_bits(different.astype(np.uint32))
-        return different >> WORD_BITS, values, np.diff(starts, append=len(words))
+        values = self.decode(different & (2**self.value_bits - 1))
+        return different >> self.value_bits, values, np.diff(starts, append=len(words))
 
     def table(self) -> BinTable:
         """Return the rows of each group and value."""
@@ -110,7 +129,7 @@ class ValueWords:
     def count_octaves(self, low: float, high: float) -> Integers:
         """Return the rows of all groups by octave, with and without decimals; 0 is in none.
 
-        Values count as the nearest between `low` and `high`.
+        The values are floats, and count as the nearest between `low` and `high`.
         """
         counts = np.zeros(2 * 256, np.int64)
         ends = encode_bits(np.array([low, high]))
@@ -154,19 +173,19 @@ class Cells:
 def count_cells(values: ValueWords) -> Cells:
     """Count rows in cells with about as many rows each, all groups taken together."""
     count = min(max(len(values.words) // values.groups // ROWS_OF_CELL, 1), _MOST_CELLS)
-    tops = (values.words >> (WORD_BITS - _TOP_BITS)).astype(np.uint16)  # without the group
+    inner_bits = values.value_bits - _TOP_BITS
+    tops = (values.words >> inner_bits).astype(np.uint16)  # without the group
     rows_of_top = np.bincount(tops, minlength=2**_TOP_BITS)
     size = max(len(values.words) // count, 1)
-    parts = np.ceil(np.log2(np.maximum(rows_of_top / size, 1))).astype(
-        np.int64
-    )  # bits of its own cells
+    wanted_bits = np.ceil(np.log2(np.maximum(rows_of_top / size, 1))).astype(np.int64)
+    parts = np.minimum(wanted_bits, inner_bits)  # bits that number the cells of a top
     is_split, number_before = parts > 0, (np.cumsum(rows_of_top) - rows_of_top) // size
     is_first = np.append(True, (np.diff(number_before) > 0) | is_split[1:] | is_split[:-1])
     width = np.where(is_split, 1 << parts, is_first)
     ends = np.cumsum(width)
     first_cell = np.where(is_split, ends - width, ends - 1).astype(np.int32)
-    shift = _TOP_BITS - parts
-    first_of_top = np.arange(2**_TOP_BITS) << (WORD_BITS - _TOP_BITS)
+    shift = inner_bits - parts
+    first_of_top = np.arange(2**_TOP_BITS) << inner_bits
     inner = np.arange(ends[-1]) - np.repeat(ends - width, width)
     edges = np.repeat(first_of_top, width) + (inner << np.repeat(shift, width))
     number = len(edges)
@@ -174,12 +193,12 @@ def count_cells(values: ValueWords) -> Cells:
     for first in range(0, len(cell_of_row), _CHUNK):
         rows = slice(first, first + _CHUNK)
         words, top = values.words[rows], tops[rows]
-        cells = first_cell[top] + (words >> WORD_BITS) * number
+        cells = first_cell[top] + (words >> values.value_bits) * number
         if is_split.any():
-            cells += (words & (2**_TOP_BITS - 1)) >> shift[top]
+            cells += (words & (2**inner_bits - 1)) >> shift[top]
         cell_of_row[rows] = cells
     counts = np.bincount(cell_of_row, minlength=values.groups * number).astype(np.int64)
-    return Cells(np.append(edges, 2**WORD_BITS), cell_of_row, counts)
+    return Cells(np.append(edges, 2**values.value_bits), cell_of_row, counts)
 
 
 class NearCounts:
@@ -195,8 +214,7 @@ class NearCounts:
         filled = np.flatnonzero(cells.rows)
         group, cell = np.divmod(filled, cells.count)
         low, high = (
-            grid.numbers(decode_bits(np.clip(ends, *_LIMITS).astype(np.uint32)))
-            for ends in (cells.edges[:-1], cells.edges[1:] - 1)
+            grid.numbers(values.decode(ends)) for ends in (cells.edges[:-1], cells.edges[1:] - 1)
         )
         self._cells, self._high = filled, high[cell]
         self.cells = self._of_grid(group, low[cell], cells.rows[filled])

@@ -451,7 +451,8 @@ class QuantilePart(ColumnPart):
         if part.clock is not None:
             adopted = adopted.numbered(column, part.clock)
         part = replace(part, integers=adopted.holds_integers(column))
-        query = HistogramQuery(column, part.binning())
+        limit = part.clock.most if part.clock is not None and part.clock.is_even else None
+        query = HistogramQuery(column, part.binning(), limit=limit)
         values = read_values(adopted, grouping.by, query, public=grouping.public)
         return MeasuredTable(part, values)
 

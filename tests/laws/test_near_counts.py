@@ -6,6 +6,7 @@ select the same candidates, so the proofs of docs/explanation/quantiles.md hold 
 
 from __future__ import annotations
 
+import datetime as dt
 from fractions import Fraction
 
 import duckdb
@@ -16,13 +17,14 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.measurement.bin_table import Magnitudes, regridded, steps_within
+from dfprivacy.measurement.bin_table import Magnitudes, Steps, regridded, steps_within
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.value_words import (
-    WORD_BITS,
+    FLOAT_BITS,
     NearCounts,
     ValueWords,
+    bits_of_values,
     encode_bits,
 )
 from dfprivacy.release.pipeline import permit
@@ -49,7 +51,7 @@ def _permitted():
 def words_of(group, values, groups):
     """Return the words of rows: values are rounded as engines do."""
     bits = encode_bits(BITS.labels(np.asarray(values, np.float64))).astype(np.int64)
-    words = (np.asarray(group, np.int64) << WORD_BITS) + bits
+    words = (np.asarray(group, np.int64) << FLOAT_BITS) + bits
     return ValueWords(pa.table({"k": np.arange(groups)}), groups, BITS, words)
 
 
@@ -109,6 +111,21 @@ def test_answers_are_those_of_all_values(rows, groups, epsilon):
             assert_same_answers(values, grid, seed, epsilon)
 
 
+@pytest.mark.parametrize(("rows", "groups"), [(9_000, 3), (50, 2)])
+@pytest.mark.parametrize("most", [10, 86_399, 2**38, 2**50])
+def test_whole_numbers_have_the_same_answers(most, rows, groups):
+    """Dates and times are whole numbers: answers are those of all values for every range."""
+    random = np.random.default_rng(3)
+    group = random.integers(0, groups, rows)
+    shapes = random.uniform(size=rows), random.normal(0.3, 1e-6, rows), random.beta(0.1, 9, rows)
+    for seed, shape in enumerate(shapes):
+        numbers = np.rint(np.clip(shape, 0, 1) * most).astype(np.int64)
+        words = (group << bits_of_values(most)) + numbers
+        bits = SignificantBits(max(most.bit_length(), 8))
+        values = ValueWords(pa.table({"k": np.arange(groups)}), groups, bits, words, most)
+        assert_same_answers(values, Steps(Fraction(1), 0, most), seed, Fraction(3))
+
+
 @pytest.mark.parametrize("bounds", [None, Bounds(-2.5, 3.0), Bounds(0.0, 1e6)], ids=str)
 def test_octaves_are_counted_as_in_the_table(bounds):
     """All groups together show the same magnitudes, with and without a table of all values."""
@@ -151,3 +168,21 @@ def test_memory_and_files_release_the_same(keys, replayed, tmp_path):
     first, *others = [replayed(lambda source=source: release(source)) for source in sources]
     assert len(first) == 3
     assert others == [first] * 3
+
+
+@pytest.mark.slow
+def test_many_groups_of_fine_moments_are_counted_by_the_engine(replayed, tmp_path):
+    """Where numbers of groups and moments don't fit 63 bits, the release is that of files."""
+    number = np.arange(2**22 + 2_000)
+    start = np.datetime64("2013-01-01T00:00:00", "us")
+    frame = pl.DataFrame({"k": np.maximum(number - 2_000, 0), "t": start + number * 10**5})
+    frame.write_parquet(tmp_path / "t.parquet")
+    bounds = (start.item(), start.item() + dt.timedelta(days=12))
+
+    def release(source):
+        by_key = dfp.frame(source).group_by("k", keys=[0, 1, 2])
+        return by_key.median("t", bounds, dt.timedelta(microseconds=1), epsilon=9)
+
+    memory, files = (replayed(lambda s=s: release(s)) for s in (frame, tmp_path / "t.parquet"))
+    assert pa.table(memory).to_pylist() == pa.table(files).to_pylist()
+    assert memory["t"][0] is not None
