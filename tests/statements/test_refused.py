@@ -43,13 +43,18 @@ ELSEWHERE = {"another system"}
 """Rules whose example needs what DuckDB would download: test_row_by_row.py has a test of each."""
 LONG = {"too many relations"}
 
+MODULES = (
+    refused_sources,
+    refused_ctes,
+    refused_rows,
+    refused_calls,
+    refused_functions,
+    refused_statements,
+)
 CASES = [
-    *refused_sources.REFUSED,
-    *refused_ctes.REFUSED,
-    *refused_rows.REFUSED,
-    *refused_calls.REFUSED,
-    *refused_functions.REFUSED,
-    *refused_statements.REFUSED,
+    case if len(case) == 3 else (case[0], "RefusedStatementError", case[1])
+    for module in MODULES
+    for case in module.REFUSED
 ]
 BUDGET = {"epsilon": 10, "delta": 0.1}
 
@@ -494,7 +499,7 @@ def test_broken_texts(statement):
             continue
         assert read.statements or not read.public
         for one in read.statements:
-            assert one.calls
+            assert one.calls or one.keys  # keys alone are selected by a noisy count
             assert one.rows.table.path[-1] == "visits"
 
 
