@@ -140,7 +140,9 @@ class DatasetReader:
         cost, price = plan.cost, plan.epsilon
         if plan.remembered:
             cost, price = f"answered again, at no cost ({cost})", 0.0
-        return Answer(release_bytes(result.table), f"{cost}; {analyst} has left: {left}", price)
+        hint = "" if terms.get("intervals") else "; SET dfprivacy.intervals = on shows intervals"
+        notice = f"{cost}; {analyst} has left: {left}{hint}"
+        return Answer(release_bytes(result.table), notice, price)
 
     def _require_approval(self, analyst: str, statement: str, price: float) -> None:
         """Refuse a dear statement that the owner has not approved."""

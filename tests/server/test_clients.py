@@ -27,6 +27,7 @@ def test_a_mean_by_group_is_private_and_noticed_with_its_price(connect):
     assert all(abs(row[1] - 24.5) < 2 and abs(row[2] - 10_000) < 10 for row in rows)
     assert "epsilon 1000000" in notices[0]
     assert "ann has left" in notices[0]
+    assert "SET dfprivacy.intervals = on" in notices[0]
 
 
 def test_the_same_statement_costs_once_whatever_its_spelling(connect):
