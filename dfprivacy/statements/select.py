@@ -51,7 +51,6 @@ from dfprivacy.statements.joins import (
 )
 from dfprivacy.statements.names import (
     CompiledQuery,
-    Condition,
     Scope,
     read_ctes,
     require,
@@ -116,6 +115,8 @@ class Compiler(Joins):
         self, select: Select, ctes: CommonTables, around: Scope
     ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around."""
+        if select.keys or select.modifiers or select.having:
+            raise refuse("no one aggregate")
         return _Select(self, select, read_ctes(select, ctes), around).scalar()
 
     def _union(self, node: SetOperation, ctes: CommonTables) -> CompiledQuery:
@@ -193,74 +194,81 @@ _MEMBERS = {"INTERSECT": "SEMI", "EXCEPT": "ANTI"}
 
 @dataclass
 class _Select:
-    """One SELECT of a subquery, CTE or view: its groups, windows and columns, in their order."""
+    """One SELECT of a subquery, CTE or view: its groups, windows and columns, in their order.
+
+    Aggregates and windows are collected while its expressions are written.
+    """
 
     compiler: Compiler
     node: Select
     ctes: CommonTables
     outer: Scope | None = None
     used_names: set[str] = field(default_factory=set)
+    keys: dict[str, str] = field(default_factory=dict)
+    before: dict[str, Expression] = field(default_factory=dict)
+    calls: dict[str, Aggregate] = field(default_factory=dict)
+    ahead: dict[str, Expression] = field(default_factory=dict)
+    windows: dict[str, Window] = field(default_factory=dict)
+    sums: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
+    """The columns that expressions over windows name."""
 
     def __post_init__(self) -> None:
-        self.original = self.node
-
-    def name(self, label: str) -> str:
-        name = fresh(label, [*self.used_names, OWNER])
-        self.used_names.add(folded(name))
-        return name
-
-    def _start(self) -> tuple[Scope, list[Condition], list[tuple[str, Node]]]:
+        """Read FROM and WHERE, and find out if rows are grouped."""
         select = self.node
         require_handling(select)
         sets = select.sets
         if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(select.keys)))):
             raise refuse("group_sets")
         named = [(item.alias, item) for item in select.items if item.alias]
-        view, around = self.compiler.from_where(select, self.ctes, named, self.outer)
-        items = [term for item in select.items for term in unfold_star(item, view)]
+        self.view, self.around = self.compiler.from_where(select, self.ctes, named, self.outer)
+        self.items = [term for item in select.items for term in unfold_star(item, self.view)]
+        nodes = [item for _, item in self.items]
+        self.group_by = select.keys
         if select.groups_all:
-            keys = (item for _, item in items if not list_aggregates(item) and names_columns(item))
-            self.node = replace(select, keys=(*keys,))
-        self.used_names |= {folded(name) for name in view.bag.columns}
-        if self.outer is not None:
-            self.used_names |= {folded(name) for name in self.outer.bag.columns}
-        return view, around, items
+            keys = (item for item in nodes if not list_aggregates(item) and names_columns(item))
+            self.group_by = (*keys,)
+        aggregates = list_aggregates([nodes, select.having, select.qualify])
+        self.grouped = bool(self.group_by or aggregates)
+        for view in filter(None, (self.view, self.outer)):
+            self.used_names |= {folded(name) for name in view.bag.columns}
+        self.subqueries = Subqueries(
+            self.compiler, self.view, self.ctes, self.items, self.used_names
+        )
+
+    def name(self, label: str) -> str:
+        name = fresh(label, [*self.used_names, OWNER])
+        self.used_names.add(folded(name))
+        return name
 
     def compiled(self) -> CompiledQuery:
         """Return its relation."""
-        view, _, items = self._start()
-        ordered = self._modifiers()
-        stage = _Stage(self, view, items)
-        stage.prepare()
-        out = [(name, stage.written(node, index)) for index, (name, node) in enumerate(items)]
-        having, qualify = (
-            [stage.condition(node) for node in (clause,) if node is not None]
-            for clause in (self.node.having, self.node.qualify)
-        )
-        if ordered is not None and ordered[0]:
-            qualify.append(stage.first(*ordered))
-        bag = stage.bag(having, qualify)
-        names: list[tuple[str, str]] = []
-        compiled: dict[str, Expression] = {}
-        for name, expression in out:
-            term = fresh(name, [*compiled, OWNER])
-            compiled[term] = expression
-            names.append((name, term))
-        require_apart(names)
-        bag = chosen(bag, compiled)
-        if ordered is not None and not ordered[0]:
-            bag = self.compiler.distinct(bag)
-        return CompiledQuery(bag, tuple(names))
-
-    def _modifiers(self) -> tuple[tuple[Node, ...], tuple[Order, ...]] | None:
-        """Return the columns of DISTINCT [ON] and its order; None without."""
         distinct, orders, limit = split_modifiers(self.node)
         targets = () if distinct is None else distinct.targets
         if limit is not None:
             raise refuse_part("OFFSET" if limit.rows is None else "LIMIT_MODIFIER")
         if orders and not targets:
             raise refuse_part("ORDER_MODIFIER")
-        return None if distinct is None else (targets, orders)
+        self.prepare()
+        items = [(name, self.written(node, index)) for index, (name, node) in enumerate(self.items)]
+        having, qualify = (
+            [self.condition(node) for node in (clause,) if node is not None]
+            for clause in (self.node.having, self.node.qualify)
+        )
+        if targets:
+            qualify.append(self.first(targets, orders))
+        bag = self.bag(having, qualify)
+        names: list[tuple[str, str]] = []
+        compiled: dict[str, Expression] = {}
+        for name, expression in items:
+            term = fresh(name, [*compiled, OWNER])
+            compiled[term] = expression
+            names.append((name, term))
+        require_apart(names)
+        bag = chosen(bag, compiled)
+        if distinct is not None and not targets:
+            bag = self.compiler.distinct(bag)
+        return CompiledQuery(bag, tuple(names))
 
     def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
@@ -268,70 +276,39 @@ class _Select:
         With the relation come the column of the value, pairs of an expression around it and the
         column that it equals, and what stands for no rows.
         """
-        select = self.node
-        if select.keys or select.modifiers or select.having:
-            raise refuse("no one aggregate")
-        view, around, items = self._start()
-        if len(items) != 1 or not list_aggregates(items[0][1]):
+        node = self.items[0][1]
+        if len(self.items) != 1 or not list_aggregates(node):
             raise refuse("no one aggregate")
         keys: list[tuple[Expression, Expression]] = []
-        for term in around:
+        for term in self.around:
             sides = term.pair or (term.expression, term.expression)
             inner = [side for side in sides if side.uses and not side.outer]
             outer = [side for side in sides if side.outer and not side.uses]
             if term.pair is None or len(inner) != 1 or len(outer) != 1:
                 raise refuse("correlated by more than equality")
             keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
-        stage = _Stage(self, view, items)
-        named = [(mine, stage.key(theirs)) for mine, theirs in keys]
-        value = stage.written(items[0][1], 0)
-        if stage.windows or value.outer:
+        named = [(mine, self.key(theirs)) for mine, theirs in keys]
+        value = self.written(node, 0)
+        if self.windows or value.outer:
             raise refuse("correlated")
         name = self.name("value")
         counts = {"count", "count_star"}
-        empty = "0" if called(items[0][1]) in counts else None
-        if empty is None and any(called(part) in counts for part in walk(items[0][1])):
+        empty = "0" if called(node) in counts else None
+        if empty is None and any(called(part) in counts for part in walk(node)):
             raise refuse("no one aggregate")
-        bag = extended(stage.bag([], []), {name: value})
+        bag = extended(self.bag([], []), {name: value})
         remaining = {term: column(term) for term in (*(term for _, term in named), name)}
         return chosen(bag, remaining), name, named, empty
 
-
-@dataclass
-class _Stage:
-    """The aggregates and windows of a SELECT, collected while its expressions are written."""
-
-    select: _Select
-    view: Scope
-    items: Items
-    keys: dict[str, str] = field(default_factory=dict)
-    before: dict[str, Expression] = field(default_factory=dict)
-    calls: dict[str, Aggregate] = field(default_factory=dict)
-    ahead: dict[str, Expression] = field(default_factory=dict)
-    windows: dict[str, Window] = field(default_factory=dict)
-    grouped: bool = False
-    sums: set[str] = field(default_factory=set)
-    read: set[str] = field(default_factory=set)
-    """The columns that expressions over windows name."""
-
-    def __post_init__(self) -> None:
-        """Find out if rows are grouped."""
-        select = self.select.node
-        parts = [[node for _, node in self.items], select.having, select.qualify]
-        self.grouped = bool(select.keys or list_aggregates(parts))
-        self.subqueries = Subqueries(
-            self.select.compiler, self.view, self.select.ctes, self.items, self.select.used_names
-        )
-
     def prepare(self) -> None:
         """Read the keys of GROUP BY, and see that the unit is among them."""
-        for node in self.select.node.keys:
+        for node in self.group_by:
             key = find_item(node, self.items)
-            self.key(self.select.compiler.written(key, self.view, self.items))
+            self.key(self.compiler.written(key, self.view, self.items))
         bag = self.view.bag
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
-            self.select.compiler.about_all.append(self.select.original)
+            self.compiler.about_all.append(self.node)
         require(
             is_said,
             "GROUP BY across units",
@@ -355,7 +332,7 @@ class _Stage:
         for term, names_known in result.items():
             if names_known == label:
                 return term
-        term = self.select.name(name)
+        term = self.name(name)
         result[term] = label
         return term
 
@@ -375,7 +352,7 @@ class _Stage:
                 return answer
             return ColumnRef(quoted(name), frozenset([name]), size=self._size(name))
 
-        compiled = self.select.compiler.written(node, self.view, items, special)
+        compiled = self.compiler.written(node, self.view, items, special)
         if compiled.outer:
             raise refuse("correlated")
         self.read |= compiled.uses
@@ -408,7 +385,7 @@ class _Stage:
         if any(called(p) in AGGREGATES or isinstance(p, Over | Subquery) for p in walk(node)):
             return None
         try:
-            sql = self.select.compiler.written(node, self.view, self.items).sql
+            sql = self.compiler.written(node, self.view, self.items).sql
         except (RefusedStatementError, MissingColumnError):
             return None
         return self.keys.get(sql)
@@ -421,7 +398,7 @@ class _Stage:
                 name=name,
                 known=", ".join(sorted({*EXACT, *BY_LIST, *ORDERED})),
             )
-        compiler = self.select.compiler
+        compiler = self.compiler
         operands = list_operands(node)
         orders = [(item.value, direction(item)) for item in node.orders]
         if name in ORDERED_BY_VALUE and len(operands) == 2 and not orders:
@@ -528,7 +505,7 @@ class _Stage:
         if self.windows:
             used = frozenset[str]().union(*(term.uses for term in self.windows.values()))
             names = list(bag.columns)
-            kinds = self.select.compiler.tables.kinds(bag, names)
+            kinds = self.compiler.tables.kinds(bag, names)
             sorts = dict(zip(names, kinds, strict=True))
             totals = {
                 name: term for name, term in self.windows.items() if is_whole_sum(term, sorts)
@@ -561,7 +538,7 @@ class _Stage:
         return replace(result, columns=(*bag.columns, name))
 
     def _aggregated(self) -> Bag:
-        compiler = self.select.compiler
+        compiler = self.compiler
         bag = extended(self.subqueries.view.bag, self.before)
         names = list(
             dict.fromkeys(
