@@ -180,7 +180,7 @@ def window(node: Over, inner: Inner) -> str:
     kept = "" if node.filter is None else condition(node.filter, inner(node.filter))
     by = ", ".join(map(inner, node.partition))
     over = [f"PARTITION BY {by}" if by else "", _order_by(node.orders, inner).strip(),
-            _frame(node, inner)]  # fmt: skip
+            write_frame(node, inner)]  # fmt: skip
     where = f" FILTER (WHERE {kept})" if kept else ""
     return f"{shown(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
 
@@ -195,7 +195,7 @@ def _order_by(orders: Sequence[Order], inner: Inner) -> str:
     return f" ORDER BY {', '.join(items)}" if items else ""
 
 
-def _frame(node: Over, inner: Inner) -> str:
+def write_frame(node: Over, inner: Inner) -> str:
     """Return the rows of a window that count; nothing for those that count by default."""
     ends = (node.start, node.end)
     left_out = node.exclude.replace("_", " ")

@@ -198,11 +198,10 @@ WINDOWS: Mapping[str, _Rule] = {
     **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
 }
 CALLED = {"count_star": "count"}
-_ENDS = {
-    "UNBOUNDED_PRECEDING": "UNBOUNDED PRECEDING", "UNBOUNDED_FOLLOWING": "UNBOUNDED FOLLOWING",
-    "CURRENT_ROW_ROWS": "CURRENT ROW", "CURRENT_ROW_RANGE": "CURRENT ROW",
-    "EXPR_PRECEDING_ROWS": "PRECEDING", "EXPR_FOLLOWING_ROWS": "FOLLOWING",
-}  # fmt: skip
+_ENDS = frozenset(
+    ("UNBOUNDED_PRECEDING", "UNBOUNDED_FOLLOWING", "CURRENT_ROW_ROWS", "CURRENT_ROW_RANGE",
+     "EXPR_PRECEDING_ROWS", "EXPR_FOLLOWING_ROWS")
+)  # fmt: skip
 
 
 def is_whole_sum(window: Any, kinds: Mapping[str, Any]) -> bool:
@@ -225,25 +224,13 @@ def is_number_of_rows(node: Node) -> bool:
     return sort == "INTEGER" and text.isdecimal() and int(text) < _MOST
 
 
-def frame_of(node: Over) -> str:
-    """Return the frame of a window; nothing for the usual one."""
-    start, end = node.start, node.end
-    if (start, end) == ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE"):
-        return ""
-    parts = []
-    for place, expression in ((start, node.start_size), (end, node.end_size)):
-        if place not in _ENDS:
+def check_frame(node: Over) -> None:
+    """Refuse the frame of a window, unless it counts rows by plain numbers."""
+    for end, size in ((node.start, node.start_size), (node.end, node.end_size)):
+        if end not in _ENDS:
             raise refuse("a window frame by RANGE or GROUPS")
-        text = ""
-        if place.startswith("EXPR"):
-            if expression is None or not is_number_of_rows(expression):
-                raise refuse("a window frame that is not so many rows")
-            _, text = literal(expression)
-        parts.append(f"{text} {_ENDS[place]}".strip())
-    rows = "RANGE" if {start, end} <= {
-        "UNBOUNDED_PRECEDING", "UNBOUNDED_FOLLOWING", "CURRENT_ROW_RANGE"
-    } else "ROWS"  # fmt: skip
-    return f"{rows} BETWEEN {parts[0]} AND {parts[1]}"
+        if end.startswith("EXPR") and (size is None or not is_number_of_rows(size)):
+            raise refuse("a window frame that is not so many rows")
 
 
 def _words(text: str) -> frozenset[str]:

@@ -22,6 +22,7 @@ from dfprivacy.statements.expressions import (
     direction,
     is_dp,
     longest,
+    write_frame,
 )
 from dfprivacy.statements.functions import (
     AGGREGATES,
@@ -33,8 +34,8 @@ from dfprivacy.statements.functions import (
     WINDOWS,
     Aggregate,
     alike,
+    check_frame,
     exact_sum,
-    frame_of,
     is_number_of_rows,
     is_whole_sum,
     require_exact,
@@ -456,7 +457,8 @@ class _Select:
             raise refuse("no argument of a window function", name=name)
         partition = tuple(self._ahead(item) for item in node.partition)
         order = tuple((self._ahead(item.value), direction(item)) for item in node.orders)
-        frame = frame_of(node)
+        check_frame(node)
+        frame = write_frame(node, lambda size: literal(size)[1])
         window = Window(
             CALLED.get(name, name), arguments_, tuple(literal(term)[1] for term in constants),
             partition, order, frame, rule.orders or frame.startswith("ROWS"),
