@@ -15,6 +15,8 @@ from typing import Any
 
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.nodes import (
+    Argument,
+    Branch,
     Case,
     Cast,
     Constant,
@@ -79,7 +81,7 @@ class ColumnRef(Node):
 
 def substitute(node: Any, leaf: Callable[[Node], Node | None]) -> Any:
     """Return an expression with other nodes in place of those for which `leaf` has one."""
-    other = leaf(node)
+    other = None if isinstance(node, Argument | Branch) else leaf(node)
     if other is not None:
         return other
     is_unknown = isinstance(node, Function) and node.name not in _WRITTEN

@@ -6,6 +6,7 @@ require, and the refusals that keep a statement from meaning something else than
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -95,6 +96,9 @@ from dfprivacy.statements.tree import folded, fresh
 
 _MOST_RELATIONS = 500
 """How many relations a statement may hold, its views and CTEs taken apart."""
+
+_MOST_SIGNS = 200_000
+"""How many signs the SQL of an expression may have, and how many nodes it may be read from."""
 
 Special = Callable[[Node], ColumnRef | None]
 Items = Sequence[tuple[str, Node]]
@@ -626,6 +630,8 @@ class Joins(ABC):
             for is_outer in (False, True)
         )
         sql, size = write(resolved), measure(resolved)
+        if len(sql) > _MOST_SIGNS:
+            raise refuse("too long")
         sure = special is None and bool(certain(resolved))
         return Expression(sql, uses, outer, sure, size, by_row(resolved))
 
@@ -733,7 +739,11 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         sql = f"TRY_CAST({sql} AS DOUBLE)" if name.is_number else sql
         return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
 
+    visits = itertools.count()
+
     def leaf(part: Node, before: int | None) -> Node | None:
+        if next(visits) > _MOST_SIGNS:  # names of items stand for the names in these, and so on
+            raise refuse("too long")
         other = None if special is None else special(part)
         if other is not None or not isinstance(part, Name):
             return other
