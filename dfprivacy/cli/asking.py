@@ -12,9 +12,9 @@ from rich.console import Console
 
 from dfprivacy.cli.output import (
     ENDS,
+    answers_table,
     check_output,
     cost,
-    named_answers,
     show_answers,
     show_line,
     show_lines,
@@ -139,7 +139,7 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     if values.get("long"):
         answers = released(answers).long()
     if output is not None:
-        table = named_answers(answers)
+        table = answers_table(answers)
         write_table(table, output)
         rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
         show_line(console, f"Wrote {rows} to {output}. {spent}")

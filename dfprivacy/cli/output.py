@@ -92,8 +92,10 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-def answers_table(numbers: Mapping[str, Any]) -> pa.Table:
-    """Return answers about all rows, one row each; dates of several kinds are texts."""
+def answers_table(numbers: Any) -> pa.Table:
+    """Return a released table, or numbers by name, one row each; mixed dates are texts."""
+    if isinstance(numbers, pa.Table):
+        return numbers
     if not all(isinstance(number, float) for number in numbers.values()):
         return _dated_table(numbers)
     rows = list(numbers.values())
@@ -119,13 +121,6 @@ def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
     arrays = {name: pa.array(values, typed) for name, values in columns.items()}
     notes = [getattr(answer, NOTE, None) for answer in answers.values()]
     return pa.table({"name": list(answers), **arrays, NOTE: pa.array(notes, pa.string())})
-
-
-def named_answers(answers: Any) -> pa.Table:
-    """Return answers as the table that is written; numbers have one row each."""
-    if isinstance(answers, pa.Table):
-        return answers
-    return answers_table(answers)
 
 
 def check_output(output: Path | None, source: Path) -> None:

@@ -184,8 +184,7 @@ def make_release(step: Step) -> pa.Table:
         if release.source.query is not None:
             with release.open_statement(terms) as statement:
                 return statement.release()[0]
-        answers = release.release(terms)
-        return answers_table(answers) if isinstance(answers, dict) else answers
+        return answers_table(release.release(terms))
 
 
 def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:
