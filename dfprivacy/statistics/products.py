@@ -19,9 +19,12 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
-from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
+from dfprivacy.engine.keys import align
+from dfprivacy.engine.passes import exact_sums
+from dfprivacy.measurement.bin_table import FINE, BinTable
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.measurement.linear import Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Estimated
@@ -131,10 +134,14 @@ class ProductPart:
         ]
 
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredProducts:
-        """Count the values of each column by bin; the frame adds the second pass."""
-        queries = [HistogramQuery(column, FINE) for column in self.searched]
+        """Count the values of each column in all groups by bin; the frame adds the second pass."""
+        queries = [HistogramQuery(column, FINE, pooled=True) for column in self.searched]
         tables = tuple(count_bins(adopted, grouping.by, queries, public=grouping.public))
-        return MeasuredProducts(self, tables, tables[0].keys)
+        if not grouping.by:
+            return MeasuredProducts(self, tables, pa.table({}))
+        rows = exact_sums(adopted, grouping.by, (Source(),))
+        groups = align(rows, adopted.listed) if grouping.public else rows
+        return MeasuredProducts(self, tables, groups.key_table())
 
 
 @dataclass(frozen=True, repr=False)
@@ -158,7 +165,7 @@ class MeasuredProducts:
         assert self.add_up is not None  # noqa: S101 every frame has a second pass
         searched, pooled = self.part.searched, self.part.pooled(loss)
         results = {
-            column: find_bounds(in_one(table), pooled, PRODUCTS)
+            column: find_bounds(table, pooled, PRODUCTS)
             for column, table in zip(searched, self.tables, strict=True)
         }
         used = sum(1 - Fraction(int(result.left[0]), UNITS) for result in results.values())

@@ -58,7 +58,7 @@ def test_check_passes_a_good_policy_and_refuses_a_readable_password_file(tmp_pat
 def test_the_statement_of_the_demo_has_a_useful_answer(tmp_path):
     """The first statement shows three delays of 10 to 17 minutes, within intervals of +-5.
 
-    Noise of 5 minutes is that of four standard deviations: a false alarm below 1e-6.
+    Noise exceeds 2 minutes in one of 20 releases; twenty minutes in one of 10**13.
     """
     words = [sys.executable, "-m", "dfprivacy", "serve", "demo", "--folder", "demo"]
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
@@ -74,7 +74,7 @@ def test_the_statement_of_the_demo_has_a_useful_answer(tmp_path):
         rows = rows.fetchall()
     assert [row[0] for row in rows] == ["EWR", "JFK", "LGA"]
     for _, delay, low, high, _ in rows:
-        assert 5 < delay < 20
+        assert -10 < delay < 37
         assert low < delay < high < low + 10
 
 
