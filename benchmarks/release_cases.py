@@ -7,7 +7,6 @@ import datetime as dt
 import io
 import itertools
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -544,11 +543,6 @@ def _commands(places: Places) -> Iterator[Case]:
                 f"command/{name}/{file}",
                 lambda _, words=words, file=file: _written(places, words.format(file=file)),
             )
-    yield (
-        "command/limits",
-        lambda _: re.findall(r"[\d.]+", _prepared(places, "limits t.parquet --unit u --by k")),
-    )
-    yield "command/merge", lambda stream: _merged_by_command(places, stream)
     yield "job", lambda _: _job(places)
 
 
@@ -563,15 +557,6 @@ def _written(places: Places, words: str) -> Any:
     said = _prepared(places, f"{words} --output {out}")
     path = places.folder / out
     return plain(pyarrow.parquet.read_table(path)) if path.exists() else said
-
-
-def _merged_by_command(places: Places, stream: Stream) -> Any:
-    files = [f"command{next(_NUMBERS)}.parquet" for _ in "ab"]
-    for file in files:
-        asked = "--count --mean x --bounds x=-20,60 --median i --by k"
-        _prepared(places, f"statistics t.parquet --output {file} {asked}")
-    stream.restart()
-    return _written(places, f"merge {' '.join(files)} --delta 1e-4 --epsilon 2")
 
 
 JOB = """
