@@ -184,7 +184,7 @@ def show(
     """Return a released answer as a table: plain text, and HTML in a notebook.
 
     Answers by group stand beside the bars of their intervals, over their cost. A description
-    has one row a column, with its distribution drawn. The first 100 groups are shown, of histograms
+    has one row a column and no chart. The first 100 groups are shown, of histograms
     bins. Arguments and errors are those of `plot`, but for a mean of vectors, which shows itself.
     No extra library is needed. The result writes itself to a file, with the cost and the date
     under it: `.save("delays.html")`, `.csv` (of all groups), `.svg` or `.png` (as a chart).
