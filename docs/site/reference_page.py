@@ -1,6 +1,6 @@
 """Write docs/reference/api.md from the registry of statistics: python docs/site/reference_page.py.
 
-Each statistic has its names in SQL, an example that runs and its docstring.
+All statistics have a call that runs in one block, and each has its docstring.
 """
 
 # ruff: noqa: E501 lines of the page
@@ -34,7 +34,7 @@ df = pd.DataFrame({"city": ["Rome", "Oslo", "Lima"] * 2_000, "x": x, "y": y})
 
 ## Statistics
 
-Each is a method of `df.dp`, `df.dp.group_by(...)` and `df.dp.explain`, a class such as `dfp.mean` for `agg`, a command, and a field of job files. Methods take the terms `epsilon`, `rho`, `delta`, `interval` and `population`. [Adding a statistic](adding-a-statistic.md) shows one of your own.
+Each is a method of `df.dp`, `df.dp.group_by(...)` and `df.dp.explain`. Most are also a class such as `dfp.mean` for `agg`, a [command](command-line.md#commands), a [question](../how-to/etl.md#the-job-file) of job files, and a [function](../how-to/sql.md#functions) in SQL. Methods take the terms `epsilon`, `rho`, `delta`, `interval` and `population`. [Adding a statistic](adding-a-statistic.md) shows one of your own.
 """
 TABLES = {  # the class and an example
     "histogram": ("statistics.histogram.Histogram", '"x", [0, 30, 60, 90]'),
@@ -127,25 +127,19 @@ REST = """\
 """
 
 
-def describe_entry(kind: str, names: list[str], example: str, path: str) -> str:
-    """Write the section of a statistic."""
-    lines = [f"### `{kind}`", "", *names]
-    return "\n".join([*lines, "```python", example, "```", "", f"::: dfprivacy.{path}", "", ""])
-
-
 def write_page() -> str:
     """Return the text of the page."""
-    sections = []
+    paths, examples = {}, []
     for kind, statistic in STATISTICS.items():
         if statistic.__module__.startswith("dfprivacy.") and statistic.example:
-            names = ", ".join(f"`dp_{name}`" for name in (kind, *statistic.sql_aliases))
-            path = f"{statistic.__module__.removeprefix('dfprivacy.')}.{statistic.__name__}"
-            sections.append(describe_entry(kind, [f"SQL: {names}.", ""], statistic.example, path))
+            paths[kind] = f"{statistic.__module__}.{statistic.__name__}"
+            examples.append(statistic.example)
     for kind, (path, arguments) in TABLES.items():
         loss = "rho=0.5" if kind == "mean_vector" else "epsilon=1"
-        call = f"df.dp.{kind}({arguments}, {loss})"
-        sections.append(describe_entry(kind, [], call, path))
-    return "\n".join([HEAD, *sections]) + REST
+        paths[kind] = f"dfprivacy.{path}"
+        examples.append(f"df.dp.{kind}({arguments}, {loss})")
+    sections = (f"### `{kind}`\n\n::: {path}\n" for kind, path in paths.items())
+    return "\n".join([HEAD, "```python", *examples, "```", "", *sections, REST])
 
 
 if __name__ == "__main__":
