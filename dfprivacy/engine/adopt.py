@@ -90,7 +90,7 @@ class Columns:
     def names(self) -> list[Hashable]:
         """Return every column named."""
         units = [] if self.unit is None else [self.unit.column]
-        return [*self.keys, *self.values, *units, *(own.column for own in self.told)]
+        return [*self.keys, *self.values, *units, *(column.column for column in self.told)]
 
 
 UNIT = "unit"
@@ -114,7 +114,7 @@ class UnitColumn:
     @property
     def marks(self) -> list[str]:
         """The names of the columns of marks."""
-        return [mark_name(place) for place in self.coded]
+        return [mark_name(index) for index in self.coded]
 
     def entries(self, names: Sequence[str]) -> list[str]:
         """Return what tells entries apart: the unit, the group keys, and their marks with them."""
@@ -126,9 +126,9 @@ class UnitColumn:
         return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
 
 
-def mark_name(place: int) -> str:
+def mark_name(index: int) -> str:
     """Return the name of the column with the marks of a group key that goes as a code."""
-    return f"mark_{place}"
+    return f"mark_{index}"
 
 
 def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
@@ -194,21 +194,21 @@ class Adopted:
         """
         name, native = self.values[column], self.lazy.to_native()
         schema = self.lazy.collect_schema()
-        own = f"{name} as number"
-        while own.lower() in map(str.lower, schema.names()):
-            own += "_"
+        title = f"{name} as number"
+        while title.lower() in map(str.lower, schema.names()):
+            title += "_"
         if isinstance(native, pl.LazyFrame):
-            made: Any = native.with_columns(polars_number(name, schema[name], clock).alias(own))
+            wider: Any = native.with_columns(polars_number(name, schema[name], clock).alias(title))
         elif isinstance(native, duckdb.DuckDBPyRelation):
             number = duckdb_number_of(quoted(name), duckdb_type(native, name), clock)
-            made = native.project(f"*, {number} AS {quoted(own)}")
+            wider = native.project(f"*, {number} AS {quoted(title)}")
         else:
             raise UnsupportedDtypeError(
                 f"column {column!r} is declared {schema[name]}, which can't be ranked here",
                 hint="write the columns to a Parquet file and ask dfp.frame(path), which ranks "
                 "dates and times, or turn them into numbers first, such as days since a date",
             )
-        return replace(self, lazy=nw.from_native(made), values={**self.values, column: own})
+        return replace(self, lazy=nw.from_native(wider), values={**self.values, column: title})
 
     @property
     def can_fetch_rows(self) -> bool:
@@ -397,22 +397,24 @@ def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl
     declared = [schema.get(str(key)) for key in columns.keys]
 
     def wrap(released: pa.Table) -> pl.DataFrame:
-        made = pl.from_arrow(released)
-        assert isinstance(made, pl.DataFrame)  # noqa: S101 a table never becomes a Series
-        named = list(zip(made.columns, declared, strict=False))
+        frame = pl.from_arrow(released)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
+        named = list(zip(frame.columns, declared, strict=False))
         halves = [name for name, kind in named if kind == pl.Float16]
-        made = made.with_columns(pl.col(name).cast(pl.Float16) for name in halves)
+        frame = frame.with_columns(pl.col(name).cast(pl.Float16) for name in halves)
         enums = {name: kind for name, kind in named if isinstance(kind, pl.Enum)}
         if not enums:
-            return made
+            return frame
         for name, kind in enums.items():
-            keys = made[name].cast(pl.String)
-            shown, known = keys.drop_nulls().to_list(), kind.categories.to_list()
-            own = dict.fromkeys([*(one for one in known if one in set(shown)), *shown])
-            made = made.with_columns(keys.cast(pl.Enum(list(own))))
+            keys = frame[name].cast(pl.String)
+            shown, categories = keys.drop_nulls().to_list(), kind.categories.to_list()
+            values = dict.fromkeys(
+                [*(category for category in categories if category in set(shown)), *shown]
+            )
+            frame = frame.with_columns(keys.cast(pl.Enum(list(values))))
         if any(columns.listed):
-            return made
-        return made.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
+            return frame
+        return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
     return wrap
 
@@ -474,8 +476,8 @@ def require_silent(frame: duckdb.DuckDBPyRelation) -> None:
     run = partial(frame.query, "dfprivacy_caller")
     with suppress(duckdb.InvalidInputException):  # a locked configuration
         disable_cast_pushdown(run)
-    asked: Any = run(f"SELECT {TELLS}")
-    if asked.fetchall() != [(False,)]:
+    settings: Any = run(f"SELECT {TELLS}")
+    if settings.fetchall() != [(False,)]:
         raise UnsupportedFrameError(
             "the relation's connection profiles its queries or logs them, and that tells how many "
             "rows and groups there are",
@@ -488,16 +490,18 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     require_columns(columns.names(), frame.columns)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
     unit = [] if columns.unit is None else [columns.unit.column]
-    told = [own.column for own in columns.told]
-    texts = {str(own) for own in (*columns.keys, *unit, *told)}
+    told = [column.column for column in columns.told]
+    texts = {str(column) for column in (*columns.keys, *unit, *told)}
     read = [
-        f"{quoted(own)}::VARCHAR COLLATE C AS {quoted(own)}"  # what looks different is different
-        if own in texts and kinds[own].id in {"varchar", "enum"}
-        else quoted(own)
-        for own in dict.fromkeys(map(str, columns.names()))
+        f"{quoted(column)}::VARCHAR COLLATE C AS {quoted(column)}"  # texts differ if their bytes do
+        if column in texts and kinds[column].id in {"varchar", "enum"}
+        else quoted(column)
+        for column in dict.fromkeys(map(str, columns.names()))
     ]
-    alike = read == [*map(quoted, frame.columns)]
-    plain = nw.from_native(frame if alike else frame.project(", ".join(read) or 'true AS "row"'))
+    same_columns = read == [*map(quoted, frame.columns)]
+    plain = nw.from_native(
+        frame if same_columns else frame.project(", ".join(read) or 'true AS "row"')
+    )
     uuids = [index for index, key in enumerate(map(str, columns.keys)) if kinds[key].id == "uuid"]
     adopted = _named(plain, columns, partial(_duckdb_relation, frame, uuids))
     return replace(adopted, reads_once=frame.type != "TABLE_RELATION")  # views can hold readers
@@ -517,7 +521,7 @@ def _duckdb_relation(
     titles = [*map(quoted, released.column_names)]
     casts = (f"CAST({title} AS UUID) AS {title}" for title in titles)
     pairs = enumerate(zip(titles, casts, strict=True))
-    chosen = ", ".join(cast if place in uuids else title for place, (title, cast) in pairs)
+    chosen = ", ".join(cast if index in uuids else title for index, (title, cast) in pairs)
     try:
         return caller.query("dfprivacy_caller", f"SELECT {chosen} FROM {name}")  # noqa: S608 ours
     except duckdb.CatalogException:
@@ -543,17 +547,17 @@ def _(frame: Any, columns: Columns) -> Adopted:
 def _moments_of(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, pa.DataType]:
     """Return the declared types of those columns that hold dates, times or durations."""
     kinds = dict(zip(schema.names, schema.types, strict=True))
-    return {own: kinds[own] for own in named if own in kinds and kind_of(kinds[own])}
+    return {column: kinds[column] for column in named if column in kinds and kind_of(kinds[column])}
 
 
 def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
     """Refuse declared times that DuckDB turns into microseconds: the farthest have no place."""
-    for own in schema:
-        kind = own.type
+    for column in schema:
+        kind = column.type
         scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
-        if own.name in named and scaled and kind.unit in {"s", "ms"}:
+        if column.name in named and scaled and kind.unit in {"s", "ms"}:
             raise UnsupportedDtypeError(
-                f"column {own.name!r} is declared {kind}, and the engine counts microseconds, of "
+                f"column {column.name!r} is declared {kind}; the engine counts microseconds, of "
                 "which a far time has too many",
                 hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
             )
@@ -568,10 +572,10 @@ def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection
             return True
         return False
 
-    for own in () if is_read(schema) else schema:
-        if not is_read(pa.schema([own])):
+    for column in () if is_read(schema) else schema:
+        if not is_read(pa.schema([column])):
             raise UnsupportedDtypeError(
-                f"column {own.name!r} is declared {own.type}, which the engine does not read",
+                f"column {column.name!r} is declared {column.type}, which the engine does not read",
                 hint="cast it first, e.g. to pyarrow.float32(), or leave it out of the table",
             )
 

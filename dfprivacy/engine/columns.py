@@ -131,7 +131,7 @@ def moment_type(dtype: Any, frame: object, name: str) -> pa.DataType | None:
     if dtype == nw.Duration:
         return pa.duration(dtype.time_unit)
     plain = ((nw.Date, pa.date32()), (nw.Time, pa.time64("us")))
-    return next((kind for own, kind in plain if dtype == own), None)
+    return next((kind for held_type, kind in plain if dtype == held_type), None)
 
 
 @declared.register(pa.Table)
@@ -141,7 +141,7 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Declared:
 
 
 def _arrow_kind(dtype: pa.DataType) -> str:
-    own = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    value_type = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
     kinds = {
         BOOLEAN: (pa.types.is_boolean,),
         INTEGER: (pa.types.is_integer,),
@@ -153,8 +153,8 @@ def _arrow_kind(dtype: pa.DataType) -> str:
             lambda kind: kind == pa.uuid(),
         ),
     }
-    found = (kind for kind, tests in kinds.items() if any(is_(own) for is_ in tests))
-    return next(found, kind_of(own) or OTHER)
+    matching = (kind for kind, tests in kinds.items() if any(is_(value_type) for is_ in tests))
+    return next(matching, kind_of(value_type) or OTHER)
 
 
 @declared.register
@@ -206,11 +206,11 @@ def is_small_file(path: Path) -> bool:
 
 def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:
     """Return what a frame declares of its columns, if anything; refuse one that lacks `needed`."""
-    known = declared(frame)
-    if known is None:
+    types = declared(frame)
+    if types is None:
         return {}
-    require_columns(needed, list(known))
-    return known
+    require_columns(needed, list(types))
+    return types
 
 
 def require_columns(
@@ -232,9 +232,13 @@ def require_columns(
 
 def columns_near(name: Hashable, present: Sequence[Hashable]) -> str:
     """Say which columns there are, and which of them is called nearly so."""
-    near = get_close_matches(str(name), [own for own in present if isinstance(own, str)], 1)
-    meant = "".join(f"did you mean {own!r}? " for own in near)
-    return f"{meant}its columns are {', '.join(map(repr, present[:20]))}"
+    similar = get_close_matches(
+        str(name),
+        [name_of_column for name_of_column in present if isinstance(name_of_column, str)],
+        1,
+    )
+    question = "".join(f"did you mean {name_of_column!r}? " for name_of_column in similar)
+    return f"{question}its columns are {', '.join(map(repr, present[:20]))}"
 
 
 _EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
@@ -303,8 +307,8 @@ def clipped_value(column: str, largest: float, dtype: DType, engine: nw.Implemen
     """Return each row's number, of size at most `largest`; NULL where it holds no value."""
     value, floating = nw.col(column).cast(nw.Float64), dtype.is_float()
     if engine.is_polars():
-        kept = nw.when(~value.is_nan()).then(value) if floating else value
-        return kept.clip(-largest, largest)
+        without_nan = nw.when(~value.is_nan()).then(value) if floating else value
+        return without_nan.clip(-largest, largest)
     if engine.is_ibis():
         return clipped_to(column, -largest, largest)
     if engine.is_spark_like():  # its division looks at the sign of what it divides, twice
@@ -362,10 +366,10 @@ def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
         ends = [f"CAST('{text}{zone}' AS {kind})" for text in texts]
     inside = f"greatest({ends[0]}, least({value}, {ends[1]}))"
     if clock.kind == DURATION:  # of which DuckDB's least and greatest compare months, then days
-        beyond = f"WHEN {value} < {ends[0]} THEN {ends[0]} WHEN {value} > {ends[1]} THEN {ends[1]}"
-        inside = f"CASE {beyond} ELSE {value} END"
-        near = f"abs(year({value})) < {2**16} AND abs(day({value})) < {2**24}"
-        there = f"({near} OR {value} NOT BETWEEN {ends[0]} AND {ends[1]})"
+        outside = f"WHEN {value} < {ends[0]} THEN {ends[0]} WHEN {value} > {ends[1]} THEN {ends[1]}"
+        inside = f"CASE {outside} ELSE {value} END"
+        is_in_range = f"abs(year({value})) < {2**16} AND abs(day({value})) < {2**24}"
+        there = f"({is_in_range} OR {value} NOT BETWEEN {ends[0]} AND {ends[1]})"
     ticks = f"epoch_us({inside})"
     if clock.kind == DATE:
         ticks = f"({inside} - DATE '1970-01-01')"

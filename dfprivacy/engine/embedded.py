@@ -85,8 +85,8 @@ class Engine:
             )
         if threads is not None:
             what = f"threads must be a whole number from 1 to {_MOST_THREADS}"
-            own = whole_number(threads, 1, _MOST_THREADS, InvalidEngineError, what, hint=_HINT)
-            object.__setattr__(self, "threads", own)
+            count = whole_number(threads, 1, _MOST_THREADS, InvalidEngineError, what, hint=_HINT)
+            object.__setattr__(self, "threads", count)
         if temporary is not None:
             if not isinstance(temporary, str | os.PathLike) or not Path(temporary).is_dir():
                 raise InvalidEngineError(
@@ -189,9 +189,9 @@ def _space_error(folder: Path | None) -> EngineSpaceError:
 def remove_folders(*folders: Path) -> None:
     """Remove folders with all that is in them; an interrupt waits until that is done."""
     interrupted = False
-    while own := [folder for folder in folders if _MAKERS.get(folder) == os.getpid()]:
+    while own_folders := [folder for folder in folders if _MAKERS.get(folder) == os.getpid()]:
         try:
-            for folder in own:
+            for folder in own_folders:
                 shutil.rmtree(folder, ignore_errors=True)
                 _MAKERS.pop(folder, None)
         except KeyboardInterrupt:
@@ -297,8 +297,8 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     limited = options.memory is not None or options.threads is not None
     spill = [private_folder()] if limited or not idle else []
     try:
-        place = "".join(map(str, spill))
-        database = (None if limited else _held(place)) or _opened(options, place)
+        folder = "".join(map(str, spill))
+        database = (None if limited else _held(folder)) or _opened(options, folder)
         connection = database.cursor()
         remove = remove_with(connection, *spill)
         _LENT[connection] = _Lent(database, remove, again=not limited, idle=idle)
@@ -312,8 +312,8 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _opened(options: Engine, place: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={**_PLAIN, "temp_directory": place, **limits_of(options)})
+def _opened(options: Engine, folder: str) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={**_PLAIN, "temp_directory": folder, **limits_of(options)})
 
 
 _PLAIN: dict[str, Setting] = {
@@ -328,19 +328,19 @@ def limits_of(options: Engine) -> dict[str, Setting]:
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _held(place: str) -> duckdb.DuckDBPyConnection | None:
+def _held(folder: str) -> duckdb.DuckDBPyConnection | None:
     """Return a held database, with this folder for temporary files; None where there is none."""
     with suppress(IndexError, duckdb.Error):
         database = _HELD.get(os.getpid(), []).pop()
-        if place:
-            _spill_to(database, place)
+        if folder:
+            _spill_to(database, folder)
         return database
     return None
 
 
-def _spill_to(database: duckdb.DuckDBPyConnection, place: str) -> None:
+def _spill_to(database: duckdb.DuckDBPyConnection, folder: str) -> None:
     """Change where a database writes temporary files; one that has done so refuses."""
-    text = place.replace("'", "''")
+    text = folder.replace("'", "''")
     database.execute(f"SET temp_directory = '{text}'")
 
 
@@ -357,15 +357,15 @@ def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _hold_or_close(lent: _Lent) -> None:
-    held = _HELD.setdefault(os.getpid(), [])
+    connections = _HELD.setdefault(os.getpid(), [])
     brief = lent.idle or monotonic() < lent.since + _BRIEF
-    if lent.again and brief and len(held) < _MOST_HELD:
+    if lent.again and brief and len(connections) < _MOST_HELD:
         with suppress(duckdb.Error):
             if lent.restricted:
                 lent.database.execute(_ALL_OPTIMIZERS)
             if not lent.idle:
                 _spill_to(lent.database, "")  # nowhere, while no call uses it
-            held.append(lent.database)
+            connections.append(lent.database)
             return
     lent.database.close()
 
@@ -404,9 +404,9 @@ def with_all_optimizers(connection: duckdb.DuckDBPyConnection) -> Iterator[None]
 @atexit.register
 def close_held() -> None:
     """Close the databases that no call uses: their threads would be missing after a fork."""
-    for held in (_HELD.get(os.getpid(), []), _HELD_APART.get(os.getpid(), [])):
-        while held:
-            held.pop().close()
+    for connections in (_HELD.get(os.getpid(), []), _HELD_APART.get(os.getpid(), [])):
+        while connections:
+            connections.pop().close()
 
 
 if hasattr(os, "register_at_fork"):

@@ -544,11 +544,11 @@ def put_whole(path: Path, fill: Callable[[Path], object]) -> None:
         raise FileExistsError(errno.EEXIST, "it is a ledger, which nothing replaces")
     folder = path.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=folder) as directory:
-        whole = Path(directory) / path.name
-        fill(whole)
-        with whole.open("rb+") as file:
+        temporary = Path(directory) / path.name
+        fill(temporary)
+        with temporary.open("rb+") as file:
             flush(file.fileno())
-        whole.replace(path)
+        temporary.replace(path)
 
 
 def put_new(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
@@ -563,22 +563,22 @@ def put_new(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
     """
     folder = path.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=folder) as directory:
-        whole = Path(directory) / path.name
-        descriptor = os.open(whole, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        temporary = Path(directory) / path.name
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             fill(file)
             file.flush()
             flush(file.fileno())
-        os.link(whole, path)
+        os.link(temporary, path)
     sync_directory(folder)
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
     """Write one line a group under a line of names; lists and structs are JSON."""
-    for place, own in enumerate(table.schema):
-        if pa.types.is_nested(own.type):
-            texts = [json.dumps(value, default=str) for value in table[place].to_pylist()]
-            table = table.set_column(place, own.name, pa.array(texts, pa.string()))
+    for index, column in enumerate(table.schema):
+        if pa.types.is_nested(column.type):
+            texts = [json.dumps(value, default=str) for value in table[index].to_pylist()]
+            table = table.set_column(index, column.name, pa.array(texts, pa.string()))
     frame = pl.from_arrow(table)
     assert isinstance(frame, pl.DataFrame)  # noqa: S101 a table never becomes a Series
     frame.write_csv(path)

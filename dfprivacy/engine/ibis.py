@@ -51,10 +51,10 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
         )
     require_columns(columns.names(), list(frame.columns))
     if backend.name == "duckdb":
-        found = adopt(duckdb_relation(frame, backend), columns)
+        result = adopt(duckdb_relation(frame, backend), columns)
     else:
-        found = adopt_through_ibis(frame, columns, backend)
-    return replace(found, wrap=_ibis_table)
+        result = adopt_through_ibis(frame, columns, backend)
+    return replace(result, wrap=_ibis_table)
 
 
 def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:

@@ -47,8 +47,8 @@ def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Exp
     if adopted.unit is None:
         return keys
     unit = adopted.unit
-    own = _key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
-    return [*keys, *map(nw.col, unit.marks), own]
+    unit_key = _key_expression(unit.name, unit.label, schema[unit.name], engine).alias(UNIT)
+    return [*keys, *map(nw.col, unit.marks), unit_key]
 
 
 def with_others(adopted: Adopted, label: Hashable) -> Adopted:
@@ -59,27 +59,29 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
     """
     *names, name = adopted.keys
     dtype, engine = adopted.lazy.collect_schema()[name], adopted.lazy.implementation
-    own = f"{name}_or_other"
-    while own in adopted.lazy.collect_schema().names():
-        own = f"{own}_"
-    key = nw.col(own)
-    made = _key_expression(name, label, dtype, engine).alias(own)
-    frame = adopted.lazy.with_columns(made).filter(~key.is_null())
-    declared = collect(frame.select(own).head(0)).schema.field(own).type
-    typed = _typed_keys([one for one in adopted.listed[-1] if one is not None], declared)
+    title = f"{name}_or_other"
+    while title in adopted.lazy.collect_schema().names():
+        title = f"{title}_"
+    key = nw.col(title)
+    typed_key = _key_expression(name, label, dtype, engine).alias(title)
+    frame = adopted.lazy.with_columns(typed_key).filter(~key.is_null())
+    declared = collect(frame.select(title).head(0)).schema.field(title).type
+    typed = _typed_keys([value for value in adopted.listed[-1] if value is not None], declared)
     if engine.is_polars():
         values: Any = pl.from_arrow(typed)
         is_listed = nw.from_native(frame.to_native().with_columns(
-            pl.col(own).is_in(values.implode()).alias(_LISTED)))  # fmt: skip
+            pl.col(title).is_in(values.implode()).alias(_LISTED)))  # fmt: skip
     else:
-        known = _is_in((own, frame.collect_schema()[own]), list(dict.fromkeys(typed.to_pylist())))
-        is_listed = frame.with_columns(known.alias(_LISTED))
+        is_known = _is_in(
+            (title, frame.collect_schema()[title]), list(dict.fromkeys(typed.to_pylist()))
+        )
+        is_listed = frame.with_columns(is_known.alias(_LISTED))
     marks = [] if adopted.unit is None else adopted.unit.marks
-    mapped = [own, *(mark for mark in marks if mark == mark_name(len(names)))]
-    whole = is_listed.with_columns(
-        *(nw.when(nw.col(_LISTED)).then(nw.col(one)).alias(one) for one in mapped)
+    mapped = [title, *(mark for mark in marks if mark == mark_name(len(names)))]
+    renamed = is_listed.with_columns(
+        *(nw.when(nw.col(_LISTED)).then(nw.col(value)).alias(value) for value in mapped)
     )
-    return replace(adopted, lazy=whole.drop(_LISTED), keys=[*names, own])
+    return replace(adopted, lazy=renamed.drop(_LISTED), keys=[*names, title])
 
 
 _LISTED = "is_listed"
@@ -99,15 +101,21 @@ def with_told(adopted: Adopted, told: Mapping[str, Told]) -> nw.LazyFrame[Any]:
     """
     if not told:
         return adopted.lazy
-    made = (told_expression(adopted, own).alias(name) for name, own in told.items())
-    frame = adopted.lazy.with_columns(*made)
-    compared = {name: own for name, own in told.items() if own.constant is not None}
+    columns = (
+        told_expression(adopted, comparison).alias(name) for name, comparison in told.items()
+    )
+    frame = adopted.lazy.with_columns(*columns)
+    compared = {
+        name: comparison for name, comparison in told.items() if comparison.constant is not None
+    }
     if not compared:
         return frame
     declared, schema = collect(frame.select(*compared).head(0)).schema, frame.collect_schema()
     same = []
-    for name, own in compared.items():
-        constant = _constant(own, adopted.told[own].constant, declared.field(name).type)
+    for name, comparison in compared.items():
+        constant = _constant(
+            comparison, adopted.told[comparison].constant, declared.field(name).type
+        )
         is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
         same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
     return frame.with_columns(*same)
@@ -174,12 +182,12 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
 def align(statistics: Statistics, listed: Listed) -> Statistics:
     """Return exactly the groups of the public keys, as listed; an absent group is all zeros."""
     table = statistics.table
-    wanted, number, row = _match(statistics.key_table(), listed)
-    for name in [own for own in table.column_names if own not in wanted.column_names]:
-        sums = np.zeros(wanted.num_rows, dtype=np.int64)
+    public, number, row = _match(statistics.key_table(), listed)
+    for name in [title for title in table.column_names if title not in public.column_names]:
+        sums = np.zeros(public.num_rows, dtype=np.int64)
         np.add.at(sums, number, table.column(name).fill_null(0).to_numpy()[row])
-        wanted = wanted.append_column(name, pa.array(sums))
-    return Statistics(wanted, statistics.keys, statistics.sources)
+        public = public.append_column(name, pa.array(sums))
+    return Statistics(public, statistics.keys, statistics.sources)
 
 
 def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
@@ -187,10 +195,12 @@ def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
     if table.keys.equals(keys):
         return table
     group = _places_of_keys(table.keys, keys)[table.group]
-    kept = group >= 0
-    bins, rows = table.bins[kept], table.rows[kept]
-    moments = tuple(moment[kept] for moment in table.moments)
-    return added_up(BinTable(keys, keys.num_rows, table.binning, group[kept], bins, rows, moments))
+    is_counted = group >= 0
+    bins, rows = table.bins[is_counted], table.rows[is_counted]
+    moments = tuple(moment[is_counted] for moment in table.moments)
+    return added_up(
+        BinTable(keys, keys.num_rows, table.binning, group[is_counted], bins, rows, moments)
+    )
 
 
 def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | ValueWords:
@@ -218,27 +228,27 @@ def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers
     names = keys.column_names
     same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
     with embedded() as connection:
-        wanted = _without_times(_typed_table(listed, keys.schema))
-        connection.register("wanted", _numbered(wanted, "place"))
+        public = _without_times(_typed_table(listed, keys.schema))
+        connection.register("wanted", _numbered(public, "place"))
         connection.register("e", _numbered(_without_times(keys), "row"))
-        own = ", ".join(names)
-        distinct = f"SELECT {own} FROM wanted GROUP BY {own} ORDER BY min(place)"  # noqa: S608 ours
-        wanted = guarded(lambda: connection.sql(distinct).to_arrow_table())
-        connection.register("k", _numbered(wanted, "number"))
+        columns = ", ".join(names)
+        distinct = f"SELECT {columns} FROM wanted GROUP BY {columns} ORDER BY min(place)"  # noqa: S608 ours
+        public = guarded(lambda: connection.sql(distinct).to_arrow_table())
+        connection.register("k", _numbered(public, "number"))
         matched = f"SELECT number, row FROM k JOIN e ON {same}"  # noqa: S608 names are ours
         places = guarded(lambda: connection.sql(matched).to_arrow_table())
-    for place, field in enumerate(keys.schema):
+    for index, field in enumerate(keys.schema):
         if _is_time(field.type):
-            wanted = wanted.set_column(place, field.name, wanted.column(place).cast(field.type))
-    return wanted, places.column("number").to_numpy(), places.column("row").to_numpy()
+            public = public.set_column(index, field.name, public.column(index).cast(field.type))
+    return public, places.column("number").to_numpy(), places.column("row").to_numpy()
 
 
 def _without_times(table: pa.Table) -> pa.Table:
     """Return a table with times as the integers that they are: DuckDB would round some of them."""
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if _is_time(field.type):
-            whole = pa.int64() if field.type.bit_width == 64 else pa.int32()
-            table = table.set_column(place, field.name, table.column(place).cast(whole))
+            integer_type = pa.int64() if field.type.bit_width == 64 else pa.int32()
+            table = table.set_column(index, field.name, table.column(index).cast(integer_type))
     return table
 
 
@@ -253,15 +263,15 @@ def _numbered(table: pa.Table, name: str) -> pa.Table:
 def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
     """Return the rows of a frame whose keys, under `key_name`, are public."""
     names = [key_name(index) for index in range(len(listed))]
-    wanted = _typed_table(listed, collect(frame.select(*names).head(0)).schema)
+    public = _typed_table(listed, collect(frame.select(*names).head(0)).schema)
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
-        keys: Any = pl.from_arrow(wanted)
+        keys: Any = pl.from_arrow(public)
         native = native.join(keys.lazy(), on=names, how="semi", nulls_equal=True)
     elif frame.implementation.is_spark_like():
-        native = spark.only_rows_of(native, wanted)
+        native = spark.only_rows_of(native, public)
     else:
-        rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in wanted), strict=True)))
+        rows = list(dict.fromkeys(zip(*(column.to_pylist() for column in public), strict=True)))
         schema = frame.collect_schema()
         return frame.filter(_is_one_of([(name, schema[name]) for name in names], rows))
     chosen: nw.LazyFrame[Any] = nw.from_native(native)
@@ -271,12 +281,12 @@ def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
 def _is_one_of(keys: Sequence[tuple[str, DType]], rows: Sequence[tuple[object, ...]]) -> nw.Expr:
     """Return whether the key columns hold one of some tuples."""
     lists = [list(dict.fromkeys(column)) for column in zip(*rows, strict=True)]
-    if len(rows) == np.prod([len(own) for own in lists]):
+    if len(rows) == np.prod([len(values) for values in lists]):
         return nw.all_horizontal(*map(_is_in, keys, lists), ignore_nulls=False)
     ordered = sorted(rows, key=lambda row: repr(row[0]))
     cases = [
-        _is_in(keys[0], [first]) & _is_one_of(keys[1:], [row[1:] for row in own])
-        for first, own in itertools.groupby(ordered, key=lambda row: row[0])
+        _is_in(keys[0], [first]) & _is_one_of(keys[1:], [row[1:] for row in values])
+        for first, values in itertools.groupby(ordered, key=lambda row: row[0])
     ]
     return nw.any_horizontal(*cases, ignore_nulls=False)
 
@@ -289,16 +299,16 @@ def _is_in(column: tuple[str, DType], values: Sequence[object]) -> nw.Expr:
     """
     name, dtype = column
     key = nw.col(name)
-    known: list[Any] = [value for value in values if value is not None]
-    missing = key.is_null() if len(known) < len(values) else nw.lit(False)  # noqa: FBT003 a literal
-    if not known:
+    numbers: list[Any] = [value for value in values if value is not None]
+    missing = key.is_null() if len(numbers) < len(values) else nw.lit(False)  # noqa: FBT003 a literal
+    if not numbers:
         return missing
     coarse = isinstance(dtype, nw.Datetime) and dtype.time_unit in {"s", "ms"}
     if coarse or dtype in (nw.Int128, nw.UInt128):
-        same = (key == nw.lit(value).cast(dtype) for value in known)
+        same = (key == nw.lit(value).cast(dtype) for value in numbers)
         equal = nw.any_horizontal(*same, ignore_nulls=False)
     else:
-        equal = key.is_in(known)
+        equal = key.is_in(numbers)
     return (~key.is_null() & equal) | missing
 
 
@@ -371,21 +381,21 @@ def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None
     """
     if not names:
         return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))
-    own = entries.select(list(names))
+    key_columns = entries.select(list(names))
     if listed is not None:
-        keys, group, row = _match(own, listed)
+        keys, group, row = _match(key_columns, listed)
         return NumberedGroups(keys, keys.num_rows, entries.take(row), group)
-    group, size = np.zeros(own.num_rows, dtype=np.int64), 1
-    for column in own.columns:
+    group, size = np.zeros(key_columns.num_rows, dtype=np.int64), 1
+    for column in key_columns.columns:
         rank, more = ranks(column)
-        if size * more > _NEAR * own.num_rows:
+        if size * more > _NEAR * key_columns.num_rows:
             group = compressed(group)
             size = int(group.max(initial=-1)) + 1
         group, size = group * more + rank, size * more
     group = compressed(group)
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     first[group] = np.arange(len(group))  # whichever row: their keys are the same
-    return NumberedGroups(own.take(pa.array(first)), len(first), entries, group)
+    return NumberedGroups(key_columns.take(pa.array(first)), len(first), entries, group)
 
 
 def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, int, Integers]:
@@ -423,12 +433,13 @@ def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
 
 def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
     """Return the rank of each integer, or how far it is from the least where all lie near that."""
-    least, largest = int(values.min()), int(values.max())
-    if largest - least > _NEAR * len(values):
+    smallest, largest = int(values.min()), int(values.max())
+    if largest - smallest > _NEAR * len(values):
         ranks = _dense(values)
         return ranks, int(ranks.max()) + 1
-    above = values - values.dtype.type(least)  # may wrap in a signed type; not in an unsigned one
-    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - least + 1
+    # it may wrap in a signed type, not in an unsigned one
+    above = values - values.dtype.type(smallest)
+    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - smallest + 1
 
 
 def compressed(codes: Integers) -> Integers:

@@ -53,7 +53,9 @@ def plain(value: object, levels: int = _LEVELS) -> Plain | None:
             return convert(value)
         if type(kind) is EnumMeta and not issubclass(kind, str | int | float):
             return _member(value)
-        return next((own(value) for base, own in _BASES if issubclass(kind, base)), None)
+        return next(
+            (convert_base(value) for base, convert_base in _BASES if issubclass(kind, base)), None
+        )
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 whatever it is, it is decided by the value alone
@@ -69,7 +71,7 @@ def is_missing(value: object) -> bool:
         return cast("Decimal", value).is_nan()
     if issubclass(kind, float) or issubclass(kind, np.inexact) or kind is complex:
         return plain(value) is None
-    return any(kind is own for own in _TIMES) and bool(np.isnat(cast("Any", value)))
+    return any(kind is time_type for time_type in _TIMES) and bool(np.isnat(cast("Any", value)))
 
 
 _TIMES = (np.datetime64, np.timedelta64)
@@ -99,8 +101,8 @@ def _complex(value: Any) -> Plain | None:
 
 
 def _fraction(value: Fraction) -> Plain:
-    own = Fraction(int.__int__(value.numerator), int.__int__(value.denominator))
-    return Plain((_name(Fraction), (own, own.denominator)), own)
+    fraction = Fraction(int.__int__(value.numerator), int.__int__(value.denominator))
+    return Plain((_name(Fraction), (fraction, fraction.denominator)), fraction)
 
 
 def _decimal(value: Decimal) -> Plain | None:
@@ -119,8 +121,8 @@ def _decimal(value: Decimal) -> Plain | None:
     exponent += len(digits) - used
     shortest = Decimal((sign, digits[:used], exponent))
     is_short = 0 < exponent <= _MOST_ZEROS
-    whole = Decimal((sign, (*digits[:used], *[0] * exponent), 0)) if is_short else shortest
-    return Plain((_name(Decimal), shortest), whole)
+    number = Decimal((sign, (*digits[:used], *[0] * exponent), 0)) if is_short else shortest
+    return Plain((_name(Decimal), shortest), number)
 
 
 _MOST_ZEROS = 30
@@ -128,8 +130,8 @@ _MOST_ZEROS = 30
 
 
 def _uuid(value: UUID) -> Plain:
-    own = UUID(int=int.__int__(value.int))
-    return Plain((_name(UUID), own.int), own)
+    uuid = UUID(int=int.__int__(value.int))
+    return Plain((_name(UUID), uuid.int), uuid)
 
 
 def _date(value: dt.date) -> Plain:
@@ -137,17 +139,18 @@ def _date(value: dt.date) -> Plain:
 
 
 def _datetime(value: dt.datetime) -> Plain:
-    own, zone = value, _zone(value.tzinfo)  # first: its own methods are called only if it is known
+    zone = _zone(value.tzinfo)  # first: methods of the zone are called only if it is known
+    plain_time = value
     if value.fold:
         first = value.replace(fold=0)
-        own = value if zone and first.utcoffset() != value.utcoffset() else first
-    form = (own.isoformat(), own.fold, zone)
-    return Plain((_name(dt.datetime), form), own)
+        plain_time = value if zone and first.utcoffset() != value.utcoffset() else first
+    form = (plain_time.isoformat(), plain_time.fold, zone)
+    return Plain((_name(dt.datetime), form), plain_time)
 
 
 def _time(value: dt.time) -> Plain:
-    zone, own = _zone(value.tzinfo), value.replace(fold=0)
-    return Plain((_name(dt.time), (own.isoformat(), zone)), own)
+    zone, plain_time = _zone(value.tzinfo), value.replace(fold=0)
+    return Plain((_name(dt.time), (plain_time.isoformat(), zone)), plain_time)
 
 
 def _difference(value: dt.timedelta) -> Plain:
@@ -172,11 +175,13 @@ def _timestamp(value: Any) -> Plain:
     """Return a time of pandas in microseconds, or nanoseconds if it has some; in its own if far."""
     zone = _zone(value.tzinfo)
     instant = int(value.asm8.view("i8")) * _NANOSECONDS[value.unit]
-    own = _in_unit(value, value.nanosecond)
-    if own.fold:
-        plain_ = pd.Timestamp(own.to_datetime64())
-        own = plain_.tz_localize("UTC").tz_convert(own.tzinfo) if own.tzinfo else plain_
-    return Plain((_name(pd.Timestamp), (instant, zone)), own)
+    timestamp = _in_unit(value, value.nanosecond)
+    if timestamp.fold:
+        plain_ = pd.Timestamp(timestamp.to_datetime64())
+        timestamp = (
+            plain_.tz_localize("UTC").tz_convert(timestamp.tzinfo) if timestamp.tzinfo else plain_
+        )
+    return Plain((_name(pd.Timestamp), (instant, zone)), timestamp)
 
 
 def _timedelta(value: Any) -> Plain:
@@ -197,18 +202,18 @@ def _interval(value: Any, levels: int) -> Plain | None:
         return None
     left, right = cast("list[Plain]", ends)
     closed = str.__str__(value.closed)
-    own = pd.Interval(cast("Any", left.shown), cast("Any", right.shown), cast("Any", closed))
-    return Plain((_name(pd.Interval), (left.mark, right.mark, closed)), own)
+    interval = pd.Interval(cast("Any", left.shown), cast("Any", right.shown), cast("Any", closed))
+    return Plain((_name(pd.Interval), (left.mark, right.mark, closed)), interval)
 
 
 def _tuple(value: tuple[Any, ...], levels: int) -> Plain | None:
     marks, shown = [], []
     for element in value if levels else ():
-        own = Plain(_MISSING, None) if is_missing(element) else plain(element, levels - 1)
-        if own is None:
+        item = Plain(_MISSING, None) if is_missing(element) else plain(element, levels - 1)
+        if item is None:
             return None
-        marks.append(own.mark)
-        shown.append(own.shown)
+        marks.append(item.mark)
+        shown.append(item.shown)
     return Plain(("tuple", tuple(marks)), tuple(shown)) if levels else None
 
 
@@ -272,14 +277,14 @@ def coded(
     The values are those given and the public keys together, sorted by kind and value, so that the
     order of groups does not depend on the order of rows; `ordered` ones keep their order.
     """
-    codes, found = _distinct(values)
-    wanted = [plain(value) for value in listed]
-    known = dict([*found, *(own for own in wanted if own is not None)])
-    marks = list(known) if ordered else sorted(known)
+    codes, distinct = _distinct(values)
+    public = [plain(value) for value in listed]
+    by_mark = dict([*distinct, *(value_of for value_of in public if value_of is not None)])
+    marks = list(by_mark) if ordered else sorted(by_mark)
     rank = {mark: code for code, mark in enumerate(marks)}
-    ranks = np.array([*(rank[own.mark] for own in found), -1], dtype=np.int64)
-    listed_codes = [None if own is None else rank[own.mark] for own in wanted]
-    return ranks[codes], [known[mark] for mark in marks], listed_codes
+    ranks = np.array([*(rank[value_of.mark] for value_of in distinct), -1], dtype=np.int64)
+    listed_codes = [None if value_of is None else rank[value_of.mark] for value_of in public]
+    return ranks[codes], [by_mark[mark] for mark in marks], listed_codes
 
 
 def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
@@ -290,15 +295,15 @@ def _distinct(values: npt.NDArray[Any]) -> tuple[Codes, list[Plain]]:
             codes = dates.indices.fill_null(-1).to_numpy(zero_copy_only=False)
             return np.asarray(codes, np.int64), list(map(_date, dates.dictionary.to_pylist()))
     first: dict[Mark, int] = {}
-    found: list[Plain] = []
+    values_found: list[Plain] = []
     codes = np.full(len(values), -1, dtype=np.int64)
     for row, value in enumerate(values):
-        own = plain(value)
-        if own is not None:
-            codes[row] = first.setdefault(own.mark, len(first))
-            if len(first) > len(found):
-                found.append(own)
-    return codes, found
+        plain_value = plain(value)
+        if plain_value is not None:
+            codes[row] = first.setdefault(plain_value.mark, len(first))
+            if len(first) > len(values_found):
+                values_found.append(plain_value)
+    return codes, values_found
 
 
 _DATES = {id(kind) for kind in (type(None), type(pd.NA), type(pd.NaT), dt.date)}
@@ -306,8 +311,8 @@ _DATES = {id(kind) for kind in (type(None), type(pd.NA), type(pd.NaT), dt.date)}
 
 def mark_of(value: object) -> Mark:
     """Return what tells a value from others; that of all that is missing is the same."""
-    own = plain(value)
-    return _MISSING if own is None else own.mark
+    plain_value = plain(value)
+    return _MISSING if plain_value is None else plain_value.mark
 
 
 def mark_bytes(mark: Mark) -> bytes:

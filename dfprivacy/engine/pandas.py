@@ -97,8 +97,8 @@ def _microseconds(durations: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return durations in whole microseconds, those of centuries cut off: DuckDB has no others."""
     per = {"s": 10**6, "ms": 10**3, "us": 1}.get(durations.type.unit, 0)
     ticks = durations.cast(pa.int64()).fill_null(0).to_numpy()
-    most = MOST_TICKS // per if per else 0
-    ticks = np.clip(ticks, -most, most) * per if per else ticks // 1000
+    largest = MOST_TICKS // per if per else 0
+    ticks = np.clip(ticks, -largest, largest) * per if per else ticks // 1000
     missing = durations.is_null().to_numpy(zero_copy_only=False)
     return pa.array(ticks, mask=missing).cast(pa.duration("us"))
 
@@ -258,7 +258,9 @@ def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd
     them, that of the values: which other categories there are shows in nothing.
     """
     shown = {mark_of(value): value for value in values if not is_missing(value)}
-    places = {mark_of(value): place for place, value in enumerate(_objects(declared.categories))}
+    places = {
+        mark_of(value): position for position, value in enumerate(_objects(declared.categories))
+    }
     if declared.ordered and shown.keys() <= places.keys():
         marks = sorted(shown, key=places.__getitem__)
     else:
@@ -267,8 +269,8 @@ def categories_of(values: Sequence[object], declared: pd.CategoricalDtype) -> pd
     with suppress(Exception):  # what these keys are is public
         typed = plain_.astype(declared.categories.dtype)
         plain_ = typed if list(map(mark_of, _objects(typed))) == marks else plain_
-    place = {mark: code for code, mark in enumerate(marks)}
-    codes = [place.get(mark_of(value), -1) for value in values]
+    position = {mark: code for code, mark in enumerate(marks)}
+    codes = [position.get(mark_of(value), -1) for value in values]
     dtype: Any = pd.CategoricalDtype(plain_, ordered=declared.ordered)
     return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype))
 
@@ -327,13 +329,13 @@ def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
 def _own_key(value: object, dtype: Any) -> object:
     try:
         column: pd.Series[Any] = pd.Series(pd.array([value], dtype=dtype))
-        own: object = column.astype(object).iloc[0]
-        fits = _keeps_its_value(own, value)
+        key: object = column.astype(object).iloc[0]
+        fits = _keeps_its_value(key, value)
     except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
         fits = False
     if not fits:
         raise _unfit(dtype, "pd.Timedelta(days=1)")
-    return own
+    return key
 
 
 def _require_text(key: object, dtype: Any) -> None:
@@ -349,12 +351,12 @@ def _unfit(dtype: Any, example: str) -> InvalidKeysError:
     )
 
 
-def _keeps_its_value(own: object, value: object) -> bool:
+def _keeps_its_value(key: object, value: object) -> bool:
     """Tell whether a key is the same one in its dtype: no true for 1; floats may be rounded."""
-    if isinstance(own, bool | np.bool_) != isinstance(value, bool | np.bool_):
+    if isinstance(key, bool | np.bool_) != isinstance(value, bool | np.bool_):
         return False
-    rounded = isinstance(own, float | np.floating) and isinstance(value, float)
-    return bool(own == value) or rounded
+    rounded = isinstance(key, float | np.floating) and isinstance(value, float)
+    return bool(key == value) or rounded
 
 
 def _is_zoned_time(dtype: Any) -> bool:
@@ -369,8 +371,8 @@ def _goes_as_it_is(dtype: Any) -> bool:
     if isinstance(dtype, pd.ArrowDtype):
         return not pa.types.is_float16(dtype.pyarrow_dtype)
     if isinstance(dtype, np.dtype):
-        known = dtype.isnative and (dtype.kind != "f" or dtype.itemsize in {4, 8})
-        return known and dtype.kind in "biufM"
+        is_plain = dtype.isnative and (dtype.kind != "f" or dtype.itemsize in {4, 8})
+        return is_plain and dtype.kind in "biufM"
     plain = isinstance(dtype, pd.DatetimeTZDtype) or hasattr(dtype, "numpy_dtype")
     return plain and dtype.kind in "biufM"
 
@@ -378,7 +380,7 @@ def _goes_as_it_is(dtype: Any) -> bool:
 def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:
     """Return differences in the unit of their dtype: of several, pandas takes the finest."""
     if isinstance(dtype, np.dtype) and dtype.kind == "m":
-        return [own.as_unit(np.datetime_data(dtype)[0]) for own in objects]
+        return [moment.as_unit(np.datetime_data(dtype)[0]) for moment in objects]
     return objects
 
 
@@ -387,9 +389,9 @@ def _coded(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     dtype = series.dtype
     places, values = _distinct(series)
     ordered = isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
-    codes, objects, wanted = coded(values, listed, ordered=ordered)
+    codes, objects, public_codes = coded(values, listed, ordered=ordered)
     ranks = np.append(codes, -1)[places]
-    return KeyColumn(pa.array(ranks, mask=ranks < 0), wanted, dtype, objects)
+    return KeyColumn(pa.array(ranks, mask=ranks < 0), public_codes, dtype, objects)
 
 
 def _distinct(series: pd.Series[Any]) -> tuple[Codes, npt.NDArray[Any]]:
@@ -407,8 +409,8 @@ def _distinct(series: pd.Series[Any]) -> tuple[Codes, npt.NDArray[Any]]:
         _, first, places = np.unique(pairs, return_index=True, return_inverse=True)
         return np.asarray(places, dtype=np.int64), _objects(array[first])
     if isinstance(dtype, pd.PeriodDtype) or (isinstance(dtype, np.dtype) and dtype.kind == "m"):
-        codes, found = pd.factorize(array)
-        return codes.astype(np.int64), _objects(found)
+        codes, distinct = pd.factorize(array)
+        return codes.astype(np.int64), _objects(distinct)
     return np.arange(len(series), dtype=np.int64), series.to_numpy(dtype=object)
 
 
@@ -450,7 +452,7 @@ def _nullable_dtype(dtype: Any) -> Any:
     """
     if isinstance(dtype, pd.IntervalDtype) and getattr(dtype.subtype, "kind", "") in "iu":
         return pd.IntervalDtype("float64", dtype.closed)
-    own = dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
-    if isinstance(own, np.dtype) and own.kind in "iub":
-        return NULLABLE[pa.from_numpy_dtype(own.newbyteorder("="))]
+    plain_dtype = dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype
+    if isinstance(plain_dtype, np.dtype) and plain_dtype.kind in "iub":
+        return NULLABLE[pa.from_numpy_dtype(plain_dtype.newbyteorder("="))]
     return dtype

@@ -63,11 +63,11 @@ def exact_sums(
     if adopted.unit is None:
         again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
         size = _SOURCES if again and not adopted.from_files else len(sources) or 1
-        several = [
+        parts = [
             _together(adopted, labels, sources[first : first + size], again=again)
             for first in range(0, len(sources), size)
         ]
-        return _joined(several, sources) if len(several) > 1 else several[0]
+        return _joined(parts, sources) if len(parts) > 1 else parts[0]
     of_distinct_values = [source for source in sources if source.counts_distinct]
     others = [source for source in sources if not source.counts_distinct]
     tables = [_distinct_of_units(adopted, labels, source) for source in of_distinct_values]
@@ -76,23 +76,23 @@ def exact_sums(
     return _joined(tables, sources)
 
 
-def _joined(several: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
+def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
     """Return the sums of several passes as those of one, by the groups of that which counts them.
 
     A frame can have other rows in each pass: none is compared with another, as a row could show in
     whether they are alike.
     """
-    counting = min(sources, key=lambda own: (bool(own.terms), bool(own.columns)))
-    keys = next(own.key_table() for own in several if counting in own.sources)
+    counting = min(sources, key=lambda part: (bool(part.terms), bool(part.columns)))
+    keys = next(part.key_table() for part in parts if counting in part.sources)
     columns = dict(zip(keys.column_names, keys.columns, strict=True))
-    for each in several:
-        own = each if each.key_table().equals(keys) else align(each, keys)
-        for place, source in enumerate(own.sources):
+    for other in parts:
+        part = other if other.key_table().equals(keys) else align(other, keys)
+        for index, source in enumerate(part.sources):
             for at in range(1 + len(source.terms)):
                 name = sum_name(sources.index(source), at)
-                columns[name] = own.table.column(sum_name(place, at))
+                columns[name] = part.table.column(sum_name(index, at))
     ordered = {name: columns[name] for name in (*keys.column_names, *sum_names(sources))}
-    return Statistics(pa.table(ordered), several[0].keys, tuple(sources))
+    return Statistics(pa.table(ordered), parts[0].keys, tuple(sources))
 
 
 def _distinct_of_units(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> Statistics:
@@ -114,10 +114,12 @@ def _build_distinct(
     of_units = known_units(adopted.lazy.select(*key_expressions(adopted, labels), value), adopted)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     entries = of_units.group_by(*unit.entries(names), _VALUE).agg(rows)
-    few = few_values(within_groups(entries, names, unit, _VALUE), names, _VALUE, _ROWS, unit)
+    limited = few_values(within_groups(entries, names, unit, _VALUE), names, _VALUE, _ROWS, unit)
     counted = nw.col(_ROWS).sum().cast(nw.Int64)
     sums = [counted.alias(sum_name(0)), distinct(nw.col(_VALUE)).alias(sum_name(0, 1))]
-    return _ascending(few.group_by(*names).agg(*sums) if names else few.select(*sums), names)
+    return _ascending(
+        limited.group_by(*names).agg(*sums) if names else limited.select(*sums), names
+    )
 
 
 def _together(

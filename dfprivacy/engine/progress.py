@@ -58,8 +58,8 @@ def mode_now() -> Mode:
     """Return what was chosen, else what the environment says, else "auto"."""
     if _CHOSEN:
         return _CHOSEN[0]
-    said = os.environ.get(VARIABLE, "auto")
-    return next((mode for mode in get_args(Mode) if mode == said.lower()), "off")
+    setting = os.environ.get(VARIABLE, "auto")
+    return next((mode for mode in get_args(Mode) if mode == setting.lower()), "off")
 
 
 @contextmanager

@@ -66,14 +66,16 @@ def released_rows(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     A month has 30 days, as where DuckDB compares; what microseconds can't count is NULL.
     """
     columns = zip(relation.columns, relation.types, strict=True)
-    own = [(_lasting(quoted(name), kind), quoted(name)) for name, kind in columns]
-    if all(told == name for told, name in own):
+    projections = [(_lasting(quoted(name), kind), quoted(name)) for name, kind in columns]
+    if all(text == name for text, name in projections):
         return relation.to_arrow_table()
-    made = relation.project(", ".join(f"{told} AS {name}" for told, name in own)).to_arrow_table()
+    table = relation.project(
+        ", ".join(f"{text} AS {name}" for text, name in projections)
+    ).to_arrow_table()
     kinds = [
-        _declared(known, kind) for known, kind in zip(made.schema, relation.types, strict=True)
+        _declared(field, kind) for field, kind in zip(table.schema, relation.types, strict=True)
     ]
-    return made.cast(pa.schema(kinds))
+    return table.cast(pa.schema(kinds))
 
 
 def _lasting(value: str, kind: Any) -> str:
@@ -81,27 +83,29 @@ def _lasting(value: str, kind: Any) -> str:
     if kind.id == "interval":
         return f"TRY(epoch_us({value}))"
     if kind.id == "list":
-        own = _lasting("own", kind.children[0][1])
-        return value if own == "own" else f"list_transform({value}, lambda own: {own})"
+        inner = _lasting("own", kind.children[0][1])
+        return value if inner == "own" else f"list_transform({value}, lambda own: {inner})"
     if kind.id == "struct":
-        fields = {quoted(name): each for name, each in kind.children}
-        told = {name: _lasting(f"{value}.{name}", each) for name, each in fields.items()}
-        if any(each != f"{value}.{name}" for name, each in told.items()):
-            packed = ", ".join(f"{name} := {each}" for name, each in told.items())
+        fields = {quoted(name): child for name, child in kind.children}
+        texts = {name: _lasting(f"{value}.{name}", child) for name, child in fields.items()}
+        if any(child != f"{value}.{name}" for name, child in texts.items()):
+            packed = ", ".join(f"{name} := {child}" for name, child in texts.items())
             return f"CASE WHEN {value} IS NOT NULL THEN struct_pack({packed}) END"
     return value
 
 
-def _declared(known: pa.Field, kind: Any) -> pa.Field:
+def _declared(field: pa.Field, kind: Any) -> pa.Field:
     """Return the field of a value of `_lasting`: microseconds are durations."""
     if kind.id == "interval":
-        return known.with_type(pa.duration("us"))
+        return field.with_type(pa.duration("us"))
     if kind.id == "list":
-        return known.with_type(pa.list_(_declared(known.type.value_field, kind.children[0][1])))
+        return field.with_type(pa.list_(_declared(field.type.value_field, kind.children[0][1])))
     if kind.id == "struct":
-        pairs = zip(known.type, kind.children, strict=True)
-        return known.with_type(pa.struct([_declared(own, each) for own, (_, each) in pairs]))
-    return known
+        pairs = zip(field.type, kind.children, strict=True)
+        return field.with_type(
+            pa.struct([_declared(child, child_kind) for child, (_, child_kind) in pairs])
+        )
+    return field
 
 
 def values_of(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
@@ -112,26 +116,26 @@ def values_of(column: pa.ChunkedArray | pd.Series[Any]) -> list[Any]:
     try:
         return list(column if isinstance(column, pd.Series) else column.to_pylist())
     except (ValueError, OverflowError):
-        own: Any = pa.array(column) if isinstance(column, pd.Series) else column
-        return [_value(one) for one in own]
+        array: Any = pa.array(column) if isinstance(column, pd.Series) else column
+        return [_value(scalar) for scalar in array]
 
 
 def printable(table: pa.Table) -> pa.Table:
     """Return a released table whose values Python and polars can show: texts where they can't."""
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         with suppress(Exception):
             column.to_pylist()
             continue
-        texts = pa.array([None if one is None else str(one) for one in values_of(column)])
-        table = table.set_column(place, table.column_names[place], texts)
+        texts = pa.array([None if value is None else str(value) for value in values_of(column)])
+        table = table.set_column(index, table.column_names[index], texts)
     return table
 
 
-def _value(own: pa.Scalar) -> Any:
+def _value(scalar: pa.Scalar) -> Any:
     try:
-        return own.as_py()
+        return scalar.as_py()
     except (ValueError, OverflowError):
-        return f"{own.type} {own.value}"
+        return f"{scalar.type} {scalar.value}"
 
 
 def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table | None:
@@ -182,7 +186,9 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
     """
     if isinstance(frame, pd.DataFrame):
         keys = [_keys(frame, label, table.column(index)) for index, label in enumerate(by)]
-        plain = [answer_column(table.column(place)) for place in range(len(by), table.num_columns)]
+        plain = [
+            answer_column(table.column(position)) for position in range(len(by), table.num_columns)
+        ]
         return pd.DataFrame(dict(zip(table.column_names, [*keys, *plain], strict=True)))
     adopted = adopt(frame, Columns((), {}, ()))
     try:
@@ -191,24 +197,26 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
         adopted.close()
 
 
-def _same_frames(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+def _same_frames(first: pd.DataFrame, other: pd.DataFrame) -> bool:
     """Tell whether two frames look the same: names, dtypes, values, and the kinds of objects."""
-    if list(one.columns) != list(other.columns):
+    if list(first.columns) != list(other.columns):
         return False
-    return all(_same(one[name], other[name]) for name in one.columns)
+    return all(_same(first[name], other[name]) for name in first.columns)
 
 
-def _same(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
-    if isinstance(one.dtype, pd.CategoricalDtype) and isinstance(other.dtype, pd.CategoricalDtype):
-        alike = one.dtype.ordered == other.dtype.ordered
+def _same(first: pd.Series[Any], other: pd.Series[Any]) -> bool:
+    if isinstance(first.dtype, pd.CategoricalDtype) and isinstance(
+        other.dtype, pd.CategoricalDtype
+    ):
+        same_order = first.dtype.ordered == other.dtype.ordered
         return (
-            alike
-            and _same(*(pd.Series(own.cat.categories) for own in (one, other)))
-            and (_same(one.astype(object), other.astype(object)))
+            same_order
+            and _same(*(pd.Series(series.cat.categories) for series in (first, other)))
+            and (_same(first.astype(object), other.astype(object)))
         )
-    if one.dtype != other.dtype or not pd.api.types.is_object_dtype(one.dtype):
-        return one.equals(other)
-    return [mark_of(value) for value in one] == [mark_of(value) for value in other]
+    if first.dtype != other.dtype or not pd.api.types.is_object_dtype(first.dtype):
+        return first.equals(other)
+    return [mark_of(value) for value in first] == [mark_of(value) for value in other]
 
 
 def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> pd.Series[Any]:
@@ -217,7 +225,9 @@ def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> p
     if isinstance(dtype, pd.CategoricalDtype):
         empty, there = pd.DataFrame({label: pd.Series(dtype.categories[:0])}), column.is_valid()
         shown = iter(_keys(empty, label, column.filter(there)))
-        return categories_of([next(shown) if own else None for own in there.to_pylist()], dtype)
+        return categories_of(
+            [next(shown) if is_shown else None for is_shown in there.to_pylist()], dtype
+        )
     with suppress(Exception):  # a dtype may raise what it likes
         restored = _restored(declared[label].iloc[:0], column)
         if pd.api.types.is_object_dtype(restored.dtype) or _as_arrow(restored, column) == column:
@@ -228,8 +238,8 @@ def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> p
 def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_dictionary(column.type):
         return column
-    whole = column.combine_chunks()
-    return pa.chunked_array([whole.dictionary.take(whole.indices)])
+    array = column.combine_chunks()
+    return pa.chunked_array([array.dictionary.take(array.indices)])
 
 
 def _restored(empty: pd.Series[Any], column: pa.ChunkedArray) -> pd.Series[Any]:
@@ -244,8 +254,8 @@ def _restored(empty: pd.Series[Any], column: pa.ChunkedArray) -> pd.Series[Any]:
 
 def _plain(column: pa.ChunkedArray) -> pd.Series[Any]:
     """Return keys in the pandas dtype of their Arrow type; periods and intervals bring theirs."""
-    own = isinstance(column.type, pa.BaseExtensionType)
-    return pd.Series(column.to_pandas(types_mapper=None if own else pd.ArrowDtype))
+    is_extension = isinstance(column.type, pa.BaseExtensionType)
+    return pd.Series(column.to_pandas(types_mapper=None if is_extension else pd.ArrowDtype))
 
 
 def _as_arrow(series: pd.Series[Any], column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -127,6 +127,6 @@ def collect(
         if lazy.implementation.is_spark_like():
             with spark.quiet():
                 table = native.toArrow()
-            own = table.column_names  # without what is declared of NULL
-            return pa.table(table.columns, names=own)
+            names = table.column_names  # without what is declared of NULL
+            return pa.table(table.columns, names=names)
         return lazy.collect("pyarrow").to_native()

@@ -50,11 +50,11 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
         Where a collation says that texts are equal, one row could choose how a group of others is
         shown.
         """
-        place = names.index(label)
+        index = names.index(label)
         text = isinstance(
-            fields[place].dataType, (types.StringType, types.CharType, types.VarcharType)
+            fields[index].dataType, (types.StringType, types.CharType, types.VarcharType)
         )
-        return f"collate(column_{place}, 'UTF8_BINARY')" if text else f"column_{place}"
+        return f"collate(column_{index}, 'UTF8_BINARY')" if text else f"column_{index}"
 
     keys = [f"key_{index}" for index in range(len(columns.keys))]
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}

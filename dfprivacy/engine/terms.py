@@ -49,7 +49,7 @@ def with_terms(
         When a column's declared dtype does not allow what is asked of it.
     """
     leaves = [
-        {leaf: f"leaf_{index}_{place}" for place, leaf in enumerate(_leaves(source))}
+        {leaf: f"leaf_{index}_{position}" for position, leaf in enumerate(_leaves(source))}
         for index, source in enumerate(sources)
     ]
     frame, titles = _with_leaves(adopted, sources, leaves, numbers)
@@ -60,22 +60,22 @@ def with_terms(
     if not single:
         frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
         titles = dict(zip(titles, titles, strict=True))
-    masked, kept, products = [], [], {}
+    masked, unmasked, products = [], [], {}
     for index, (source, names) in enumerate(zip(sources, leaves, strict=True)):
         own = list(names.values())
         if len(source.columns) > 1:  # rows that hold no value in one column have none
             present = ~nw.any_horizontal(*(nw.col(n).is_null() for n in own), ignore_nulls=False)
             masked += [nw.when(present).then(nw.col(name)).alias(name) for name in own]
         if source.columns and not source.terms:
-            kept.append(nw.col(titles[own[0]]).alias(_term_name(index, 0)))
-        for place, term in enumerate(source.terms, start=1):
+            unmasked.append(nw.col(titles[own[0]]).alias(_term_name(index, 0)))
+        for position, term in enumerate(source.terms, start=1):
             if isinstance(term, Product):
-                products[_term_name(index, place)] = (term, names)
+                products[_term_name(index, position)] = (term, names)
             else:
                 own_name = titles[names[term]]  # type: ignore[index]
-                kept.append(nw.col(own_name).alias(_term_name(index, place)))
+                unmasked.append(nw.col(own_name).alias(_term_name(index, position)))
     if single:
-        return frame.select(*keys, *kept)
+        return frame.select(*keys, *unmasked)
     if masked:
         frame = frame.with_columns(*masked)
     engine = frame.implementation
@@ -84,9 +84,9 @@ def with_terms(
         texts = [f"{_spark_product(term, own)} AS {name}" for name, (term, own) in products.items()]
         if texts:
             frame = nw.from_native(frame.to_native().selectExpr("*", *texts))
-        return frame.select(*others, *kept, *products)
-    made = [_product(term, own, engine).alias(name) for name, (term, own) in products.items()]
-    return frame.select(*others, *kept, *made)
+        return frame.select(*others, *unmasked, *products)
+    columns = [_product(term, own, engine).alias(name) for name, (term, own) in products.items()]
+    return frame.select(*others, *unmasked, *columns)
 
 
 def sums_of(
@@ -100,25 +100,25 @@ def sums_of(
             continue
         rows = nw.col(_term_name(index, 0 if not source.terms else 1)).count().cast(nw.Int64)
         sums.append(rows.alias(sum_name(index)))
-        for place, term in enumerate(source.terms, start=1):
+        for position, term in enumerate(source.terms, start=1):
             if isinstance(term, Distinct):
-                values = nw.col(_term_name(index, place))
-                found = distinct(values)
+                values = nw.col(_term_name(index, position))
+                counted = distinct(values)
                 if engine.is_ibis():  # its polars counts NULL: among values and ones alike
                     ones = nw.when(~values.is_null()).then(nw.lit(1))
-                    found = found - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
-                sums.append(found.alias(sum_name(index, place)))
+                    counted = counted - distinct(ones) + (~values.is_null()).any().cast(nw.Int64)
+                sums.append(counted.alias(sum_name(index, position)))
                 continue
-            total = nw.col(_term_name(index, place)).sum()
+            total = nw.col(_term_name(index, position)).sum()
             if isinstance(term, Above):  # multiplied once, not row by row
-                sums.append((total.cast(nw.Int64) * term.each).alias(sum_name(index, place)))
+                sums.append((total.cast(nw.Int64) * term.each).alias(sum_name(index, position)))
                 continue
             shifted = _is_shifted(term, source)
             if engine.is_polars() and shifted:
                 total = total - rows * _SHIFT
             if units or not (engine.is_duckdb() and shifted):
                 total = total.cast(nw.Int64)
-            sums.append(total.alias(sum_name(index, place)))
+            sums.append(total.alias(sum_name(index, position)))
     return sums
 
 
@@ -139,13 +139,13 @@ def unshifted(
     replaced = []
     for index, source in enumerate(sources):
         rows = sum_name(index)
-        for place, term in enumerate(source.terms, start=1):
+        for position, term in enumerate(source.terms, start=1):
             if not _is_shifted(term, source):
                 continue
-            total, (half, odd) = sum_name(index, place), divmod(term.least + term.most, 2)
+            total, (half, odd) = sum_name(index, position), divmod(term.least + term.most, 2)
             kind = "HUGEINT" if numbers.is_integer() else "BIGINT"
-            own = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
-            replaced.append(f"CAST({own} AS BIGINT) AS {total}")
+            halved = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
+            replaced.append(f"CAST({halved} AS BIGINT) AS {total}")
     if not replaced:
         return frame
     native: Any = frame.to_native()
@@ -153,8 +153,8 @@ def unshifted(
     return plain
 
 
-def _term_name(index: int, place: int) -> str:
-    return f"term_{index}_{place}"
+def _term_name(index: int, position: int) -> str:
+    return f"term_{index}_{position}"
 
 
 @dataclass(frozen=True)
@@ -170,10 +170,10 @@ _Leaf = _Number | Distinct | Equal
 
 def _leaves(source: Source) -> list[_Leaf]:
     """Return what is read off single columns: the terms, the factors of products, or presence."""
-    found: list[_Leaf] = []
+    leaves: list[_Leaf] = []
     for term in source.terms:
-        found += [leaf for leaf in leaves_of(term) if leaf not in found]
-    return found or [_Presence(column) for column in source.columns]
+        leaves += [leaf for leaf in leaves_of(term) if leaf not in leaves]
+    return leaves or [_Presence(column) for column in source.columns]
 
 
 def leaves_of(term: Term) -> Iterator[_Leaf]:
@@ -208,18 +208,18 @@ def _with_leaves(
 ) -> tuple[nw.LazyFrame[Any], dict[str, str]]:
     """Add a column for each leaf, under a name that the frame does not have, in capitals or not."""
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
-    taken = {str(column).lower() for column in schema}
+    names_in_use = {str(column).lower() for column in schema}
     titles: dict[str, str] = {}
-    made: list[Any] = []
+    columns: list[Any] = []
     told: dict[str, Told] = {}
     for source, names in zip(sources, leaves, strict=True):
         for leaf, title in names.items():
-            own = title
-            while own in taken:
-                own += "_"
-            titles[title] = own
+            free_title = title
+            while free_title in names_in_use:
+                free_title += "_"
+            titles[title] = free_title
             if isinstance(leaf, Distinct | Equal):
-                told[own] = leaf.told[0]
+                told[free_title] = leaf.told[0]
                 continue
             name = adopted.values[leaf.column]
             check_term_column(leaf.column, schema[name], leaf)
@@ -228,41 +228,41 @@ def _with_leaves(
             shifted &= engine.is_polars() or adopted.unit is None
             if engine.is_polars():
                 counted = len(source.columns) > 1 or leaf == _leaves(source)[0]
-                made.append(
+                columns.append(
                     _polars_leaf(name, leaf, floating=floating, shifted=shifted, counted=counted)
-                    .alias(own)
+                    .alias(free_title)
                 )  # fmt: skip
             elif engine.is_duckdb():
-                whole = numbers.is_integer() or _in_product(leaf, source)
-                kind = "BIGINT" if whole else "DOUBLE"
+                is_integer = numbers.is_integer() or _in_product(leaf, source)
+                kind = "BIGINT" if is_integer else "DOUBLE"
                 term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating, shifted=shifted)
-                made.append(f"{term} AS {quoted(own)}")
+                columns.append(f"{term} AS {quoted(free_title)}")
             elif engine.is_spark_like():
-                made.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {own}")
+                columns.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {free_title}")
             else:
-                made.append(_ibis_leaf(name, leaf).alias(own))
+                columns.append(_ibis_leaf(name, leaf).alias(free_title))
     lazy = with_told(adopted, told)
     unit = [] if adopted.unit is None else [adopted.unit.name, *adopted.unit.marks]
-    kept = dict.fromkeys([*adopted.keys, *unit, *told])
-    return (_with_numbers(lazy, made, list(kept)) if made else lazy), titles
+    selected = dict.fromkeys([*adopted.keys, *unit, *told])
+    return (_with_numbers(lazy, columns, list(selected)) if columns else lazy), titles
 
 
 def _with_numbers(
-    lazy: nw.LazyFrame[Any], made: Sequence[Any], kept: Sequence[str]
+    lazy: nw.LazyFrame[Any], columns: Sequence[Any], titles: Sequence[str]
 ) -> nw.LazyFrame[Any]:
-    """Add columns that are written in the engine's own language to those that are `kept`, or all.
+    """Add columns that are written in the engine's own language to those that are `titles`, or all.
 
     DuckDB takes long to plan each column, needed or not.
     """
     native, engine = lazy.to_native(), lazy.implementation
     if engine.is_polars():
-        native = native.with_columns(made)
+        native = native.with_columns(columns)
     elif engine.is_duckdb():
-        native = native.project(", ".join([*map(quoted, kept), *made]))
+        native = native.project(", ".join([*map(quoted, titles), *columns]))
     elif engine.is_spark_like():
-        native = native.selectExpr("*", *made)
+        native = native.selectExpr("*", *columns)
     else:
-        return lazy.with_columns(*made)
+        return lazy.with_columns(*columns)
     frame: nw.LazyFrame[Any] = nw.from_native(native)
     return frame
 
@@ -279,10 +279,10 @@ def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) 
     if not engine.is_ibis():
         return product // term.divisor
     # Ibis divides floats, which is off by one at most: the rest tells
-    near = (product.cast(nw.Float64) / float(term.divisor)).floor().cast(nw.Int64)
-    rest = product - near * term.divisor
+    quotient = (product.cast(nw.Float64) / float(term.divisor)).floor().cast(nw.Int64)
+    rest = product - quotient * term.divisor
     more = nw.when(rest >= term.divisor).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
-    return near + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
+    return quotient + nw.when(rest < 0).then(nw.lit(-1, nw.Int64)).otherwise(more)
 
 
 def _polars_leaf(
@@ -312,8 +312,8 @@ def _polars_leaf(
             .otherwise(value)
         )
         off = clipped - grid.origin
-        whole = (off * grid.inverse_step).floor() if grid.even else off // grid.step
-        integer = (whole + _MAGIC).reinterpret(dtype=pl.Int64)
+        steps = (off * grid.inverse_step).floor() if grid.even else off // grid.step
+        integer = (steps + _MAGIC).reinterpret(dtype=pl.Int64)
         if not shifted:
             integer = integer - _SHIFT
     return pl.when(value.is_not_nan()).then(integer) if floating else integer
@@ -369,10 +369,10 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
     above_first = y
     if grid.first != _ZERO:  # which a macro does not know; DuckDB does before it sees a row
         above_first = f"CASE WHEN {grid.first} = 0 THEN {y} ELSE {y} - {grid.first} END"
-    beyond = f"sign({value} - {grid.origin}) * ({grid.last} - {grid.first})"
+    limit = f"sign({value} - {grid.origin}) * ({grid.last} - {grid.first})"
     return (
         f"CASE WHEN isfinite({y} * {_BEYOND}) THEN abs({above_first}) - abs({y} - {grid.last}) "
-        f"WHEN {duckdb_number(value)} THEN {beyond} END"
+        f"WHEN {duckdb_number(value)} THEN {limit} END"
     )
 
 
@@ -396,8 +396,13 @@ def _duckdb_leaf(column: str, leaf: _Number, kind: str, *, floating: bool, shift
     value = f"CAST({column} AS DOUBLE)"
     if isinstance(leaf, Above):
         return duckdb_above(value, duckdb_double(leaf.threshold), floating=floating)
-    own = leaf.grid
-    numbers = (own.origin, own.inverse_step, float(own.first), float(own.last))
+    leaf_grid = leaf.grid
+    numbers = (
+        leaf_grid.origin,
+        leaf_grid.inverse_step,
+        float(leaf_grid.first),
+        float(leaf_grid.last),
+    )
     grid = GridText(*map(duckdb_double, numbers))
     if not floating and not shifted:  # no NaN, which no comparison tells from numbers
         y = _on_grid(value, grid)
@@ -434,7 +439,7 @@ def _spark_product(term: Term, names: Mapping[_Leaf, str]) -> str:
         return f"({names[term]} * {term.each}L)"
     if not isinstance(term, Product):
         return names[term]  # type: ignore[index]
-    left, right = (_spark_product(own, names) for own in (term.left, term.right))
+    left, right = (_spark_product(factor, names) for factor in (term.left, term.right))
     return f"(({left} * {right}) div {term.divisor}L)"
 
 
@@ -447,9 +452,9 @@ def _ibis_leaf(name: str, leaf: _Number) -> nw.Expr:
         return nw.when(~nw.col(name).is_null()).then(nw.lit(1, nw.Int64))
     value = nw.col(name).cast(nw.Float64)
     if isinstance(leaf, Above):
-        one, zero = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
+        unit, zero = nw.lit(1, nw.Int64), nw.lit(0, nw.Int64)
         below = nw.when(value <= leaf.threshold).then(zero)
-        return nw.when(value > leaf.threshold).then(one).otherwise(below)
+        return nw.when(value > leaf.threshold).then(unit).otherwise(below)
     clipped = clipped_to(name, leaf.grid.lower, leaf.grid.upper)
     scaled = (clipped - leaf.grid.origin) * leaf.grid.inverse_step
     return scaled.floor().cast(nw.Int64)

@@ -59,9 +59,9 @@ def within_groups(
         rank = "dense_rank" if apart else "row_number"
         ranked = f"{rank}() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
         native: Any = placed.to_native()
-        found = native.project(f"*, {ranked}").filter(f"{_NUMBER} <= {unit.groups}")
-        kept: nw.LazyFrame[Any] = nw.from_native(found)
-        return kept
+        numbered = native.project(f"*, {ranked}").filter(f"{_NUMBER} <= {unit.groups}")
+        limited: nw.LazyFrame[Any] = nw.from_native(numbered)
+        return limited
     first = nw.lit(1, nw.Int64).alias(_ONE)
     order = (nw.col(PLACE) // _HALF).alias(PLACE)
     entries = placed.with_columns(first, order)
@@ -214,17 +214,19 @@ def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Ex
 
     Engines work them out for units of few rows too, and must not fail on them.
     """
-    held = nw.col(sum_name(added))
-    few = held <= rows
-    yield nw.when(few).then(held).otherwise(nw.lit(rows, nw.Int64)).alias(sum_name(index))
-    for place, term in enumerate(source.terms, start=1):
-        total = nw.col(sum_name(added, place))
-        share = total.cast(nw.Float64) * float(rows) / held.clip(rows, None).cast(nw.Float64)
-        wanted = share.floor().cast(nw.Int64)
+    rows_held = nw.col(sum_name(added))
+    is_within = rows_held <= rows
+    yield (
+        nw.when(is_within).then(rows_held).otherwise(nw.lit(rows, nw.Int64)).alias(sum_name(index))
+    )
+    for position, term in enumerate(source.terms, start=1):
+        total = nw.col(sum_name(added, position))
+        share = total.cast(nw.Float64) * float(rows) / rows_held.clip(rows, None).cast(nw.Float64)
+        scaled_total = share.floor().cast(nw.Int64)
         if source.totals and isinstance(term, OnGrid):
-            wanted = total
-        whole = wanted.clip(term.least * rows, term.most * rows)
-        yield nw.when(few).then(total).otherwise(whole).alias(sum_name(index, place))
+            scaled_total = total
+        clipped = scaled_total.clip(term.least * rows, term.most * rows)
+        yield nw.when(is_within).then(total).otherwise(clipped).alias(sum_name(index, position))
 
 
 def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
@@ -233,7 +235,7 @@ def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
     Scaling rounds all of them down, so that a coordinate like K rows - 2 first + second could be
     below zero by one.
     """
-    for place, term in enumerate(source.terms, start=1):
+    for position, term in enumerate(source.terms, start=1):
         if not isinstance(term, Product) or not term.tied:
             continue
         if not {term.left, term.right} <= set(source.terms):
@@ -246,7 +248,7 @@ def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
         inside = nw.when(inside < least).then(least).otherwise(inside)
         for most in mosts:
             inside = nw.when(inside > most).then(most).otherwise(inside)
-        yield inside.alias(sum_name(index, place))
+        yield inside.alias(sum_name(index, position))
 
 
 def thinned(
@@ -260,8 +262,10 @@ def thinned(
     `rows` exactly.
     """
     group, rows = [UNIT, *names], unit.rows
-    held = nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
-    placed = _placed(frame, unit.placed(names)).with_columns(held.alias(_ONE))
+    values_held = (
+        nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
+    )
+    placed = _placed(frame, unit.placed(names)).with_columns(values_held.alias(_ONE))
     start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
@@ -269,9 +273,9 @@ def thinned(
         start.alias(PLACE), every.alias(_EVERY), until.alias(_NUMBER)
     )  # fmt: skip
     before = nw.col(_NUMBER) - nw.col(_ONE)
-    taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
-    kept = nw.when(nw.col(_EVERY) > rows).then(taken).otherwise(nw.col(_ONE))
-    counts = lined.with_columns(kept.alias(counted))
+    counts_taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
+    rows_counted = nw.when(nw.col(_EVERY) > rows).then(counts_taken).otherwise(nw.col(_ONE))
+    counts = lined.with_columns(rows_counted.alias(counted))
     return counts.filter((nw.col(counted) > 0) | nw.col(value).is_null())
 
 
@@ -286,14 +290,14 @@ def few_values(
     """
     group, there = [UNIT, *names], ~nw.col(value).is_null()
     zero = nw.lit(0, nw.Int64)
-    one = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
-    held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
-    placed = _placed(frame, [*unit.placed(names), value]).with_columns(one, held)
+    counts = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
+    values_held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
+    placed = _placed(frame, [*unit.placed(names), value]).with_columns(counts, values_held)
     number = nw.col(_ONE).cum_sum().over(*group, order_by=[PLACE, value]).alias(_NUMBER)
     every = nw.col(counted).sum().over(*group).clip(None, unit.rows).alias(_EVERY)
-    few = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)
+    limited = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)
     first = (nw.col(_NUMBER) == 1) & (nw.col(_ONE) == 1)
-    return few.with_columns(nw.when(first).then(nw.col(_EVERY)).otherwise(zero).alias(counted))
+    return limited.with_columns(nw.when(first).then(nw.col(_EVERY)).otherwise(zero).alias(counted))
 
 
 def _reached(number: nw.Expr, rows: int) -> nw.Expr:
