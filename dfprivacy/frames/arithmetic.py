@@ -34,12 +34,12 @@ class Range:
         return max(self.high - self.value, 0.0)
 
 
-def negated(one: Range) -> Range:
+def negated(number: Range) -> Range:
     """Return the range of the negative number."""
-    return Range(-one.value, -one.high, -one.low, one.error)
+    return Range(-number.value, -number.high, -number.low, number.error)
 
 
-def added(one: Range, other: Range, *, apart: bool) -> Range:
+def added(first: Range, other: Range, *, apart: bool) -> Range:
     """Return the range of a sum; `apart` says that the numbers are independent.
 
     >>> added(Range(10, 7, 13), Range(5, 1, 9), apart=True)
@@ -48,37 +48,37 @@ def added(one: Range, other: Range, *, apart: bool) -> Range:
     Range(value=15, low=8, high=22, error=0.0)
     """
     both = math.hypot if apart else _sum
-    value = one.value + other.value
-    low, high = both(one.below, other.below), both(one.above, other.above)
-    return Range(value, value - low, value + high, both(one.error, other.error))
+    value = first.value + other.value
+    low, high = both(first.below, other.below), both(first.above, other.above)
+    return Range(value, value - low, value + high, both(first.error, other.error))
 
 
-def multiplied(one: Range, other: Range, *, apart: bool) -> Range:
+def multiplied(first: Range, other: Range, *, apart: bool) -> Range:
     """Return the range of a product: all products of numbers within both ranges."""
     both = math.hypot if apart else _sum
-    ends = [_times(a, b) for a in (one.low, one.high) for b in (other.low, other.high)]
-    error = both(_times(abs(other.value), one.error), _times(abs(one.value), other.error))
-    return Range(one.value * other.value, min(ends), max(ends), error)
+    ends = [_times(a, b) for a in (first.low, first.high) for b in (other.low, other.high)]
+    error = both(_times(abs(other.value), first.error), _times(abs(first.value), other.error))
+    return Range(first.value * other.value, min(ends), max(ends), error)
 
 
-def divided(one: Range, other: Range, *, apart: bool) -> Range:
+def divided(first: Range, other: Range, *, apart: bool) -> Range:
     """Return the range of a ratio; everything where the divisor's range holds 0."""
     if other.high < 0:
-        return divided(negated(one), negated(other), apart=apart)
+        return divided(negated(first), negated(other), apart=apart)
     if not other.low > 0:
-        value = one.value / other.value if other.value else math.nan
+        value = first.value / other.value if other.value else math.nan
         return Range(value, -math.inf, math.inf, math.inf)
-    value, both = one.value / other.value, math.hypot if apart else _sum
-    error = both(one.error, value * other.error) / other.value
+    value, both = first.value / other.value, math.hypot if apart else _sum
+    error = both(first.error, value * other.error) / other.value
     if not apart:
-        ends = [end / by for end in (one.low, one.high) for by in (other.low, other.high)]
+        ends = [end / by for end in (first.low, first.high) for by in (other.low, other.high)]
         return Range(value, min(ends), max(ends), error)
-    high = _highest(one, other)
-    low = -_highest(negated(one), other)
+    high = _highest(first, other)
+    low = -_highest(negated(first), other)
     return Range(value, low, high, error)
 
 
-def part_of(one: Range, rest: Range) -> Range:
+def part_of(part: Range, rest: Range) -> Range:
     """Return the range of a number as a part of itself and an independent rest.
 
     The parts p that go with both are those for which (1 - p) one - p rest is within its noise;
@@ -87,52 +87,52 @@ def part_of(one: Range, rest: Range) -> Range:
     >>> round(part_of(Range(30, 27, 33), Range(70, 66, 74)).high, 4)
     0.3241
     """
-    total = one.value + rest.value
-    value = one.value / total if total else math.nan
-    if not (total > math.hypot(one.below, rest.below)):
+    total = part.value + rest.value
+    value = part.value / total if total else math.nan
+    if not (total > math.hypot(part.below, rest.below)):
         return Range(value, -math.inf, math.inf, math.inf)
-    error = math.hypot((1 - value) * one.error, value * rest.error) / total
-    return Range(value, _part(one, rest, up=False), _part(one, rest, up=True), error)
+    error = math.hypot((1 - value) * part.error, value * rest.error) / total
+    return Range(value, _part(part, rest, up=False), _part(part, rest, up=True), error)
 
 
-def _part(one: Range, rest: Range, *, up: bool) -> float:
+def _part(part: Range, rest: Range, *, up: bool) -> float:
     """Return the least or largest part p: (one - p total)^2 = ((1-p) off)^2 + (p other)^2."""
-    off, other = (one.above, rest.below) if up else (one.below, rest.above)
-    total = one.value + rest.value
+    off, other = (part.above, rest.below) if up else (part.below, rest.above)
+    total = part.value + rest.value
     a = total**2 - off**2 - other**2
-    half_b = one.value * total - off**2
-    root = math.sqrt(max(half_b**2 - a * (one.value**2 - off**2), 0.0))
+    half_b = part.value * total - off**2
+    root = math.sqrt(max(half_b**2 - a * (part.value**2 - off**2), 0.0))
     return (half_b + (root if up else -root)) / a if a > 0 else (math.inf if up else -math.inf)
 
 
-def _highest(one: Range, other: Range) -> float:
+def _highest(first: Range, other: Range) -> float:
     """Return the largest ratio t that goes with both: t b - a is the root of the squares added."""
-    off = other.below if one.high >= 0 else other.above
-    widest = one.high / (other.low if one.high >= 0 else other.high)
+    off = other.below if first.high >= 0 else other.above
+    widest = first.high / (other.low if first.high >= 0 else other.high)
     square = other.value**2 - off**2
-    if not (square > 0 and math.isfinite(one.above)):
+    if not (square > 0 and math.isfinite(first.above)):
         return widest
-    half = one.value * other.value
-    root = half**2 - square * (one.value**2 - one.above**2)
+    half = first.value * other.value
+    root = half**2 - square * (first.value**2 - first.above**2)
     return min((half + math.sqrt(max(root, 0.0))) / square, widest)
 
 
-def _sum(one: float, other: float) -> float:
-    return one + other
+def _sum(first: float, other: float) -> float:
+    return first + other
 
 
-def _times(one: float, other: float) -> float:
-    return 0.0 if 0 in {one, other} else one * other
+def _times(first: float, other: float) -> float:
+    return 0.0 if 0 in {first, other} else first * other
 
 
-def difference(one: Range, other: Range, *, apart: bool) -> Range:
+def difference(first: Range, other: Range, *, apart: bool) -> Range:
     """Return the range of a difference."""
-    return added(one, negated(other), apart=apart)
+    return added(first, negated(other), apart=apart)
 
 
-def change(one: Range, other: Range, *, apart: bool) -> Range:
+def change(first: Range, other: Range, *, apart: bool) -> Range:
     """Return the range of a relative change: 0.05 for one that is 5 % more than the other."""
-    return added(divided(one, other, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
+    return added(divided(first, other, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
 
 
 def parts_of_total(ranges: Sequence[Range], *, apart: bool) -> list[Range]:
@@ -149,8 +149,8 @@ def parts_of_total(ranges: Sequence[Range], *, apart: bool) -> list[Range]:
     ]
 
 
-def _added_apart(one: Range, other: Range) -> Range:
-    return added(one, other, apart=True)
+def _added_apart(first: Range, other: Range) -> Range:
+    return added(first, other, apart=True)
 
 
 _OPERATIONS: Mapping[str, Callable[..., Range]] = {

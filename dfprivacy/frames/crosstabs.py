@@ -128,8 +128,12 @@ class Crosstab(Question):
     @cached_property
     def question(self) -> Statistic:
         """The question about each cell."""
-        own = self.values
-        return own if isinstance(own, Statistic) else _question(own, self.aggregate, self.bounds)
+        values = self.values
+        return (
+            values
+            if isinstance(values, Statistic)
+            else _question(values, self.aggregate, self.bounds)
+        )
 
     def completed(self, known: Mapping[Hashable, object]) -> Self:
         """Return the table with the bounds that the terms of a frame know of its values."""
@@ -183,13 +187,13 @@ class Crosstab(Question):
         groups = limits_of(terms.unit, self.by, keys)[1].groups
         size, public = None if keys is None else _size(keys), keys is not None
         laplace = isinstance(plan.charge.loss, Epsilon)
-        whole = MarginsPart(
+        margins = MarginsPart(
             part.questions, part.grouped, part.read,
             by=self.by, size=size, public=public, laplace=laplace, groups=groups,
             cluster=part.cluster,
         )  # fmt: skip
-        names = name_columns((whole,), plan.questions, list(map(str, self.by)))
-        return replace(plan, parts=(whole,), names=names)
+        names = name_columns((margins,), plan.questions, list(map(str, self.by)))
+        return replace(plan, parts=(margins,), names=names)
 
 
 @dataclass(frozen=True)
@@ -221,25 +225,33 @@ def _question(values: Hashable, aggregate: str | None, bounds: BoundsLike | None
             )
         return Count()
     kind = aggregate or "sum"
-    own = STATISTICS.get(kind)
-    own = own or next((one for one in STATISTICS.values() if kind in one.aliases), None)
-    needed = [] if own is None else [each for each in own.arguments() if each.required]
-    if own is None or len(own.places()) != 1 or len(needed) > 1:
+    statistic = STATISTICS.get(kind)
+    statistic = statistic or next(
+        (candidate for candidate in STATISTICS.values() if kind in candidate.aliases), None
+    )
+    needed = (
+        []
+        if statistic is None
+        else [parameter for parameter in statistic.arguments() if parameter.required]
+    )
+    if statistic is None or len(statistic.places()) != 1 or len(needed) > 1:
         raise InvalidQuestionError(
             "there is no such aggregate of one column",
             hint='pass e.g. aggregate="mean", or a question: values=dfp.quantile("delay", 0.9)',
         )
-    made: Any = own
-    takes = {each.name for each in own.arguments()}
-    given = bounds_of(bounds)
-    if given is not None and "bounds" not in takes:
+    checked: Any = statistic
+    takes = {parameter.name for parameter in statistic.arguments()}
+    number_bounds = bounds_of(bounds)
+    if number_bounds is not None and "bounds" not in takes:
         raise InvalidQuestionError(f"{kind} takes no bounds", hint="leave bounds out")
-    return made(values, **({} if given is None else {"bounds": given}))  # type: ignore[no-any-return]
+    return checked(values, **({} if number_bounds is None else {"bounds": number_bounds}))  # type: ignore[no-any-return]
 
 
 def _size(keys: PublicKeys) -> tuple[int, int] | None:
     """Return how many rows and columns are listed; None where a combination is missing."""
-    rows, columns = (len({(type(one), one) for one in own}) for own in zip(*keys.rows, strict=True))
+    rows, columns = (
+        len({(type(key), key) for key in axis_keys}) for axis_keys in zip(*keys.rows, strict=True)
+    )
     return (rows, columns) if rows * columns == len(keys.rows) else None
 
 
@@ -272,15 +284,15 @@ def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | Non
 
 def origin_of_cells(plan: Plan) -> Origin:
     """Return the origin of cells: where their totals are, and which of them share noise."""
-    own, part = Origin.of(plan), plan.parts[0]
+    origin, part = Origin.of(plan), plan.parts[0]
     if not isinstance(part, MarginsPart):
-        return own
+        return origin
     row, column = map(str, part.by)
     _, *titles = part.titles.values()
     totals = dict(zip([(row,), (column,), ()], titles, strict=True))
     measured = any(part.shares[1:])
     apart = not measured or plan.keys is None
-    return replace(own, apart=apart, totals=totals, measured=measured)
+    return replace(origin, apart=apart, totals=totals, measured=measured)
 
 
 @dataclass(frozen=True)
@@ -303,7 +315,7 @@ class Cells:
         if np.isnan(self.cells).any() or not self.cells.size:
             numbers = (self.cells, self.rows, self.columns, self.whole)
             return Cells(
-                *(_alone(own, rounded=rounded, nonnegative=nonnegative) for own in numbers)
+                *(_alone(number, rounded=rounded, nonnegative=nonnegative) for number in numbers)
             )
         cells = self.cells
         if nonnegative:
@@ -351,8 +363,8 @@ def _nonnegative(cells: Floats) -> Floats:
     total = max(float(cells.sum()), 0.0)
     ordered = np.sort(cells, axis=None)[::-1]
     over = (np.cumsum(ordered) - total) / np.arange(1, cells.size + 1)
-    kept = np.flatnonzero(ordered > over)
-    less = over[kept[-1]] if len(kept) else ordered[0]
+    positive = np.flatnonzero(ordered > over)
+    less = over[positive[-1]] if len(positive) else ordered[0]
     nearest: Floats = np.maximum(cells - less, 0.0)
     return nearest
 
@@ -366,9 +378,9 @@ def _rounded(cells: Floats) -> Floats:
     down = np.floor(cells)
     up = round(float(cells.sum() - down.sum()))
     places = np.argsort(-(cells - down), axis=None, kind="stable")[:up]
-    whole = down.ravel().copy()
-    whole[places] += 1
-    return whole.reshape(cells.shape)
+    integers = down.ravel().copy()
+    integers[places] += 1
+    return integers.reshape(cells.shape)
 
 
 def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) -> Any:
@@ -386,10 +398,10 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     labels = ([OTHER] if hides_cells else []) + [ALL] if has_totals else []
     numbers = read.with_totals(others=hides_cells)
     numbers = np.maximum(numbers, 0.0) if nonnegative else numbers
-    made = _framed(wide, rows, columns, numbers, whole=whole, labels=labels)
+    frame = _framed(wide, rows, columns, numbers, whole=whole, labels=labels)
     texts = ((*rows.texts, *labels), (*columns.texts, *labels))
     shown = Grid((rows.name, columns.name), *texts, numbers, len(labels))
-    return with_origin(made, replace(wide.origin, wide=replace(wide, shown=shown)))
+    return with_origin(frame, replace(wide.origin, wide=replace(wide, shown=shown)))
 
 
 @dataclass(frozen=True)
@@ -406,11 +418,11 @@ class _Axis:
         """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
         name = table.column_names[place]
         values = values_of((long if isinstance(long, pd.DataFrame) else table)[name])
-        marks = [None if is_missing(one) else mark_of(one) for one in values]
-        found: dict[Any, int] = {}
+        marks = [None if is_missing(key) else mark_of(key) for key in values]
+        codes: dict[Any, int] = {}
         for row, mark in enumerate(marks):
-            found.setdefault(mark, row)
-        first = np.fromiter(found.values(), np.int64, len(found))
+            codes.setdefault(mark, row)
+        first = np.fromiter(codes.values(), np.int64, len(codes))
         if place and not wide.public:
             first = first[_order(long, name, first, [values[row] for row in first])]
         number = {marks[row]: index for index, row in enumerate(first)}
@@ -420,7 +432,7 @@ class _Axis:
     @property
     def texts(self) -> list[str]:
         """The keys as texts."""
-        return ["NULL" if is_missing(own) else text_of(own) for own in self.keys]
+        return ["NULL" if is_missing(key) else text_of(key) for key in self.keys]
 
 
 def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
@@ -431,7 +443,7 @@ def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:
             return column.sort_values(na_position="last", kind="stable").index.to_numpy()
     elif isinstance(long, pl.DataFrame):
         return long[name][first.tolist()].arg_sort(nulls_last=True).to_numpy()
-    missing = np.array([is_missing(own) for own in keys], dtype=bool)
+    missing = np.array([is_missing(key) for key in keys], dtype=bool)
     there = np.flatnonzero(~missing).tolist()
     try:
         order = sorted(there, key=keys.__getitem__)
@@ -462,7 +474,7 @@ def _framed(
     every = whole and wide.public
     if isinstance(wide.long, pd.DataFrame):
         long = wide.long
-        axes = [_labels(long[own.name], own.first) for own in (rows, columns)]
+        axes = [_labels(long[part.name], part.first) for part in (rows, columns)]
         if labels:
             axes = [
                 pd.Index([*values_of(pd.Series(axis)), *labels], name=axis.name, dtype=object)
@@ -473,12 +485,15 @@ def _framed(
     first, *names = unique_texts([rows.name, *labels, *columns.texts])
     names = [first, *names[len(labels) :], *names[: len(labels)]]
     kind = pa.int64() if whole else pa.float64()
-    made = [
-        pa.array([None if math.isnan(one) else int(one) if whole else one for one in own], kind)
-        for own in numbers.T
+    columns_of_cells = [
+        pa.array(
+            [None if math.isnan(number) else int(number) if whole else number for number in part],
+            kind,
+        )
+        for part in numbers.T
     ]
-    made = made or [pa.nulls(len(keys), kind)][:0]
-    return frame_of(wide.long, pa.table([keys, *made], names=names), ())
+    columns_of_cells = columns_of_cells or [pa.nulls(len(keys), kind)][:0]
+    return frame_of(wide.long, pa.table([keys, *columns_of_cells], names=names), ())
 
 
 def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:

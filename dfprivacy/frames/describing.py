@@ -352,7 +352,7 @@ class DescribedSource(FrameSource):
         assert plan.description is not None  # noqa: S101 see above
         numbers, *texts = zip(plan.plans, exact, strict=True)
         answers = run_mechanisms(numbers[0], numbers[1][1])
-        values = [_frequent(self.frame, part, *found) for part, found in texts]
+        values = [_frequent(self.frame, part, *arguments) for part, arguments in texts]
         values_by_column = dict(zip(plan.description.texts, values, strict=True))
         return Release(_table(plan, answers, values_by_column), plan.info)
 

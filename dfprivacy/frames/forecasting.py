@@ -76,21 +76,23 @@ def explained(
 ) -> Explanation:
     """Return the explanation of a plan, with titles of its answers. No data, no charge."""
     draws = draws_of(request)
-    known = Circumstances(request.level, request.unit, declared or {}, sizes)
-    found: dict[str, list[Forecast]] = {name: [] for name in request.questions}
+    circumstances = Circumstances(request.level, request.unit, declared or {}, sizes)
+    forecasts_by_name: dict[str, list[Forecast]] = {name: [] for name in request.questions}
     for part, loss in zip(request.parts, request.row_losses, strict=True):
         names = {shown: name for name in part.names for shown in (*part.names[name], name)}
-        for answer in part.forecasts(loss, request.questions, known):
+        for answer in part.forecasts(loss, request.questions, circumstances):
             name = names[answer.name]
-            own = answer.name.startswith(name)  # the total of a table has a name of its own
+            is_total = answer.name.startswith(name)  # the total of a table has a name of its own
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
-            whole = tuple(map(getattr(request.questions[name], "whole", float), sizes))
-            made = replace(answer, name=title if own else answer.name).about(sizes, whole)
-            found[name].append(made if request.search is None else made.noted(_SMALLEST))
+            totals = tuple(map(getattr(request.questions[name], "whole", float), sizes))
+            forecast = replace(answer, name=title if is_total else answer.name).about(sizes, totals)
+            forecasts_by_name[name].append(
+                forecast if request.search is None else forecast.noted(_SMALLEST)
+            )
     unit = request.unit if request.search is None else request.search.unit
     return _page(
         request.charge,
-        [answer for own in found.values() for answer in own],
+        [answer for forecasts in forecasts_by_name.values() for answer in forecasts],
         draws,
         request.level,
         request.account,
@@ -191,8 +193,8 @@ def _shown(request: Plan) -> Reach | None:
     part, loss = request.parts[index], request.row_losses[index]
     reach = shown_from(part.count_noise(loss), request.rule)
     if isinstance(part, OctavePart):
-        least = shown_from(part.least_count_noise(loss), request.rule)
-        reach = replace(reach, rarely=min(least.rarely, reach.rarely))
+        threshold = shown_from(part.least_count_noise(loss), request.rule)
+        reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
     return reach
 
 
@@ -200,15 +202,15 @@ def draws_of(request: Plan) -> tuple[Draw, ...]:
     """Return each noisy vector or selection with its loss; together they cost the charge."""
     texts = {name: question.text for name, question in request.questions.items()}
     losses = request.losses or request.row_losses
-    whole = sum((loss.value for loss in losses), start=Fraction(0))
+    total = sum((loss.value for loss in losses), start=Fraction(0))
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
         rest = add_losses(request.losses)
         grouped, secret = bool(request.by), bool(request.by) and request.keys is None
-        found = finding_draws(search.loss, request.parts, grouped=grouped, secret=secret)
-        draws = [drawn(loss, (what,)) for loss, what in found]
+        search_draws = finding_draws(search.loss, request.parts, grouped=grouped, secret=secret)
+        draws = [drawn(loss, (what,)) for loss, what in search_draws]
     for part, loss in zip(request.parts, losses, strict=True):
-        share = rest.value * loss.value / whole
+        share = rest.value * loss.value / total
         for names, of_part in part.draws():
             cost = type(rest)(share * of_part)
             draws.append(drawn(cost, tuple(texts.get(name, name) for name in names)))
@@ -252,13 +254,15 @@ def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ..
     draws = [drawn(left, (question.text,))]
     if noise is not None:
         draws.insert(0, drawn(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
-    made = vector_forecast(question, left, level, counted=noise, sizes=sizes)
-    made = made.about(sizes, (1.0,) * len(sizes))
+    forecast = vector_forecast(question, left, level, counted=noise, sizes=sizes)
+    forecast = forecast.about(sizes, (1.0,) * len(sizes))
     who = "one row, replaced by another" if question.neighbors == "replace" else protects(None)
     shown = None
     if request.rule is not None and noise is not None:
         shown = reaching(request.rule.least(noise, 1, 1), noise)
-    return _page(request.charge, [made], draws, level, request.account, protects=who, shown=shown)
+    return _page(
+        request.charge, [forecast], draws, level, request.account, protects=who, shown=shown
+    )
 
 
 def vector_forecast(
@@ -270,12 +274,12 @@ def vector_forecast(
     sizes: tuple[int, ...] = SIZES,
 ) -> Forecast:
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
-    made = Forecast(
+    forecast = Forecast(
         question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
     )  # fmt: skip
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     if question.chosen_method not in DENSE or question.binary:
-        return made.noted(_UNTOLD)
+        return forecast.noted(_UNTOLD)
     relation, cost, noise = RELATIONS[question.neighbors], Fraction(0), counted
     estimator = DENSE[question.chosen_method](
         grid_of(question, dimension or 1), loss.value, Mechanics(relation, system_entropy)
@@ -286,15 +290,17 @@ def vector_forecast(
     deviations = [
         relation.sum_factor / math.sqrt(2 * estimator.last(cost, rows).sum) for rows in (1, *sizes)
     ]
-    made = replace(
-        made, scale=deviations[0], scale_unit="lengths at which vectors are clipped, on each sum"
+    forecast = replace(
+        forecast,
+        scale=deviations[0],
+        scale_unit="lengths at which vectors are clipped, on each sum",
     )
     if dimension is None:
-        return made.noted("name dimension= to learn the error of the whole vector")
+        return forecast.noted("name dimension= to learn the error of the whole vector")
     rows = np.array(sizes, dtype=np.float64)
     half = _half_width(dimension, np.array(deviations[1:]), 1 - level, noise, rows)
     return replace(
-        made, unit="lengths at which vectors are clipped, in Euclidean norm",
+        forecast, unit="lengths at which vectors are clipped, in Euclidean norm",
         typical=by_size(half),
     )  # fmt: skip
 

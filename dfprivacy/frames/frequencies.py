@@ -132,8 +132,10 @@ class Top(Frequencies):
     def __post_init__(self) -> None:
         super().__post_init__()
         what = "k must be a whole number of values, from 1 on"
-        most = whole_number(self.k, 1, 2**31 - 1, InvalidQuestionError, what, hint="pass e.g. k=10")
-        object.__setattr__(self, "k", most)
+        count = whole_number(
+            self.k, 1, 2**31 - 1, InvalidQuestionError, what, hint="pass e.g. k=10"
+        )
+        object.__setattr__(self, "k", count)
 
 
 @dataclass(frozen=True)
@@ -206,13 +208,13 @@ class FrequencyPlan(Plan):
         (part,), (loss,) = self.parts, self.row_losses
         law = part.count_noise(loss)
         hidden = 0 if self.rule is None else self.rule.least(*law) - 1
-        near = law[0].quantile(1 - self.level, 2)
+        quantile = law[0].quantile(1 - self.level, 2)
         starts = np.searchsorted(outer, outer)  # the first row of each row's group
         shown = np.flatnonzero(np.arange(len(outer)) - starts < self.k)
         after = starts[shown] + self.k
         inside = after < np.searchsorted(outer, outer[shown], side="right")
         following = np.where(inside, counts[np.minimum(after, len(counts) - 1)], hidden)
-        unsure = (counts[shown] - following <= near) & (inside | (self.keys is None))
+        unsure = (counts[shown] - following <= quantile) & (inside | (self.keys is None))
         size = -(-(hidden + 1) // law[1])
         hides = [f"values with noisy counts below {size:,} are not shown"] * (self.rule is not None)
         doubt = f"may not be among the {self.k:,} largest, and its interval may lie too high"

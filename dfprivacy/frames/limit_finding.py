@@ -388,7 +388,7 @@ def _adds_up(part: object) -> bool:
 
 def _bounds(part: LinearPart) -> Bounds:
     bounds = [bounds_of(getattr(q, "bounds", None)) for q in part.questions.values()]
-    return next((one for one in bounds if one is not None), Bounds(0, 1))
+    return next((pair for pair in bounds if pair is not None), Bounds(0, 1))
 
 
 def _lost_of_sum(
@@ -509,7 +509,7 @@ def read_sizes(
     sources += [value_source(part, size_kind(part)) for part in parts]
     values = dict.fromkeys((c for source in sources for c in source.numbers), True)
     values |= {c: False for source in sources for c in source.columns if c not in values}
-    categories = tuple(dict.fromkeys(told for source in sources for told in source.told))
+    categories = tuple(dict.fromkeys(category for source in sources for category in source.told))
     columns = replace(named_columns(by, keys, values, unit), told=categories)
     _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, by, sources))
     return table, measure_sizes(table, parts, secret=bool(by) and keys is None)

@@ -85,11 +85,13 @@ def suggest_limits(
         )
     question.check()
     goal = loss if spending is None else loss_of(**{loss.measure: spending})
-    one = isinstance(by, str) or not isinstance(by, Sequence)
-    labels = [label_of(by)] if one else list(by)  # type: ignore[arg-type]
-    asked = f"suggest_limits(unit={label_of(unit)!r}, question={question.text})"
-    asked = f"{asked} by {', '.join(map(repr, labels))}" if labels else asked
-    plan = Plan(Charge(loss, question=asked), account_of(ledger, dataset, note))
+    is_single = isinstance(by, str) or not isinstance(by, Sequence)
+    labels = [label_of(by)] if is_single else list(by)  # type: ignore[arg-type]
+    question_text = f"suggest_limits(unit={label_of(unit)!r}, question={question.text})"
+    question_text = (
+        f"{question_text} by {', '.join(map(repr, labels))}" if labels else question_text
+    )
+    plan = Plan(Charge(loss, question=question_text), account_of(ledger, dataset, note))
     frame = open_source(frame)
     check_charge(plan)
     parts = split({"": question}, grouped=False, unit=Unit(unit, 1), searching=True)

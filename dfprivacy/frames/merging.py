@@ -118,21 +118,23 @@ def statistics(
     terms = Terms(unit=unit_of(unit, max_rows, max_groups)).updated(bounds=bounds)
     labels = tuple(by) if isinstance(by, list | tuple) else (by,)
     public = PrivateGroupBy(None, terms, labels, keys)._keys if labels else None  # noqa: SLF001 checked
-    asked = questions_by_name(questions, named_questions, terms)
-    parts = split(asked, grouped=bool(labels), unit=terms.unit)
+    asked_questions = questions_by_name(questions, named_questions, terms)
+    parts = split(asked_questions, grouped=bool(labels), unit=terms.unit)
     if labels:
-        name_columns(parts, asked, [str(label) for label in labels])
+        name_columns(parts, asked_questions, [str(label) for label in labels])
     limited = limits_of(terms.unit, labels, public)[0]
     kind = "none" if not labels else "secret" if public is None else "public"
-    header = Header((fresh_id(16),), asked, labels, kind, limited)
+    header = Header((fresh_id(16),), asked_questions, labels, kind, limited)
     header.json()  # refuses labels that have no name there
 
-    kept = keepable(open_source(frame), labels)
-    adopted, measured = measure(kept, labels, public, in_fine_bins(parts), unit=limited)
-    found = measured[0].keys
-    if labels and isinstance(kept, pd.DataFrame):  # keys may stand for categories or durations
-        found = guarded(lambda: frame_table(adopted.wrap(found))).replace_schema_metadata(None)
-    declared = declared_keys(found, labels) if labels else pa.table({})
+    storable = keepable(open_source(frame), labels)
+    adopted, measured = measure(storable, labels, public, in_fine_bins(parts), unit=limited)
+    group_keys = measured[0].keys
+    if labels and isinstance(storable, pd.DataFrame):  # keys may stand for categories or durations
+        group_keys = guarded(lambda: frame_table(adopted.wrap(group_keys))).replace_schema_metadata(
+            None
+        )
+    declared = declared_keys(group_keys, labels) if labels else pa.table({})
     write_file(target, header, ExactTables.of(measured, declared))
     return target
 
@@ -150,10 +152,10 @@ def _check(questions: Sequence[object], named: Mapping[str, object], bounds: obj
             "a file holds one answer a group to each question, and a histogram has one a bin",
             hint="make the bin a column of the frame, and count by it: by=bin, dfp.count()",
         )
-    given = [name for name in ("epsilon", "rho", "delta", "interval") if name in named]
-    if given:
+    refused = [name for name in ("epsilon", "rho", "delta", "interval") if name in named]
+    if refused:
         raise InvalidQuestionError(
-            f"{given[0]} was given, and nothing is released or spent here",
+            f"{refused[0]} was given, and nothing is released or spent here",
             hint="name it when the files are released: dfp.merge(paths, epsilon=1)",
         )
     if bounds is not None and not isinstance(bounds, Mapping):
@@ -281,12 +283,12 @@ def _matching(named: str | os.PathLike[str]) -> list[Path]:
     path = Path(named)
     if "*" not in path.name or path.exists():
         return [path]
-    found = sorted(path.parent.glob(path.name))
-    if not found:
+    paths = sorted(path.parent.glob(path.name))
+    if not paths:
         raise StatisticsFileError(
             f"no file is called {str(path)!r}", hint="check the folder and the names"
         )
-    return found
+    return paths
 
 
 TOGETHER = 8
@@ -326,8 +328,8 @@ class Pooled:
             return None
         first, *others = (in_types(file.keys(), self.kinds) for file in self.files)
         for file, keys in zip(self.files[1:], others, strict=True):
-            together = number_groups(pa.concat_tables([first, keys]), first.column_names, None)
-            if not first.num_rows == keys.num_rows == together.groups:
+            numbered = number_groups(pa.concat_tables([first, keys]), first.column_names, None)
+            if not first.num_rows == keys.num_rows == numbered.groups:
                 raise _differs(file, self.files[0], "public keys")
         return PublicKeys(tuple(tuple(row.values()) for row in first.to_pylist()))
 
@@ -336,7 +338,7 @@ class Pooled:
         total: list[ExactTables] = []
         for start in range(0, len(self.files), TOGETHER):
             batch = [file.tables() for file in self.files[start : start + TOGETHER]]
-            typed = [replace(own, keys=in_types(own.keys, self.kinds)) for own in batch]
+            typed = [replace(exact, keys=in_types(exact.keys, self.kinds)) for exact in batch]
             total = [added([*total, *typed], public=self.header.keys == "public")]
         return total[0]
 
@@ -345,14 +347,14 @@ def files_of(paths: Paths) -> Pooled:
     """Return the files that are named, once they are known to go together."""
     single = isinstance(paths, str | os.PathLike) or hasattr(paths, "columns")
     named: list[Any] = [paths] if single else list(paths)  # type: ignore[arg-type]
-    files = [open_file(path) for own in named for path in _matching(own)]
+    files = [open_file(path) for path_named in named for path in _matching(path_named)]
     if not files:
         raise StatisticsFileError(
             "no file of statistics was named", hint='name some: dfp.merge("folder/*.parquet")'
         )
     first = files[0]
     count = Counter(number for file in files for number in file.header.ids)
-    said = {file.path: {**file.header.json(), "moments": file.header.moments} for file in files}
+    headers = {file.path: {**file.header.json(), "moments": file.header.moments} for file in files}
     for file in files:
         if any(count[number] > 1 for number in file.header.ids):
             raise StatisticsFileError(
@@ -361,7 +363,7 @@ def files_of(paths: Paths) -> Pooled:
                 "would count twice",
             )
         for name, term in _TERMS.items():
-            if said[file.path][name] != said[first.path][name]:
+            if headers[file.path][name] != headers[first.path][name]:
                 raise _differs(file, first, term)
     return Pooled(tuple(files), _meeting(files))
 
@@ -375,37 +377,43 @@ def _differs(file: StatisticsFile, first: StatisticsFile, term: str) -> Statisti
 
 def _meeting(files: Sequence[StatisticsFile]) -> tuple[pa.DataType, ...]:
     """Return the types in which the keys of all files meet."""
-    found = []
+    clashes = []
     for index, label in enumerate(files[0].header.by):
         kinds = [file.header.key_types[index] for file in files]
         kind = meet(kinds)
         if kind is None:
             other = next(
-                f for f, own in zip(files, kinds, strict=True) if meet([kinds[0], own]) is None
+                f
+                for f, other_kind in zip(files, kinds, strict=True)
+                if meet([kinds[0], other_kind]) is None
             )
             raise StatisticsFileError(
                 f"group column {label!r} is declared {kinds[0]} in {str(files[0].path)!r} and "
                 f"{other.header.key_types[index]} in {str(other.path)!r}",
                 hint="declare it alike before the statistics are made",
             )
-        found.append(kind)
-    return tuple(found)
+        clashes.append(kind)
+    return tuple(clashes)
 
 
-def _parts_per_unit(header: Header, files: int, given: object) -> int:
+def _parts_per_unit(header: Header, files: int, parts_per_unit: object) -> int:
     """Return in how many files a unit can have rows: all, unless the caller promises less."""
-    if given is None:
+    if parts_per_unit is None:
         return 1 if header.unit is None else files
     if header.unit is None:
         raise InvalidUnitError(
             "parts_per_unit says in how many files a unit has rows, and these files name no unit",
             hint="leave it out: a row is in one file",
         )
-    most = whole_number(
-        given, 1, 2**1023, InvalidUnitError, "parts_per_unit must be a whole number from 1 on",
+    count = whole_number(
+        parts_per_unit,
+        1,
+        2**1023,
+        InvalidUnitError,
+        "parts_per_unit must be a whole number from 1 on",
         hint="leave it out, or promise e.g. parts_per_unit=1 where no unit is in two files",
-    )  # fmt: skip
-    return min(most, files)
+    )
+    return min(count, files)
 
 
 @adopt.register

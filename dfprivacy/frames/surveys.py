@@ -80,12 +80,14 @@ class FrameProtocols:
         if self._explained:
             declared_columns(self._frame, [column])
             unit = self.UNIT.format(column)
-            made = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
+            forecast = Forecast(str(column), charge.question, self.MECHANISM, unit=unit)
             if plan(users=1000).half_width(level) is None:
-                made = made.noted(self.UNTOLD)
+                forecast = forecast.noted(self.UNTOLD)
             else:
-                made = self._told(made, by_users(lambda users: plan(users=users).half_width(level)))
-            return explain_survey(charge, made, level, account)
+                forecast = self._told(
+                    forecast, by_users(lambda users: plan(users=users).half_width(level))
+                )
+            return explain_survey(charge, forecast, level, account)
 
         survey = Plan(charge, account)
         check_charge(survey)
@@ -154,11 +156,11 @@ class LocalMethods(FrameProtocols):
         """
         terms = self._terms.updated(epsilon=epsilon, interval=interval)
 
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "sigma": sigma, "sigma_bounds": sigma_bounds, "limit": limit, "rounds": rounds,
             "epsilon": terms.epsilon, "campaign": "explained" if self._explained else None,
         }  # fmt: skip
-        plan = partial(gaussian_mean, **given)
+        plan = partial(gaussian_mean, **arguments)
         question = "local.gaussian_mean"
         answer: LocalEstimate = self._answer(question, column, terms, run=simulate, plan=plan)
         return answer
@@ -227,15 +229,17 @@ class ShuffleMethods(FrameProtocols):
     ) -> Any:
         """Simulate a quantile in the shuffle model: see `dfp.shuffle.quantile`."""
         terms = self._terms.updated(epsilon=epsilon, delta=delta)
-        given = {"q": q, "bounds": bounds, "resolution": resolution}
-        return self._shuffled("quantile", "quantile", column, terms, **given)
+        arguments = {"q": q, "bounds": bounds, "resolution": resolution}
+        return self._shuffled("quantile", "quantile", column, terms, **arguments)
 
     def _shuffled(
-        self, name: str, planner: str, column: Hashable, terms: Terms, **given: Any
+        self, name: str, planner: str, column: Hashable, terms: Terms, **arguments: Any
     ) -> Any:
         from dfprivacy import shuffle  # noqa: PLC0415 on first use
 
-        plan = partial(getattr(shuffle, planner), epsilon=terms.epsilon, delta=terms.delta, **given)
+        plan = partial(
+            getattr(shuffle, planner), epsilon=terms.epsilon, delta=terms.delta, **arguments
+        )
         delta = delta_of(terms.delta) or Fraction(0)
         return self._answer(
             f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta

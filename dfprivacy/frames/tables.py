@@ -174,7 +174,7 @@ def is_number(table: pa.Table, name: str) -> bool:
 
 def floats_in(table: pa.Table, name: str) -> list[float]:
     """Return a column as floats, NaN for NULL."""
-    return [math.nan if one is None else float(one) for one in table[name].to_pylist()]
+    return [math.nan if value is None else float(value) for value in table[name].to_pylist()]
 
 
 def _is_arrow(column: pd.Series[Any]) -> bool:

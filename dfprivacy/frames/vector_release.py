@@ -269,8 +269,8 @@ def group_rows(
         if len(parts) == _MERGED:
             parts = [merge(parts)]
     parts = parts or [_counted(source.keys.empty_table(), None, names)]
-    together = merge(parts).checked()
-    return align(together, source.listed) if public else together
+    merged = merge(parts).checked()
+    return align(merged, source.listed) if public else merged
 
 
 def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
@@ -285,16 +285,16 @@ def labels_among(keys: pa.Table) -> Labelled:
     numbering, codes = [], np.zeros(keys.num_rows, np.int64)
     for column in keys.columns:
         values = pc.unique(column)
-        found, codes = np.unique(_joined(codes, column, values), return_inverse=True)
-        numbering.append((values, found))
-    place = np.full(keys.num_rows, -1, np.int64)
-    place[codes] = np.arange(keys.num_rows)
+        distinct, codes = np.unique(_joined(codes, column, values), return_inverse=True)
+        numbering.append((values, distinct))
+    numbers = np.full(keys.num_rows, -1, np.int64)
+    numbers[codes] = np.arange(keys.num_rows)
 
     def labelled(rows: pa.Table) -> Integers:
-        own = np.zeros(rows.num_rows, np.int64)
-        for column, (values, found) in zip(rows.columns, numbering, strict=True):
-            own = _rank(_joined(own, column, values), found)
-        return np.where(own >= 0, place[own], -1) if len(place) else own
+        codes = np.zeros(rows.num_rows, np.int64)
+        for column, (values, distinct) in zip(rows.columns, numbering, strict=True):
+            codes = _rank(_joined(codes, column, values), distinct)
+        return np.where(codes >= 0, numbers[codes], -1) if len(numbers) else codes
 
     return labelled
 
@@ -305,12 +305,12 @@ def _joined(codes: Integers, column: pa.ChunkedArray, values: pa.Array) -> Integ
     return np.where((codes < 0) | (index < 0), -1, codes * len(values) + index)
 
 
-def _rank(codes: Integers, found: Integers) -> Integers:
+def _rank(codes: Integers, distinct: Integers) -> Integers:
     """Return the place of each code among those found, ascending; -1 for others."""
-    if not len(found):
+    if not len(distinct):
         return np.full(len(codes), -1, np.int64)
-    place = np.minimum(np.searchsorted(found, codes), len(found) - 1)
-    return np.where(found[place] == codes, place, -1)
+    index = np.minimum(np.searchsorted(distinct, codes), len(distinct) - 1)
+    return np.where(distinct[index] == codes, index, -1)
 
 
 GROUP_COUNT_SHARE = Fraction(1, 16)
@@ -419,12 +419,12 @@ def _group_means(
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
     counted = add_noise(exact, [ROWS], [noise])
     noisy = counted.vectors[0].coordinates[0]
-    least = -math.inf if plan.rule is None else plan.rule.least(noise, 1, 1)
-    shown = np.flatnonzero(noisy >= least)
-    kept = counted.keys.take(pa.array(shown))
+    threshold = -math.inf if plan.rule is None else plan.rule.least(noise, 1, 1)
+    shown = np.flatnonzero(noisy >= threshold)
+    shown_keys = counted.keys.take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
-    means = _means(source, question, kept, rows, loss.value * (1 - GROUP_COUNT_SHARE))
-    return _table(kept, means, question, plan.names, plan.level)
+    means = _means(source, question, shown_keys, rows, loss.value * (1 - GROUP_COUNT_SHARE))
+    return _table(shown_keys, means, question, plan.names, plan.level)
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
@@ -455,11 +455,11 @@ def _means(
     at_once = max(_MOST_NUMBERS // (2048 * source.dimension), 1)
     means: list[NoisyMean] = []
     for first in range(0, len(rows), at_once):
-        own = rows[first : first + at_once]
-        labelled = labels_among(kept.slice(first, len(own)))
-        passes = {number: start(count) for number, count in enumerate(own)}
-        found = run_estimators(source, question, passes, labelled)
-        means += [found[number] for number in range(len(own))]
+        part_of_rows = rows[first : first + at_once]
+        labelled = labels_among(kept.slice(first, len(part_of_rows)))
+        passes = {number: start(count) for number, count in enumerate(part_of_rows)}
+        means_found = run_estimators(source, question, passes, labelled)
+        means += [means_found[number] for number in range(len(part_of_rows))]
     return means
 
 
@@ -473,8 +473,8 @@ def _table(
     values = [mean.value() for mean in means]
     columns: list[Any] = list(kept.columns)
     if question.wide:
-        together = np.array(values).reshape(len(means), len(question.labels))
-        columns += [pa.array(column) for column in together.T]
+        coordinates = np.array(values).reshape(len(means), len(question.labels))
+        columns += [pa.array(column) for column in coordinates.T]
     else:
         ends = [mean.interval(level) for mean in means]
         kind = pa.list_(pa.float64())

@@ -87,7 +87,7 @@ class BinTable:
     def held(self) -> Iterator[Held]:
         """Yield the values of each group, with their rows: see `values`."""
         values = self.values()
-        return ((values[own], self.rows[own]) for own in self.slices())
+        return ((values[part], self.rows[part]) for part in self.slices())
 
     @cached_property
     def codes(self) -> Integers:
@@ -127,10 +127,10 @@ def bin_table(
     moments: Sequence[Floats] = (),
 ) -> BinTable:
     """Return a table of an engine's entries, equal bins added up, NaN labels left out."""
-    known = ~np.isnan(labels)
-    if not known.all():
-        group, labels, rows = group[known], labels[known], rows[known]
-        moments = [moment[known] for moment in moments]
+    is_known = ~np.isnan(labels)
+    if not is_known.all():
+        group, labels, rows = group[is_known], labels[is_known], rows[is_known]
+        moments = [moment[is_known] for moment in moments]
     numbers = binning.numbers(labels)
     moments = [np.where(numbers == 0, 0.0, moment) for moment in moments]
     return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
@@ -170,8 +170,8 @@ def added_up(table: BinTable) -> BinTable:
         group, bins = group[starts], bins[starts]
         rows = np.add.reduceat(rows, starts)
         moments = [np.add.reduceat(moment, starts) for moment in moments]
-    held = BinTable(table.keys, table.groups, table.binning, group, bins, rows, tuple(moments))
-    return held.checked()
+    summed = BinTable(table.keys, table.groups, table.binning, group, bins, rows, tuple(moments))
+    return summed.checked()
 
 
 def _ordered(group: Integers, bins: Integers, binning: Binning) -> tuple[Integers, Integers, Any]:
@@ -234,13 +234,15 @@ rounded several times in floating point, the squares of octaves to 21 bits
 def in_one(table: BinTable) -> BinTable:
     """Return how many rows each bin of a table has in all groups together."""
     last = table.binning.last
-    one = replace(table, keys=pa.table({}), groups=1, group=np.zeros_like(table.group), moments=())
+    pooled = replace(
+        table, keys=pa.table({}), groups=1, group=np.zeros_like(table.group), moments=()
+    )
     if 2 * last + 1 > max(_FEW_BINS, len(table.rows)):
-        return added_up(one)
-    rows = np.bincount(one.codes, table.rows, 2 * last + 1).astype(np.int64)  # below 2**53
+        return added_up(pooled)
+    rows = np.bincount(pooled.codes, table.rows, 2 * last + 1).astype(np.int64)  # below 2**53
     bins = np.flatnonzero(rows)
     group = np.zeros(len(bins), np.int64)
-    return replace(one, group=group, bins=bins - last, rows=rows[bins]).checked()
+    return replace(pooled, group=group, bins=bins - last, rows=rows[bins]).checked()
 
 
 def fits_octaves(linear: Linear) -> bool:
@@ -264,8 +266,8 @@ def with_slack(linear: Linear) -> Linear:
     The slack is that of the Bernstein sums, where a square counts four times in all coordinates.
     """
     squares = [
-        sum(abs(row[place]) for row in linear.matrix)
-        for place, term in enumerate(linear.source.terms, start=1)
+        sum(abs(row[index]) for row in linear.matrix)
+        for index, term in enumerate(linear.source.terms, start=1)
         if isinstance(term, Product)
     ]
     if not squares:
@@ -283,9 +285,9 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     firsts = range(0, max(len(groups), 1), _SUMMED)
     parts = [_sums_of_groups(table, groups[first : first + _SUMMED], sources) for first in firsts]
     columns = {
-        sum_name(index, place): pa.array(np.concatenate(sums))
-        for index, own in enumerate(zip(*parts, strict=True))
-        for place, sums in enumerate(zip(*own, strict=True))
+        sum_name(index, position): pa.array(np.concatenate(sums))
+        for index, sums_of_source in enumerate(zip(*parts, strict=True))
+        for position, sums in enumerate(zip(*sums_of_source, strict=True))
     }
     return Statistics(pa.table(columns), 0, sources).checked()
 
@@ -313,8 +315,8 @@ def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integ
 def _by_group(values: Integers, starts: Integers) -> Integers:
     """Add up integers by group exactly; the entries are in the order of their groups."""
     total = np.zeros(len(starts) - 1, dtype=np.int64)
-    held = np.flatnonzero(starts[1:] > starts[:-1])
-    total[held] = np.add.reduceat(values, starts[held])
+    filled = np.flatnonzero(starts[1:] > starts[:-1])
+    total[filled] = np.add.reduceat(values, starts[filled])
     return total
 
 
@@ -346,30 +348,30 @@ def _sums(table: BinTable, entries: slice | Integers, source: Source) -> list[In
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
     base = binning.center if binning.counts_from_center else binning.bases(bins)
     powers = [power[entries] for power in table.moments]
-    held = _Entries(binning, bins, rows, base, powers)
-    return [rows, *(_term_sums(term, held) for term in source.terms)]
+    entries_summed = _Entries(binning, bins, rows, base, powers)
+    return [rows, *(_term_sums(term, entries_summed) for term in source.terms)]
 
 
-def _term_sums(term: Term, held: _Entries) -> Integers:
+def _term_sums(term: Term, entries: _Entries) -> Integers:
     """Return the sums of a term by entry, in which a row beyond a bound counts as the bound."""
     value = term.left if isinstance(term, Product) else term
     assert isinstance(value, OnGrid)  # noqa: S101 `fits_octaves` has looked
-    grid, rows = value.grid, held.rows
-    below, above = held.beyond(grid)
-    beyond = below | above
-    base = held.base if np.ndim(held.base) == 0 else np.where(beyond, 0.0, held.base)
-    powers = [np.where(beyond, 0.0, power) for power in held.powers]
+    grid, rows = value.grid, entries.rows
+    below, above = entries.beyond(grid)
+    is_outside = below | above
+    base = entries.base if np.ndim(entries.base) == 0 else np.where(is_outside, 0.0, entries.base)
+    powers = [np.where(is_outside, 0.0, power) for power in entries.powers]
     first, last = grid.first, grid.last
     if isinstance(term, Product):
         sums = _squares(grid, term.divisor, rows.astype(np.float64), base, powers)
         first, last = (end * end // term.divisor for end in (first, last))
     else:
-        origin = held.binning.center
+        origin = entries.binning.center
         if abs(grid.anchor - origin) * grid.inverse_step >= _FAR_ANCHOR:
             origin = grid.anchor  # sums of distances from it are exact, and fit 63 bits
         distances = powers[0]
         if np.any(base - origin):
-            distances = distances + np.where(beyond, 0.0, base - origin) * rows
+            distances = distances + np.where(is_outside, 0.0, base - origin) * rows
         sums = np.floor(distances * grid.inverse_step).astype(np.int64)
         shift = round((grid.anchor - origin) * grid.inverse_step)
         if shift:
@@ -384,8 +386,8 @@ def _squares(grid: Grid, divisor: int, rows: Floats, base: Any, powers: list[Flo
     distance, width = base - grid.anchor, divisor * grid.step
     total = powers[1] + 2 * distance * powers[0] + distance * distance * rows
     scaled = np.floor(total / width * grid.inverse_step)
-    most = grid.largest * grid.largest // divisor
-    return np.asarray(np.clip(scaled, 0, rows * most).astype(np.int64))
+    largest = grid.largest * grid.largest // divisor
+    return np.asarray(np.clip(scaled, 0, rows * largest).astype(np.int64))
 
 
 _MOST = 2**40
@@ -533,5 +535,5 @@ class Magnitudes:
 
 def regridded(table: BinTable, grid: Steps | Magnitudes) -> BinTable:
     """Return the counts of a value-count table by the values of a coarser or shorter grid."""
-    own: Any = grid  # numbered as bins are, and known by its last one
-    return added_up(replace(table, binning=own, bins=grid.numbers(table.values())))
+    numbering: Any = grid  # numbered as bins are, and known by its last one
+    return added_up(replace(table, binning=numbering, bins=grid.numbers(table.values())))

@@ -95,8 +95,8 @@ class Octaves:
         octave = rounded(values * OCTAVE_FACTOR, 1)
         if self.bits == 1:
             return octave
-        far = octave * self.shift
-        return np.asarray((values - octave * self.inwards + far) - far)
+        shifted = octave * self.shift
+        return np.asarray((values - octave * self.inwards + shifted) - shifted)
 
     def numbers(self, labels: Floats) -> Integers:
         """Return the numbers of bins from their labels."""
@@ -133,15 +133,15 @@ class Octaves:
 
     @property
     def _offset(self) -> int:
-        least = int(np.float64(2.0 ** (LEAST_EXPONENT - 1)).view(np.int64))
-        return (least >> (53 - self.bits)) - 1
+        smallest = int(np.float64(2.0 ** (LEAST_EXPONENT - 1)).view(np.int64))
+        return (smallest >> (53 - self.bits)) - 1
 
 
 @lru_cache(maxsize=1)
 def _octave_ends() -> Floats:
     """Return the lower ends of all octaves, and of one more on either side."""
-    whole = Octaves()
-    return whole._lower(np.arange(-whole.last - 1, whole.last + 2))  # noqa: SLF001 its own table
+    octaves = Octaves()
+    return octaves._lower(np.arange(-octaves.last - 1, octaves.last + 2))  # noqa: SLF001 its own table
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class SignificantBits:
 
     @property
     def _offset(self) -> int:
-        least = np.float64(2.0**LEAST_EXPONENT).view(np.int64)
-        return int(int(least) >> (53 - self.bits)) - 1
+        smallest = np.float64(2.0**LEAST_EXPONENT).view(np.int64)
+        return int(int(smallest) >> (53 - self.bits)) - 1
 
 
 ByBits = Octaves | SignificantBits
