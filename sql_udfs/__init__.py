@@ -305,7 +305,7 @@ def _checked(value: str, check: str) -> str:
     """Return `value`, once the check, if any, has passed.
 
     DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
-    rows, and an argument that is not a constant is refused. The optimiser leaves the value alone.
+    rows, and an argument that is not a constant is refused. The optimizer leaves the value alone.
     """
     return f"struct_extract({{'checked': {value}}}, {check})" if check else value
 

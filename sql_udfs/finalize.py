@@ -1,6 +1,6 @@
 """Answer at the end of an aggregate: exact sums or values come in, noisy answers go out.
 
-Every function is vectorised over an Arrow chunk with one entry a group. No group takes anything
+Every function is vectorized over an Arrow chunk with one entry a group. No group takes anything
 from another, because nothing in SQL says which groups may be shown. Two calls draw twice.
 """
 

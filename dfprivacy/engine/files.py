@@ -184,7 +184,7 @@ def read_file(
 
     A CSV file declares no types, and guessing them from its rows would let one row change them:
     every column is text. Of a CSV file at least the named columns are read. Parquet files in
-    directories `key=value` are read if their keys fulfil the conditions on keys alone: the other
+    directories `key=value` are read if their keys fulfill the conditions on keys alone: the other
     files have no row that fulfils them.
 
     Raises
@@ -507,7 +507,7 @@ def _match_directories(
     keys: Sequence[str],
     conditions: Sequence[RowCondition],
 ) -> Sequence[Path]:
-    """Return the files in directories that fulfil the conditions which name their keys alone.
+    """Return the files in directories that fulfill the conditions which name their keys alone.
 
     Each condition is computed once a directory. No row and no file counts in it.
     """

@@ -415,7 +415,7 @@ class Steps:
 
     @property
     def bits(self) -> int:
-        """How many significant bits tell neighbouring multiples apart: 8 to 22."""
+        """How many significant bits tell neighboring multiples apart: 8 to 22."""
         return min(max(math.ceil(math.log2(max(self.last, 1))) + 2, 8), 22)
 
     def numbers(self, values: Floats) -> Integers:

@@ -56,7 +56,7 @@ class Draw:
 
 
 class Estimator(Protocol):
-    """A pure function of a noisy vector and public facts, vectorised over groups."""
+    """A pure function of a noisy vector and public facts, vectorized over groups."""
 
     def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
         """Return the estimate of each group."""

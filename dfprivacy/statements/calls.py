@@ -2,7 +2,7 @@
 
 Ordinary aggregates are read as the private questions that they are: AVG(x) as dp_mean(x).
 Each statistic names the aggregates that it answers (`Statistic.sql_names`). FILTER (WHERE ...)
-behind any call is CASE: rows that do not fulfil it have no value.
+behind any call is CASE: rows that do not fulfill it have no value.
 """
 
 from __future__ import annotations

@@ -421,7 +421,7 @@ def _certain_constant(node: Node) -> str:
 
 
 def by_row(node: Node) -> bool:
-    """Tell an expression of which one row computes the same, whatever optimiser knows of others.
+    """Tell an expression of which one row computes the same, whatever optimizer knows of others.
 
     It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
     certain conditions: no part of it that fails can be left out as it makes no difference.

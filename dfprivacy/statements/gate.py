@@ -2,7 +2,7 @@
 
 A value that does not fit its declared type is NULL. What has no plain type is refused by its
 declaration. Statements are planned over an empty twin that is made from the declared types: until
-the release nothing meets the rows. Rows are read with DuckDB's optimiser off, unless nothing is
+the release nothing meets the rows. Rows are read with DuckDB's optimizer off, unless nothing is
 computed of them that could fail or be left out, so that no row changes what failing ones are worth
 (docs/how-to/dfp-sql.md, docs/how-to/owned-rows.md). Arrow,
 Parquet and arithmetic leave numbers in columns of times and decimals that are none; as a text, one

@@ -155,7 +155,7 @@ class Job:
     def reading(self, *, plain: bool) -> AbstractContextManager[None]:
         """Return a block in which rows are read; they are `plain` where no gate changes them.
 
-        The optimiser is off there, unless no row's failing could make a difference to others: then
+        The optimizer is off there, unless no row's failing could make a difference to others: then
         a connection's is as it was, and that of our own engine is on.
         """
         if not plain or any(plan.computes for plan in self.plans):
@@ -470,7 +470,7 @@ def filtered(
 
     The condition is read as that of a statement over the relation `rows`: a vetted function of
     single rows, planned over the declared types, NULL where it fails. A row for which it is not
-    true is left out, so that neighbours stay neighbours.
+    true is left out, so that neighbors stay neighbors.
 
     Raises
     ------

@@ -664,7 +664,7 @@ class Joins(ABC):
     def _where(
         self, node: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
     ) -> Scope:
-        """Return the rows of a view that fulfil a condition with subqueries."""
+        """Return the rows of a view that fulfill a condition with subqueries."""
         membership = _negated(node)
         if membership is not None and _is_membership(membership[0]):
             sub, denied = membership

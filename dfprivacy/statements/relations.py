@@ -318,7 +318,7 @@ def _met(bag: Bag, key: str, values: str) -> Bag:
 
 
 def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expression] = ()) -> Bag:
-    """Return expressions over the rows that fulfil all conditions."""
+    """Return expressions over the rows that fulfill all conditions."""
 
     def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
         uses = frozenset[str]().union(
@@ -357,7 +357,7 @@ def extended(bag: Bag, made: Mapping[str, Expression]) -> Bag:
 
 
 def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
-    """Return the rows that fulfil all conditions."""
+    """Return the rows that fulfill all conditions."""
     if bag.link is not None:  # before the rows get their owners
         rows, few = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
         made = linked(replace(bag.link, rows=rows, few=few))

@@ -208,7 +208,7 @@ schema|catalog = a name with dots before a call or after one: %unknown
 ESCAPE = LIKE with such an ESCAPE: a pattern or escape that is no constant, or a pattern that ends
     in the escape, could make the query fail on one row
     -> x LIKE '50!%' ESCAPE '!'
-constant = {text}: it can't be read as {kind}, so that no row would fulfil a condition on it
+constant = {text}: it can't be read as {kind}, so that no row would fulfill a condition on it
     -> write a constant of that type: {example}
 CAST = CAST to this type: it is not on the list of types whose values are plain
     -> {near}CAST(x AS DOUBLE), or INTEGER, BIGINT, DECIMAL(9, 2), VARCHAR, BOOLEAN, DATE, TIMESTAMP
@@ -499,7 +499,7 @@ collation = a connection with a default collation: texts that differ would be on
 calendar = a connection with a calendar of its own: some have no place for every date, and one of
     these would end the query
     -> SET Calendar = 'gregorian'
-locked = a connection whose configuration is locked: rows are read with the optimiser off, which it
+locked = a connection whose configuration is locked: rows are read with the optimizer off, which it
     does not allow
     -> PRAGMA disable_optimizer before SET lock_configuration = true
 profiling = a connection that profiles its queries or logs them: that tells how many rows and groups

@@ -1,6 +1,6 @@
-"""Select quantiles, means and centres by inverse sensitivity: Dick et al. 2023, Algorithms 4 and 5.
+"""Select quantiles, means and centers by inverse sensitivity: Dick et al. 2023, Algorithms 4 and 5.
 
-Quantiles are selected on all of the grid, means and centres
+Quantiles are selected on all of the grid, means and centers
 within bounds: given ones, or octave bounds found with a part of the loss, which hold from far fewer
 rows on than those of Algorithm 4 (`center(method="dick")`).
 """
@@ -46,7 +46,7 @@ from dfprivacy.statistics.part import (
 
 @dataclass(frozen=True)
 class MonotonePart(ColumnPart):
-    """A property selected by inverse sensitivity: a quantile, or a centre within bounds."""
+    """A property selected by inverse sensitivity: a quantile, or a center within bounds."""
 
     law: QuantileLength | CentreLength
     bounds: Bounds | None = None
