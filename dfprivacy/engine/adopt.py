@@ -117,11 +117,11 @@ class UnitColumn:
         return [mark_name(index) for index in self.coded]
 
     def entries(self, names: Sequence[str]) -> list[str]:
-        """Return what tells entries apart: the unit, the group keys, and their marks with them."""
+        """Return the columns that identify an entry: the unit, the group keys, and their marks."""
         return [UNIT, *names, *self.marks]
 
     def placed(self, names: Sequence[str]) -> list[str]:
-        """Return what is hashed: the unit, and each key or its mark."""
+        """Return the columns to hash: the unit, and each key or its mark."""
         keys = enumerate(names)
         return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
 
@@ -174,12 +174,12 @@ class Adopted:
     path: Path | None = None
 
     def holds_integers(self, column: Hashable) -> bool:
-        """Tell whether a column is declared to hold integers or booleans."""
+        """Return True if a column is declared to hold integers or booleans."""
         dtype = self.lazy.collect_schema()[self.values[column]]
         return dtype.is_integer() or dtype == nw.Boolean
 
     def moments(self, column: Hashable) -> pa.DataType | None:
-        """Return what dates, times or durations a column is declared to hold; None for others."""
+        """Return the declared type of dates, times or durations in a column; None for others."""
         name = self.values[column]
         dtype, native = self.lazy.collect_schema()[name], self.lazy.to_native()
         return self.types.get(column) or moment_type(dtype, native, name)
@@ -390,7 +390,7 @@ def _require_plain_names(columns: Columns) -> None:
 
 
 def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl.DataFrame]:
-    """Return what makes a released table a polars frame; keys of an Enum are an Enum of their own.
+    """Return a function that makes a released table a polars frame; Enum keys get a new Enum.
 
     It has the released keys alone, in the declared order, and so have the rows of secret keys.
     """
@@ -441,7 +441,7 @@ TELLS = (
     "(system.main.current_setting('enable_profiling') IS NOT NULL "
     "OR system.main.current_setting('enable_logging'))"
 )
-"""Whether a connection keeps or prints what its queries meet; it means that whatever macros are."""
+"""True if a connection keeps or prints values that its queries meet, whatever macros are called."""
 
 
 _OPTIMIZERS = """

@@ -1,4 +1,4 @@
-"""Tell which columns a frame declares, check their types, and read numbers row by row.
+"""List the columns that a frame declares, check their types, and read numbers row by row.
 
 Every expression looks at one row only. NULL and NaN become NULL. NaN is named before it is
 compared with anything, because engines disagree on how it compares.
@@ -205,7 +205,7 @@ def is_small_file(path: Path) -> bool:
 
 
 def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:
-    """Return what a frame declares of its columns, if anything; refuse one that lacks `needed`."""
+    """Return the types a frame declares for its columns, if any; refuse one that lacks `needed`."""
     types = declared(frame)
     if types is None:
         return {}
@@ -231,7 +231,7 @@ def require_columns(
 
 
 def columns_near(name: Hashable, present: Sequence[Hashable]) -> str:
-    """Say which columns there are, and which of them is called nearly so."""
+    """List the columns there are, and name the one with the most similar name."""
     similar = get_close_matches(
         str(name),
         [name_of_column for name_of_column in present if isinstance(name_of_column, str)],
@@ -285,7 +285,7 @@ def no_value_of(label: object, declared: object, constant: object) -> InvalidQue
 
 
 def is_number(value: nw.Expr) -> nw.Expr:
-    """Tell a number, finite or not, from NaN, by tests that no engine answers beforehand.
+    """Return an expression that is true for numbers, finite or not, and false for NaN.
 
     DuckDB knows a Parquet column by the file's minimum and maximum, which leave NaN out. From them
     it concludes that x <= upper, or that x is no NaN, for all rows of a file, NaN included: one

@@ -221,17 +221,17 @@ _BRIEF = 0.25
 
 @dataclass(eq=False)
 class _Lent:
-    """What stands behind an embedded connection: its database, and how its folder is removed."""
+    """The resources of an embedded connection: its database, and how its folder is removed."""
 
     database: duckdb.DuckDBPyConnection
     remove: finalize[Any, Any]
     again: bool
-    """Whether the next call may have the database: it has no limits, and nothing has failed."""
+    """True if the next call may have the database: it has no limits, and nothing has failed."""
     since: float = field(default_factory=monotonic)
     restricted: bool = False
     """True where some optimizers of the database are off."""
     idle: bool = False
-    """Whether others read the rows: it is brief however long its call takes, and has no folder."""
+    """True if another connection reads the rows: this one is brief, and has no folder."""
 
 
 _LENT: WeakKeyDictionary[duckdb.DuckDBPyConnection, _Lent] = WeakKeyDictionary()
@@ -487,7 +487,7 @@ _TIMES = 100
 
 
 def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) -> T:
-    """Return what `work` returns, done by another thread on an embedded connection.
+    """Run `work` on an embedded connection in another thread, and return its result.
 
     Python handles signals in its main thread, between two of its own instructions; a long query
     there would keep Ctrl-C waiting. So the query runs elsewhere. An interrupt stops it, waits

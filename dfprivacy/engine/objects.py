@@ -63,7 +63,7 @@ def plain(value: object, levels: int = _LEVELS) -> Plain | None:
 
 
 def is_missing(value: object) -> bool:
-    """Tell None, NaN, NaT, NA and signalling NaN, by exact types; an unknown object is there."""
+    """Return True for None, NaN, NaT, NA and signaling NaN, by their exact types."""
     kind = type(value)
     if value is None or value is pd.NA or value is pd.NaT:
         return True
@@ -158,7 +158,7 @@ def _difference(value: dt.timedelta) -> Plain:
 
 
 def _zone(zone: dt.tzinfo | None) -> str:
-    """Return what tells a time zone from others: those of the standard library alone are known."""
+    """Return the identity of a time zone; only zones of the standard library are supported."""
     if zone is None:
         return ""
     if type(zone) is dt.timezone:
@@ -310,7 +310,7 @@ _DATES = {id(kind) for kind in (type(None), type(pd.NA), type(pd.NaT), dt.date)}
 
 
 def mark_of(value: object) -> Mark:
-    """Return what tells a value from others; that of all that is missing is the same."""
+    """Return the mark of a value: equal values have equal marks, and so have missing ones."""
     plain_value = plain(value)
     return _MISSING if plain_value is None else plain_value.mark
 

@@ -152,7 +152,7 @@ class KeyColumn:
     objects: Sequence[object] | None
 
     def marks(self) -> pa.Array | pa.ChunkedArray:
-        """Return what stands for each row's key whatever else is in the column: no codes, no text.
+        """Return the mark of each row's key, which depends on no other row: no codes, no text.
 
         Text is its UTF-8, for one text that has none turns a column of them into codes.
         """
@@ -242,7 +242,7 @@ def _key_form(kind: pa.DataType) -> pa.DataType | None:
 
 
 def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
-    """Return what is equal where values are; of units, what stands for a value in any column."""
+    """Return codes that are equal where values are; of units, marks that hold for any column."""
     if units:
         return key_column(series, []).marks()
     if isinstance(series.dtype, pd.CategoricalDtype):  # whose values differ
@@ -292,7 +292,7 @@ def _texts(series: pd.Series[Any]) -> pa.Array | pa.ChunkedArray | None:
 
 
 def has_utf8(text: str) -> bool:
-    """Tell whether a text has a UTF-8 form: one with a lone surrogate has none."""
+    """Return True if a text has a UTF-8 form: one with a lone surrogate has none."""
     try:
         text.encode()
     except UnicodeError:
@@ -352,7 +352,7 @@ def _unfit(dtype: Any, example: str) -> InvalidKeysError:
 
 
 def _keeps_its_value(key: object, value: object) -> bool:
-    """Tell whether a key is the same one in its dtype: no true for 1; floats may be rounded."""
+    """Return True if a key keeps its value in a dtype: True is not 1, floats may be rounded."""
     if isinstance(key, bool | np.bool_) != isinstance(value, bool | np.bool_):
         return False
     rounded = isinstance(key, float | np.floating) and isinstance(value, float)
@@ -360,7 +360,7 @@ def _keeps_its_value(key: object, value: object) -> bool:
 
 
 def _is_zoned_time(dtype: Any) -> bool:
-    """Tell times of a zone in another unit than microseconds."""
+    """Return True for zoned times in another unit than microseconds."""
     if isinstance(dtype, pd.ArrowDtype):
         kind = dtype.pyarrow_dtype
         return pa.types.is_timestamp(kind) and bool(kind.tz) and kind.unit != "us"

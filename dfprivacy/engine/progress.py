@@ -55,7 +55,7 @@ def progress(mode: Mode) -> None:
 
 
 def mode_now() -> Mode:
-    """Return what was chosen, else what the environment says, else "auto"."""
+    """Return the mode that was set, else that of the environment, else "auto"."""
     if _CHOSEN:
         return _CHOSEN[0]
     setting = os.environ.get(VARIABLE, "auto")
@@ -116,7 +116,7 @@ def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None
 
 
 def _display() -> type[NotebookDisplay | TerminalDisplay] | None:
-    """Return what makes a display; None where nobody is looking."""
+    """Return the class of the display; None without a terminal or notebook."""
     mode = mode_now()
     if mode == "off" or (mode == "auto" and "PYTEST_CURRENT_TEST" in os.environ):
         return None

@@ -198,7 +198,7 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
 
 
 def _same_frames(first: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Tell whether two frames look the same: names, dtypes, values, and the kinds of objects."""
+    """Return True if two frames look the same: names, dtypes, values, and types of objects."""
     if list(first.columns) != list(other.columns):
         return False
     return all(_same(first[name], other[name]) for name in first.columns)

@@ -66,7 +66,7 @@ def fetch_rows(lazy: nw.LazyFrame[Any], adopted: Adopted) -> pa.Table | None:
 
 
 def guarded(work: Callable[[], T], path: Path | None = None) -> T:
-    """Return what `work` returns; replace an engine's error, which could quote a row.
+    """Run `work`, and replace an engine's error, which could quote a row.
 
     An interrupt by the user goes on as one, without the error that the engine has made of it. Our
     own reading of the files of a `path` fails for no row, so that an engine's error is damage.

@@ -169,7 +169,7 @@ _Leaf = _Number | Distinct | Equal
 
 
 def _leaves(source: Source) -> list[_Leaf]:
-    """Return what is read off single columns: the terms, the factors of products, or presence."""
+    """Return the expressions over single columns: terms, factors of products, or presence."""
     leaves: list[_Leaf] = []
     for term in source.terms:
         leaves += [leaf for leaf in leaves_of(term) if leaf not in leaves]
@@ -195,7 +195,7 @@ def _in_product(leaf: Any, source: Source) -> bool:
 
 
 def _is_shifted(leaf: Any, source: Source) -> bool:
-    """Tell whether a leaf is added up as a number that is shifted, by as much for each row."""
+    """Return True if a leaf is added up as a number shifted by the same constant in each row."""
     single = isinstance(leaf, OnGrid) and len(source.columns) == 1
     return single and not _in_product(leaf, source)
 
@@ -330,7 +330,7 @@ class GridText:
 
     @property
     def ends(self) -> str:
-        """What twice the integers are larger than `duckdb_on_grid` says."""
+        """SQL of the difference between twice the integers and those of `duckdb_on_grid`."""
         return f"({self.first} + {self.last})"
 
 
@@ -344,7 +344,7 @@ _BEYOND = duckdb_double(2.0**972)  # times a whole number: infinite from 2**52 o
 
 
 def duckdb_number(value: str) -> str:
-    """Tell a number, finite or not, from NaN, as `dfprivacy.engine.columns.is_number` does.
+    """Return SQL that is true for numbers and false for NaN, as `columns.is_number` is.
 
     The angle of an infinite number is finite. Nothing here can fail for any row, in any setting.
     """
@@ -377,7 +377,7 @@ def duckdb_on_grid(value: str, grid: GridText) -> str:
 
 
 def duckdb_above(value: str, threshold: str, *, floating: bool = True) -> str:
-    """Tell where a DOUBLE exceeds a threshold; NULL where it holds no value.
+    """Return SQL that is true where a DOUBLE exceeds a threshold, and NULL without a value.
 
     What is finite needs no angle: most rows are told from NaN by one look.
     """

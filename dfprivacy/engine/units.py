@@ -201,7 +201,7 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
 
 
 def unscaled(sources: Sequence[Source]) -> list[Source]:
-    """Return what is added up of each unit and group, once, however it is bounded then."""
+    """Return the distinct sources added up for each unit and group, before their bounds."""
     return list(dict.fromkeys(map(_raw, sources)))
 
 

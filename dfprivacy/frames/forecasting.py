@@ -138,7 +138,7 @@ def _named(loss: Epsilon | Rho) -> dict[str, Any]:
 
 
 def protects(unit: Unit | None, copies: int = 1) -> str:
-    """Say who may be added or removed."""
+    """Describe the neighbors: who may be added or removed."""
     if unit is None:
         many = "" if copies == 1 else f", which counts as at most {copies} rows"
         return f"one row, added or removed{many}"
@@ -150,7 +150,7 @@ def protects(unit: Unit | None, copies: int = 1) -> str:
 
 
 def groups_text(request: Plan) -> str:
-    """Say whether keys are public, and when secret ones are shown."""
+    """Describe whether keys are public, and when secret ones are shown."""
     if request.keys is not None:
         return f"public, exactly the {len(request.keys.rows)} listed"
     return f"secret, shown if the noisy count is large enough, delta {short(request.charge.delta)}"
@@ -173,7 +173,7 @@ def in_one(
 
 
 def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
-    """Return what a ledger has left for a dataset, and what a charge would leave of it."""
+    """Return the budget a ledger has left for a dataset, and its rest after a charge."""
     if isinstance(account, NoAccount):
         return None
     ledger, dataset, who = account.ledger, account.dataset, account.analyst

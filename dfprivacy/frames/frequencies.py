@@ -25,7 +25,7 @@ SELECTED = "selected by noisy counts"
 """Start of the notes of values that are shown for their counts."""
 
 OTHERS = "values that are not listed"
-"""What is noted of their count, whose key is missing."""
+"""Note on the count of all values that are not listed; its key is missing."""
 
 
 @dataclass(frozen=True)

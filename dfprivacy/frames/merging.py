@@ -303,7 +303,7 @@ _TERMS = {
     "moments": "kinds of columns, such as dates and numbers",
     "bins": "grids of values",
 }
-"""What must be the same in all files, and in words."""
+"""Fields of the header that must be the same in all files, and their names in messages."""
 
 
 @dataclass(frozen=True)
@@ -315,11 +315,11 @@ class Pooled:
 
     @property
     def header(self) -> Header:
-        """What all files say."""
+        """The header of all files."""
         return self.files[0].header
 
     def ids(self) -> tuple[str, ...]:
-        """Return what tells these files from any others, in any order."""
+        """Return the identities of these files, in any order."""
         return tuple(sorted(number for file in self.files for number in file.header.ids))
 
     def public_keys(self) -> PublicKeys | None:

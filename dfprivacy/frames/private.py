@@ -247,7 +247,7 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
 
 
 class _Columns(Generic[Answer]):
-    """What finds the columns of a frame, whole or by group."""
+    """Attribute access to the columns of a frame, whole or by group."""
 
     _frame: Any
     _scope: ClassVar[str]
@@ -281,7 +281,7 @@ class _Columns(Generic[Answer]):
 
     @boundary
     def _has(self, name: str) -> bool:
-        """Tell whether the frame declares a column of this name."""
+        """Return True if the frame declares a column of this name."""
         columns = getattr(self._frame, "columns", ())
         return name in map(str, getattr(self._frame, "column_names", columns))
 

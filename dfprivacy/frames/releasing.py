@@ -37,7 +37,7 @@ class FrameSource:
         return plan, release(self, plan)
 
     def measure(self, plan: Plan) -> Any:
-        """Return what each part of a plan measures, exact and secret."""
+        """Return the exact, secret measurement of each part of a plan."""
         opened, measured = _measure_within(self.frame, self.table, plan)
         self.wrap = opened.wrap
         if plan.by:
@@ -68,7 +68,7 @@ class ArrowSource(FrameSource):
     """Rows whose release stays an Arrow table."""
 
     def measure(self, plan: Plan) -> Any:
-        """Return what each part of a plan measures, exact and secret."""
+        """Return the exact, secret measurement of each part of a plan."""
         return _measure_within(self.frame, self.table, plan)[1]
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table:  # noqa: ARG002 of any plan
@@ -142,7 +142,7 @@ class JointSource:
         self.frames = frames
 
     def measure(self, plan: Plan) -> list[Any]:
-        """Return what each plan measures, or the sizes of units where it finds limits first."""
+        """Return the measurement of each plan; sizes of units for plans that find limits."""
         assert isinstance(plan, JointPlan)  # noqa: S101 of several plans
         pairs = zip(self.frames, plan.plans, strict=True)
         return [None if callable(frame) else _measure_first(frame, part) for frame, part in pairs]

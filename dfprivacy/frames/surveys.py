@@ -56,7 +56,7 @@ class FrameProtocols:
         plan: Callable[..., Any],
         delta: Fraction = Fraction(0),
     ) -> Any:
-        """Return what the protocol planned for so many users ends in, or its explanation."""
+        """Run the protocol planned for so many users and return its result, or its explanation."""
         if terms.unit is not None:
             raise InvalidQuestionError(
                 "a protocol takes every row for a user, and the terms name another unit",

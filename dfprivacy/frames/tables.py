@@ -87,7 +87,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Wide:
-    """What a table of two group columns was shaped of.
+    """The long form of a table of two group columns.
 
     `long` has one row a cell, in the caller's frame type; `titles` are its columns of cells and,
     with totals, those of rows, columns and all. `shown` is what the frame shows that it was shaped
@@ -167,7 +167,7 @@ def _hash_rows(frame: pd.DataFrame) -> tuple[str, list[int]]:
 
 
 def is_number(table: pa.Table, name: str) -> bool:
-    """Tell whether a table has a column of numbers of this name."""
+    """Return True if a table has a column of numbers of this name."""
     kind = table.schema.field(name).type if name in table.column_names else pa.null()
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
@@ -178,7 +178,7 @@ def floats_in(table: pa.Table, name: str) -> list[float]:
 
 
 def _is_arrow(column: pd.Series[Any]) -> bool:
-    """Tell whether Arrow takes a column: dates among objects, and nothing of pandas alone."""
+    """Return True if Arrow takes a column: dates among objects, and nothing of pandas alone."""
     if column.dtype.kind == "O" and not pd.api.types.is_numeric_dtype(column):
         return pd.api.types.infer_dtype(column, skipna=True) == "date"
     with suppress(Exception):  # its numbers may be too long, its text none

@@ -106,7 +106,7 @@ class VectorEstimate:
 
     @property
     def rho(self) -> float:
-        """What the call spent (zCDP)."""
+        """The rho that the call spent (zCDP)."""
         return float(self.info.loss.value)
 
     @property
@@ -116,7 +116,7 @@ class VectorEstimate:
 
     @property
     def neighbors(self) -> str:
-        """What the call protects: "add-remove", or "replace" with a public number of rows."""
+        """The neighbors: "add-remove", or "replace" with a public number of rows."""
         return self.question.neighbors
 
     def __len__(self) -> int:
@@ -317,7 +317,7 @@ GROUP_COUNT_SHARE = Fraction(1, 16)
 """By group, the part of rho that counts the rows of each group."""
 
 _MOST_NUMBERS = 2**26
-"""So many table entries, half a GiB, are held at once: more groups take more passes."""
+"""Table entries in memory at once, half a GiB: more groups take more passes."""
 
 
 @dataclass(frozen=True)

@@ -220,7 +220,7 @@ def merge_tables(parts: Sequence[BinTable]) -> BinTable:
 
 
 _FEW_BINS = 2**16
-"""So many bins are counted in place, rather than sorted."""
+"""Number of bins up to which counts are added in place, not sorted."""
 
 FINE = Octaves(12)
 """The bins of a whole frame: values exceed them by so few bits that sums of squares are exact."""
@@ -246,7 +246,7 @@ def in_one(table: BinTable) -> BinTable:
 
 
 def fits_octaves(linear: Linear) -> bool:
-    """Tell whether octave sums can answer a vector: one column, its values and their squares."""
+    """Return True if octave sums can answer a vector: one column, its values and their squares."""
     return len(linear.source.columns) == 1 and all(
         isinstance(term, OnGrid)
         or (isinstance(term, Product) and term.left == term.right and isinstance(term.left, OnGrid))
@@ -335,7 +335,7 @@ class _Entries:
     powers: list[Floats]
 
     def beyond(self, grid: Grid) -> tuple[Any, Any]:
-        """Tell which entries lie below the bounds of a grid, and which above: ends of bins."""
+        """Return masks of the entries below and above a grid, whose bounds are ends of bins."""
         ends = self.binning.numbers(self.binning.labels(np.array([grid.lower, grid.upper])))
         low, high = ends[:, None] + np.arange(-2, 3)  # the bins at an end, on either side of it
         below = low[self.binning.upper(low) <= grid.lower].max()
@@ -392,7 +392,7 @@ def _squares(grid: Grid, divisor: int, rows: Floats, base: Any, powers: list[Flo
 
 _MOST = 2**40
 _FINE = 2**16
-"""So many steps, or twice as many, are between bounds where no step is named."""
+"""Least number of steps between bounds where no step is named; at most twice as many."""
 
 
 @dataclass(frozen=True)

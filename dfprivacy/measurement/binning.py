@@ -88,7 +88,7 @@ class Octaves:
         return 1.5 * 2.0 ** (53 - self.bits)
 
     def labels(self, values: Floats) -> Floats:
-        """Return what the engines group by: the end of the bin nearer to zero."""
+        """Return the labels that engines group by: the end of the bin nearer to zero."""
         values = rounded(clipped(values), VALUE_BITS)
         if self.center:
             values = rounded(values - self.center, VALUE_BITS)
@@ -161,7 +161,7 @@ class SignificantBits:
         return (MOST_EXPONENT - LEAST_EXPONENT) * (1 << (self.bits - 1)) + 1
 
     def labels(self, values: Floats) -> Floats:
-        """Return what the engines group by: the rounded value."""
+        """Return the labels that engines group by: the rounded values."""
         return rounded(clipped(values), self.bits)
 
     def numbers(self, labels: Floats) -> Integers:
@@ -197,7 +197,7 @@ class Edges:
         return len(self.edges) - 1
 
     def labels(self, values: Floats) -> Floats:
-        """Return what the engines group by: how many edges a value reaches."""
+        """Return the labels that engines group by: how many edges a value reaches."""
         inner = np.searchsorted(self.edges[:-1], values, side="right")
         counted = (inner + (values > self.edges[-1])).astype(np.float64)
         return np.where(np.isnan(values), np.nan, counted)

@@ -140,19 +140,19 @@ class Call:
     epsilon: Epsilon | None
     shown: tuple[str, ...] = field(default=(), compare=False)
     by_row: bool = field(default=False, compare=False)
-    """Whether all of its expressions are `by_row`."""
+    """True if all of its expressions are `by_row`."""
     is_conditional: bool = field(default=False, compare=False)
     """FILTER, or CASE without ELSE, takes the value from some of the rows only."""
 
     @property
     def needs_numbers(self) -> bool:
-        """Tell whether it is about numbers, or about what is there."""
+        """True if the question is about numbers; False if it counts values."""
         finds = self.question.finds_bounds
         return bool(self.values) and (finds or any(part_of(self.question).columns.values()))
 
 
 def holds_dp(node: Node) -> bool:
-    """Tell whether there is a dp_ call anywhere in an expression."""
+    """Return True if there is a dp_ call anywhere in an expression."""
     return any(map(is_dp, walk(node)))
 
 
@@ -161,7 +161,7 @@ def read_call(
     written: Callable[[Node], Expression],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
 ) -> Call:
-    """Return what a dp_ call asks; `written` writes its expressions over the rows."""
+    """Return the question of a dp_ call; `written` writes its expressions over the rows."""
     name = node.name
     function = name.removesuffix("_interval")
     statistic = function_of(function)
@@ -379,7 +379,7 @@ def private(select: Select) -> Select:
 
 
 def has_aggregates(select: Query) -> bool:
-    """Tell a SELECT that has ordinary aggregates with a private form among its own expressions."""
+    """Return True if a SELECT has ordinary aggregates with a private form among its expressions."""
     if not isinstance(select, Select):
         return False
     known, parts = aggregates(), [select.items, select.having, select.qualify, select.modifiers]

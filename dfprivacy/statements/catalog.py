@@ -82,7 +82,7 @@ _MARKS = """
             FILTER (NOT internal)
     FROM system.main.duckdb_functions()
 """
-"""What tells DuckDB's own functions from others, and the names of others: one row, for each of
+"""Query that lists functions that are not DuckDB's own, as one row: a row for each of
 thousands of functions would take longer to fetch. No macro hides what names its schema."""
 _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
@@ -118,7 +118,7 @@ _Found = tuple[str, str, str, bool]
 def looked_up(
     connection: duckdb.DuckDBPyConnection, query: str, given: Sequence[str] = ()
 ) -> list[Any]:
-    """Return what the catalog says."""
+    """Return the rows of a query of the catalog."""
     with suppress(duckdb.Error):
         return connection.execute(query, list(given)).fetchall()
     raise EngineError(
@@ -390,7 +390,7 @@ def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, s
 
 
 def _is_from_python(row: tuple[Any, ...]) -> bool:
-    """Tell whether DuckDB has a function of that name, but not with these arguments."""
+    """Return True if DuckDB has a function of that name, but not with these arguments."""
     name, _, parameters, kinds, _ = row
     own = _own_functions().arguments.get(name)
     return own is not None and all(map(_SCALAR.match, parameters or [])) and str(kinds) not in own
@@ -432,7 +432,7 @@ class FrameSource(Place):
         return [(name,) for name in self.frames]
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:  # noqa: ARG002 no views
-        """Return what stands for a frame."""
+        """Return the relation of a frame."""
         names = {folded(name): name for name in self.frames}
         name = names.get(folded(parts[0])) if len(parts) == 1 else None
         if name is None:

@@ -98,7 +98,7 @@ class Script:
 
     @property
     def givens(self) -> tuple[Given, ...]:
-        """What releases take of others, in the order in which it is made."""
+        """Tables that releases take from earlier releases, in the order in which they are made."""
         found = (given for one in self.statements for given in one.givens)
         return tuple({given.name: given for given in found}.values())
 
@@ -158,7 +158,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
 
 
 def fresh_name(select: Query) -> str:
-    """Return what names of released tables begin with, so that no name in a statement is one."""
+    """Return a prefix for names of released tables that no name in a statement begins with."""
     text, start = folded(json.dumps(to_json(select))), "release"
     while f'"{start}' in text:
         start += "_"
@@ -166,7 +166,7 @@ def fresh_name(select: Query) -> str:
 
 
 def asks(select: Query) -> bool:
-    """Tell a SELECT that holds a dp_ call among its own expressions: a release."""
+    """Return True if a SELECT has a dp_ call among its own expressions: it is a release."""
     match select:
         case Select():
             parts = [select.items, select.where, select.keys, select.having, select.qualify]
@@ -575,7 +575,7 @@ def _used(tree: object, sees: _Seen) -> set[str]:
 def run_rest(
     text: str, names: Sequence[str], tables: Sequence[pa.Table], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a query makes of released tables."""
+    """Run a query over released tables and return its result."""
     for name, table in zip(names, tables, strict=True):
         engine.register(name, table)
     return released_rows(engine.sql(text))

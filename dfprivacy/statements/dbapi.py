@@ -35,7 +35,7 @@ Error = DPError
 
 
 class Warning(Exception):  # noqa: A001, N818 the name of PEP 249
-    """What is worth a warning; never raised."""
+    """The warning class of PEP 249; never raised."""
 
 
 _close(globals())

@@ -67,7 +67,7 @@ STORED = Size(1)
 
 @dataclass(frozen=True)
 class ColumnRef(Node):
-    """What a name stands for: SQL over a relation, of which it uses columns.
+    """The SQL that a name stands for, over columns of a relation.
 
     `kind` is the type that a catalog declares, "" for unknown. An outer one is around a subquery.
     """
@@ -156,7 +156,7 @@ def display_call(call: Function) -> str:
 
 
 def is_dp(node: object) -> bool:
-    """Tell a dp_ call by its name."""
+    """Return True if a node is a dp_ call, by its name."""
     return called(node).startswith("dp_")
 
 
@@ -421,7 +421,7 @@ def _certain_constant(node: Node) -> str:
 
 
 def by_row(node: Node) -> bool:
-    """Tell an expression of which one row computes the same, whatever optimizer knows of others.
+    """Return True if each row computes the same, whatever an optimizer knows of other rows.
 
     It is certain, or arithmetic, all of which is computed for each row, or a choice among such by
     certain conditions: no part of it that fails can be left out as it makes no difference.
@@ -443,7 +443,7 @@ _DECIMAL = re.compile(r"DECIMAL\(([0-9]+), ?([0-9]+)\)\Z")
 
 
 def _holds(wide: str, own: str) -> bool:
-    """Tell whether values of a type compare with those of a wide one, none of which is cast."""
+    """Return True if values of a type compare with those of a wide one, none of which is cast."""
     if own == wide or {own, wide} <= _HELD.keys():
         return True
     digits, size = _LITERAL.match(own), _DECIMAL.match(wide)
@@ -463,7 +463,7 @@ stored, plus `_LENGTH`; what could make longer ones is refused. The bound of a c
 its arguments; a condition counts nothing, and a call that can repeat an argument multiplies.
 """
 _DATE = 40
-"""What a sign of a date's format stands for has fewer characters."""
+"""Upper limit of the characters that one sign of a date's format stands for."""
 LIST = Size(_FACTOR)
 """The bound of a list of any number of stored values: nothing longer can be made of it."""
 

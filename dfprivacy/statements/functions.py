@@ -60,7 +60,7 @@ def _digits(sort: Any) -> int:
 
 
 def is_single(sort: Any) -> bool:
-    """Tell types of which equal values are the same."""
+    """Return True for types whose equal values are identical."""
     return _base(sort) in SINGLE | {"DECIMAL", "ENUM", '"NULL"', "NULL"}
 
 
@@ -86,12 +86,12 @@ def require_exact(sort: Any, name: str) -> None:
 
 
 def both_whole(one: Any, two: Any) -> bool:
-    """Tell two types of whole numbers."""
+    """Return True for two types of whole numbers."""
     return _base(one) in _WHOLE and _base(two) in _WHOLE
 
 
 def alike(one: Any, two: Any) -> bool:
-    """Tell types that compare without turning a value into what it may not be."""
+    """Return True for types that compare without a cast that can fail."""
     if both_whole(one, two):
         return "UBIGINT" not in {_base(one), _base(two)} or str(one) == str(two)
     return {_base(one), _base(two)} == FLOATS or str(one) == str(two)
@@ -216,7 +216,7 @@ _MOST = 2**31
 
 
 def is_number_of_rows(node: Node) -> bool:
-    """Tell a constant that a window takes for a number of rows, whatever rows there are.
+    """Return True for a constant that a window takes as a number of rows, whatever rows there are.
 
     Nothing is tried here: a larger number would end the query, if there is any row.
     """
@@ -363,7 +363,7 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 
 
 def shielded(node: Function, inner: Inner) -> Inner:
-    """Return what writes the arguments so that only types with the parts named can be planned."""
+    """Return a writer of the arguments that plans only types with the named parts."""
     name = node.name
     shield = _shield(name, node)
     if shield is None:

@@ -26,7 +26,7 @@ from dfprivacy.statements.expressions import field_of
 
 Names = tuple[str, ...]
 NO_COLUMN = 'true AS "row"'
-"""What is read where a statement names no column."""
+"""Projection for a statement that names no column."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
 
 
 def _is_scaled(kind: pa.DataType) -> bool:
-    """Tell times that DuckDB turns into microseconds, of which a far one has too many."""
+    """Return True for times that DuckDB turns into microseconds, where a far one overflows."""
     times = pa.types.is_timestamp(kind) and kind.tz is not None
     return (times or pa.types.is_duration(kind)) and kind.unit in _PER_UNIT
 

@@ -177,7 +177,7 @@ def explain(
     size: int = SIZE,
     **frames: Any,
 ) -> StatementExplanation:
-    """Return what `sql` would do with a statement, and what it would cost.
+    """Explain how `sql` would answer a statement, and its cost.
 
     It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
     `df.dp.explain` says the same of questions to a frame; docs/how-to/explain.md has what it says.
@@ -229,7 +229,7 @@ def asked(
     timezone: str | None,
     **given: Any,
 ) -> Iterator[Job]:
-    """Return what the arguments of `sql` ask for as a job; nothing is read, nothing spent.
+    """Return the job that arguments of `sql` describe; no row is read, nothing is spent.
 
     Raises
     ------
@@ -305,13 +305,13 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
 
 ASKED: Mapping[str, Any] = sql.__kwdefaults__ or {}
 TERMS = frozenset(ASKED) - {"con"}
-"""What statements can be given, by the names of `dfp.sql`."""
+"""Arguments that statements take, by the names of `dfp.sql`."""
 
 
 def _opened(
     database: Any, frames: Mapping[str, Any]
 ) -> tuple[dict[str, Any], duckdb.DuckDBPyConnection | None]:
-    """Return what `dfp.sql` reads, and the connection that ends with ours."""
+    """Return the frames that `dfp.sql` reads, and the connection to close with ours."""
     if isinstance(database, Mapping):
         for name in database:
             if not isinstance(name, str):
@@ -350,7 +350,7 @@ def _no_name(what: str) -> UnsupportedFrameError:
 
 
 class _Closing:
-    """What is open until it is closed, at the end of its block at the latest."""
+    """A resource that is closed at the end of its block at the latest."""
 
     _open = True
     _hints: ClassVar = {"connection": "dfp.connect(...)", "cursor": "con.cursor()"}
@@ -373,7 +373,7 @@ class _Closing:
 
 @boundary
 class Connection(_Closing):
-    """What `dfp.connect` returns. See there."""
+    """The connection that `dfp.connect` returns."""
 
     def __init__(
         self,
@@ -395,7 +395,7 @@ class Connection(_Closing):
     def explain(
         self, query: str, *, within: Any = None, size: int = SIZE, **terms: Any
     ) -> StatementExplanation:
-        """Return what a statement would do and cost; it reads no row and spends nothing.
+        """Explain a statement and its cost; no row is read, nothing is spent.
 
         With `within` the loss of the connection is set aside; it does as `dfp.explain` says.
         """

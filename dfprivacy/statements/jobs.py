@@ -207,7 +207,7 @@ def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
 
 
 def _waits(plan: Plan) -> bool:
-    """Tell whether a release takes something of those before it, and of public tables not alone."""
+    """Return True if a release reads answers of earlier releases, not public tables alone."""
     return any(given.script.statements for given in plan.statement.givens)
 
 
@@ -227,7 +227,7 @@ def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) ->
 
 
 def resulting(script: Script, tables: Sequence[pa.Table], public: Iterable[pa.Table]) -> pa.Table:
-    """Return what a text makes of the tables of its releases, and of public tables."""
+    """Run a text over the tables of its releases and public tables, and return its result."""
     if script.rest is None:
         return tables[-1]
     names = [*script.names, *(name for name, _ in script.public)]
@@ -298,7 +298,7 @@ def _version_of(frames: Mapping[str, object]) -> str | None:
 def _without_rows(
     script: Script, plans: Sequence[Plan], engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a text makes of releases without rows, in declared types."""
+    """Return the result of a text over releases without rows, in declared types."""
     tables = [planned(plan, _twin(plan), engine) for plan in plans]
     try:
         return resulting(script, tables, _public(script, engine, rows=False))
@@ -365,7 +365,7 @@ class StatementExplanation(Explanation):
 
 @silent()
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
-    """Return what a job would do, and what its text costs on the connection itself."""
+    """Explain a job, and the cost of its text on the connection itself."""
     if not job.plans:
         return _exact(job)
     for plan in job.plans:
@@ -404,7 +404,7 @@ def _time_zone(plans: Sequence[Plan]) -> str | None:
 
 
 def _exact(job: Job) -> StatementExplanation:
-    """Return what a text over public tables alone would do: it costs nothing."""
+    """Explain a text over public tables alone, which costs nothing."""
     script = job.script
     return StatementExplanation(
         asks=_EXACT,

@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def computes(self) -> bool:
-        """Whether the row query computes what others' rows could change: see `by_row`."""
+        """True if the row query computes a value that other rows could change: see `by_row`."""
         keys, calls = self.statement.keys, [call for _, call in self.statement.calls]
         safe = {key.sql for key in keys if key.by_row}.union(
             *(call.values for call in calls if call.by_row), self._plain
@@ -327,7 +327,7 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Return what a statement makes of released answers."""
+    """Run the rest of a statement over released answers, and return its result."""
     engine.register("released", _released(plan, answers))
     return guarded(lambda: released_rows(engine.sql(released_query(plan.statement))))
 
@@ -405,7 +405,7 @@ _UNKNOWN = Range(math.nan, math.nan, math.nan)
 def planned(
     plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
 ) -> pa.Table:
-    """Return what a statement makes of no groups at all, over a twin of its source without rows."""
+    """Return the result of a statement without groups, over a copy of its source without rows."""
     try:
         made = plan.rows_of(twin)
         rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema

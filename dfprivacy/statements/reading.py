@@ -81,14 +81,14 @@ class Column:
     name: str
     sql: str
     by_row: bool = False
-    """Whether it is `by_row` an expression, of a key."""
+    """True if the expression of a key is `by_row`."""
     uses: frozenset[str] = frozenset()
     """The columns that a key names."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """What is done with the released table, whose columns are key_0, ... and answer_0, ...
+    """The query over the released table, whose columns are key_0, ... and answer_0, ...
 
     `windows` are functions with OVER, over the groups that `having` leaves; the n-th of them is
     column window_n of what `qualify`, outputs and order are about. `order` are SQL texts, each
@@ -129,7 +129,7 @@ class Statement:
 
 
 def statement(select: Query, reader: Reader) -> Statement:
-    """Return what a SELECT of its own asks of which rows, and what is done with the answers."""
+    """Return the questions of a SELECT, their rows, and the query over their answers."""
     if not isinstance(select, Select):
         raise refuse_node(select)
     select = private(_by_distinct(select))
@@ -219,7 +219,7 @@ def _keys(
 
 
 def _is_released(node: Node) -> bool:
-    """Tell an expression over answers, or over all groups, from one that can be a key."""
+    """Return True for an expression over answers or all groups, which can't be a key."""
     if holds_dp(node):
         return True
     parts = [part for part in walk(node) if isinstance(part, Over | Operator)]

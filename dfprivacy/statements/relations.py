@@ -36,7 +36,7 @@ class Expression:
     sure: bool = False
     size: Size | None = None
     by_row: bool = False
-    """Whether a row computes the same beside any others: see `expressions.by_row`."""
+    """True if a row computes the same beside any others: see `expressions.by_row`."""
 
     @property
     def tried(self) -> str:
@@ -102,7 +102,7 @@ class Bag:
     keys: Mapping[str, str] = field(default_factory=dict)
     depth: int = 0
     single: bool = False
-    """Whether each protected row is by itself: it stays one row, or goes."""
+    """True if each protected row stays one row, or goes."""
     unique: frozenset[str] | None = None
     """Columns that no two rows have in common, by how the relation is made; None for unknown."""
     origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Bag:
     kinds: Mapping[str, str] = field(default_factory=dict)
     """The declared types of such columns, as far as a catalog says them."""
     sure: bool = False
-    """Whether it reads, filters and joins alone, and nothing that it computes can fail."""
+    """True if it only reads, filters and joins, and no computation can fail."""
     sizes: Mapping[str, Size] = field(default_factory=dict)
     """How long values of columns get, where that is more than the longest one that is stored."""
 
@@ -147,12 +147,12 @@ class Link:
     key: str
     target: str
     few: bool = False
-    """Whether conditions are taken to leave few of the rows: the rest depends on their keys."""
+    """True if conditions are taken to leave few of the rows: the rest depends on their keys."""
     owner: str | None = None
     """The SQL of the owner, where the key is the unit's column: a row's own value of it."""
 
     def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
-        """Tell whether equalities of columns, its own first, follow it to pairs of the key."""
+        """Return True if equalities of columns, its own first, hold for all pairs of the key."""
         return any(
             one == self.column and self.target in other.origins.get(two, ()) for one, two in equal
         )

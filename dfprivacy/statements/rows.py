@@ -1,4 +1,4 @@
-"""Say what a statement is read with: the place of its tables, and what releases take of others."""
+"""Define how a statement is read: where its tables are, and which answers releases read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = itertools.count()  # of tables that are read: nothing random is drawn
 
 @dataclass(frozen=True)
 class Relation:
-    """What a name stands for: a table or frame with a `source`, or a view with a `definition`."""
+    """A named table or frame with a `source`, or a view with a `definition`."""
 
     path: tuple[str, ...]
     columns: tuple[str, ...]
@@ -109,7 +109,7 @@ class Place(ABC):
 
 @dataclass
 class Given:
-    """What a release takes of those before it: a table of their answers, made by a `script`.
+    """A table of answers of earlier releases that a release reads, made by a `script`.
 
     The table has no rows until the answers are drawn; then everybody may know it. `single` says
     that it is one value. No two rows have the `unique` columns in common; None is for unknown.
@@ -147,7 +147,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Reader:
-    """What a statement is read with: its place, and an engine of our own that parses.
+    """The settings of one reading: where tables are, and an embedded engine that parses.
 
     `unit` is the column that names the unit of a lone table, without a schema. `intervals` says
     whether each answer is followed by the ends of its interval. `planned` makes the table of a

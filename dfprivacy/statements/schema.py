@@ -245,7 +245,7 @@ def _reaches(table: str, start: str, parents: Mapping[str, str]) -> None:
 
 
 def schema_of(value: object) -> Schema:
-    """Return what a caller gives as a schema: one, a mapping of its parts, or a YAML file."""
+    """Return the schema that a caller passes: a Schema, a mapping of its parts, or a YAML file."""
     if isinstance(value, Schema):
         return value
     if isinstance(value, str | Path):

@@ -90,7 +90,7 @@ class Tables:
     )
     """Columns of tables without rows, and the SQL that reads them as long as they are held."""
     plans: dict[str, duckdb.DuckDBPyRelation] = field(default_factory=dict)
-    """What has been planned over no rows, by its text."""
+    """Relations planned over no rows, by their text."""
     used: dict[str, Relation] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ class Tables:
             self._spelt(self.known[path], column)
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
-        """Return what everybody knows of columns of a table, by their folded names."""
+        """Return the public bounds of columns of a table, by their folded names."""
         found = self._about(relation, self.schema.bounds if self.schema else {})
         return {name: Bounds(*ends) for name, ends in found.items()}
 

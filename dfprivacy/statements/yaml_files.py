@@ -94,7 +94,7 @@ class Content:
 
 
 def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
-    """Return what a file says, with `given` as its parameters."""
+    """Return the content of a file, with `given` as its parameters."""
     content = _content(faults)
     places = _Places(_parameters(content, given, faults), content, faults)
     faults.require_none()
@@ -104,7 +104,7 @@ def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
 
 
 def read_plainly(path: Path) -> Any:
-    """Return what a file without parameters says, read as a description is."""
+    """Return the content of a file without parameters, read as a description is."""
     faults = Faults(path)
     value = _content(faults).value
     faults.require_none()
@@ -199,7 +199,7 @@ def _line(event: Any) -> int:
 
 
 def plain(text: str) -> Plain:
-    """Return what an unquoted word of YAML means.
+    """Return the value of an unquoted word of YAML.
 
     >>> plain("1e-6"), plain("NO"), plain("12"), plain("2024-01-31"), plain("null")
     (1e-06, 'NO', 12, '2024-01-31', None)
@@ -217,7 +217,7 @@ _PATHS = frozenset(_FILES.split())
 _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 _BEYOND_A_NAME = re.compile(r'\.\.|[/\\*?\[\]{}:~"]')
-"""What is no part of one file's name: a folder, a pattern, a place hidden away."""
+"""Text that is not the name of one file: a folder, a pattern, a hidden place."""
 _LONGEST = 200
 
 
