@@ -296,5 +296,5 @@ def is_plain(query: Query) -> bool:
     """Check if a query only projects and filters."""
     if not isinstance(query, Select):
         return False
-    parts = (query.keys, query.having, query.qualify, query.modifiers, query.sets)
+    parts = (query.is_grouped, query.having, query.qualify, query.modifiers, query.sets)
     return not any(parts) and not list_aggregates(query.items)

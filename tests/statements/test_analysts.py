@@ -147,3 +147,14 @@ def test_public_rows_without_a_match(query):
     with pytest.raises(dfp.RefusedStatementError) as caught:
         dfp.sql(query, con=shop(), **TERMS)
     assert REFUSED[query] in caught.value.message
+
+
+@pytest.mark.parametrize("keys", ["ALL", "status"])
+def test_groups_beside_each_row(keys):
+    """A subquery for each row that groups its rows is refused, however its keys are said."""
+    query = (
+        "SELECT count(*) FROM customer c, LATERAL (SELECT status FROM orders o WHERE "
+        f"o.customer = c.id GROUP BY {keys})"
+    )
+    with pytest.raises(dfp.RefusedStatementError, match="names columns of tables before it"):
+        dfp.sql(query, con=shop(), **TERMS)
