@@ -26,6 +26,7 @@ from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.expressions import is_dp
+from dfprivacy.statements.functions import AGGREGATES, ROW_FUNCTIONS
 from dfprivacy.statements.nodes import (
     CommonTable,
     Derived,
@@ -523,18 +524,18 @@ def unique_outputs(release: Statement) -> Unique:
 def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:
     """Return the unique columns of a query that takes rows of one table, groups or filters them.
 
-    `visible` has those of the tables that it can name, by their folded names.
+    `visible` has those of the tables that it can name, by their folded names. Items are all columns
+    as they are, or have different names: DuckDB calls the second of two columns `x` `x_1`.
     """
-    if not isinstance(query, Select) or any(
-        called(node) in _ROW_MAKERS for node in walk(query.items)
-    ):
+    if not isinstance(query, Select):
         return None
     tables = dict(visible)
     for entry in query.ctes:
         tables[folded(entry.name)] = None if entry.columns else unique_columns(entry.query, tables)
+    source = folded(query.source.alias)
     match query.source:
         case Table(columns=()) as table:
-            unique = tables.get(folded(table.name))
+            unique, source = tables.get(folded(table.name)), source or folded(table.name)
         case Derived(query=inner, columns=()):
             unique = unique_columns(inner, tables)
         case Table() | Derived():
@@ -542,21 +543,28 @@ def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:
         case _:
             unique = None
     if query.keys:
-        keys = [key for key in query.keys if isinstance(key, Name)]
-        if len(query.sets) != 1 or len(keys) < len(query.keys):
-            return None
-        unique = frozenset(folded(key.path[-1]) for key in keys)
-    if unique is None:
+        names = [_name_column(key, source) for key in query.keys]
+        unique = None if "" in names or len(query.sets) != 1 else frozenset(names)
+    if unique is None or query.items == (Star("", (), (), is_columns=False),):
+        return unique
+    names = [_name_column(item, source) for item in query.items]
+    labels = [folded(item.alias) or name for item, name in zip(query.items, names, strict=True)]
+    calls = (node.name for node in walk(query.items) if isinstance(node, Function))
+    are_known = all(name in _ROW_KEEPERS or not name.isidentifier() for name in calls)
+    if "" in labels or len(set(labels)) < len(labels) or not are_known:
         return None
-    columns = [item for item in query.items if isinstance(item, Name)]
-    names = {folded(item.path[-1]): folded(item.alias or item.path[-1]) for item in columns}
-    if Star("", (), (), is_columns=False) in query.items:
-        names = {name: name for name in unique} | names
-    return frozenset(names[name] for name in unique) if unique <= names.keys() else None
+    columns = dict(zip(names, labels, strict=True))
+    return frozenset(columns[name] for name in unique) if unique <= columns.keys() else None
 
 
-_ROW_MAKERS = frozenset(("unnest", "generate_subscripts"))
-"""Functions that make several rows of one in a SELECT list."""
+def _name_column(node: Node, source: str) -> str:
+    """Return the folded name of a column of a source; "" where it could be a field of one."""
+    *before, name = map(folded, node.path if isinstance(node, Name) else ("",))
+    return name if before in ([], [source]) else ""
+
+
+_ROW_KEEPERS = ROW_FUNCTIONS | AGGREGATES
+"""Functions that make one row of one, or of all: others, as unnest, may make several."""
 
 
 def _named(tree: object) -> set[str]:

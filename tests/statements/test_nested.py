@@ -226,6 +226,9 @@ MATCHING = {
     "SELECT h, dp_count(*) AS a FROM visit LEFT JOIN s ON visit.k = j AND visit.g = h GROUP BY h",
     "grouped": GROUPS + "SELECT k, dp_count(*) AS a FROM visit JOIN "
     "(SELECT k, sum(n) AS m FROM r GROUP BY k) AS s USING (k) WHERE m > 1000 GROUP BY k",
+    "named by their table": "WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), "
+    "s AS (SELECT t.k, n * 2 AS twice FROM r AS t) "
+    "SELECT k, dp_count(*) AS a FROM visit JOIN s USING (k) WHERE twice > 9 GROUP BY k",
     "one row": "WITH r AS (SELECT dp_count(*) AS n, 1 AS k FROM visit) "
     "SELECT visit.g, dp_count(*) AS a FROM visit JOIN r USING (k) GROUP BY visit.g",
     "public": "WITH c AS (SELECT k, name FROM city) "
@@ -239,6 +242,21 @@ SEVERAL = {
     "repeated": "WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), "
     "s AS (SELECT k, unnest([1, 2]) AS twice FROM r) "
     "SELECT dp_count(*) AS a FROM visit JOIN s USING (k)",
+    **{
+        name: f"WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), {tables} "
+        "SELECT dp_count(*) AS a FROM visit JOIN s USING (k)"
+        for name, tables in {
+            "repeated by another name": "s AS (SELECT k, unlist([1, 2]) AS twice FROM r)",
+            "split": "s AS (SELECT k, regexp_split_to_table('a,b', ',') AS x FROM r)",
+            "a constant beside all columns": "s AS (SELECT 1 AS k, * FROM r)",
+            "a constant of that name": "s AS (SELECT 1 AS k, k FROM r)",
+            "a field": "f AS (SELECT k, {'k': 1} AS x FROM r), s AS (SELECT x.k FROM f)",
+            "groups of a field": "f AS (SELECT k, {'k': 1} AS x FROM r), "
+            "s AS (SELECT x.k FROM f GROUP BY x.k, f.k)",
+            "a name that DuckDB changes": "f AS (SELECT 0 AS x, 1 AS x, k AS x_1 FROM r), "
+            "s AS (SELECT x_1 AS k FROM f)",
+        }.items()
+    },
     "united": "WITH r AS (SELECT k, dp_count(*) AS n FROM visit GROUP BY k), "
     "s AS (SELECT * FROM r UNION ALL SELECT * FROM r) "
     "SELECT dp_count(*) AS a FROM visit JOIN s USING (k)",
