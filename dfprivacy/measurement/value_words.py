@@ -133,7 +133,7 @@ class ValueWords:
         """
         counts = np.zeros(2 * 256, np.int64)
         ends = encode_bits(np.array([low, high]))
-        for words in self._chunks():
+        for words in self.chunks():
             bits = np.clip(words.astype(np.uint32), *ends)
             sizes = np.where(bits < SIGN, np.uint32(SIGN - 1) - bits, bits ^ np.uint32(SIGN))
             single = sizes.view(np.float32) * np.float32(0.5)
@@ -142,7 +142,8 @@ class ValueWords:
             counts += np.bincount(exponents, minlength=len(counts))
         return counts.reshape(2, 256)[:, 2:255]  # the exponent of 2 * 2**-126 is 2
 
-    def _chunks(self) -> Iterator[Integers]:
+    def chunks(self) -> Iterator[Integers]:
+        """Yield some words at a time."""
         firsts = range(0, len(self.words), _CHUNK)
         return (self.words[first : first + _CHUNK] for first in firsts)
 
@@ -174,7 +175,10 @@ def count_cells(values: ValueWords) -> Cells:
     """Count rows in cells with about as many rows each, all groups taken together."""
     count = min(max(len(values.words) // values.groups // ROWS_OF_CELL, 1), _MOST_CELLS)
     inner_bits = values.value_bits - _TOP_BITS
-    tops = (values.words >> inner_bits).astype(np.uint16)  # without the group
+    tops = np.concatenate(  # without the group
+        [np.empty(0, np.uint16)]
+        + [(words >> inner_bits).astype(np.uint16) for words in values.chunks()]
+    )
     rows_of_top = np.bincount(tops, minlength=2**_TOP_BITS)
     size = max(len(values.words) // count, 1)
     wanted_bits = np.ceil(np.log2(np.maximum(rows_of_top / size, 1))).astype(np.int64)
