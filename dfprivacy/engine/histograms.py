@@ -313,13 +313,15 @@ def _bins_of_units(
     """Return the bins of rows within the limits of units, which are fetched; None where not."""
     if adopted.unit is None or isinstance(query.binning, Edges):
         return None
+    bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
+    if bits > VALUE_BITS:  # times, which single precision does not hold
+        return None
     names = [key_name(index) for index in range(len(labels))]
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
     frame = adopted.lazy.select(*key_expressions(adopted, labels), value)
     rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), names, adopted)
     if rows is None:
         return None
-    bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
     groups, values = guarded(partial(_thin_rows, rows, bits, adopted.unit))
     numbers = np.unique(groups)
     group_keys = rows.keys.take(pa.array(numbers)) if _key_names(labels, query) else pa.table({})

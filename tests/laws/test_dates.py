@@ -350,3 +350,12 @@ def test_times_with_and_without_a_zone_are_not_mixed_up(kind, unit):
             assert private.median("at", bounds=bounds, **EXACT).timestamp() == right.timestamp()
     with pytest.raises(dfp.errors.InvalidBoundsError, match="'at' has no time zone"):
         dfp.frame(_midnights(None, unit, kind)).median("at", bounds=(zoned, zoned + day), **EXACT)
+
+
+@pytest.mark.parametrize("convert", [pl.DataFrame.to_pandas, pl.DataFrame.clone])
+def test_times_of_units_keep_their_seconds(convert):
+    """Where all rows of units hold one time, the median is that time, which 24 bits don't hold."""
+    when = dt.datetime(2013, 5, 17, 9, 30, 1)
+    frame = convert(pl.DataFrame({"u": range(3000), "t": [when] * 3000}))
+    answer = dfp.frame(frame)(unit="u", max_rows=2).median("t", epsilon=50)
+    assert answer == when
