@@ -97,12 +97,12 @@ def _exact(node: Node, what: str) -> Fraction:
     if not isinstance(node, Function) or node.name not in _ARITHMETIC:
         raise refuse("no constant", what=what)
     sign = node.name
-    given = [_exact(item, what) for item in arguments(node)]
-    if len(given) == 1 and sign in {"+", "-"}:
-        given.insert(0, Fraction(0))
-    if len(given) != 2 or (sign == "/" and not given[1]):
+    values = [_exact(item, what) for item in arguments(node)]
+    if len(values) == 1 and sign in {"+", "-"}:
+        values.insert(0, Fraction(0))
+    if len(values) != 2 or (sign == "/" and not values[1]):
         raise refuse("no constant", what=what)
-    return _ARITHMETIC[sign](*given)
+    return _ARITHMETIC[sign](*values)
 
 
 _ARITHMETIC: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -206,20 +206,20 @@ def _form(
                 return form, {}, None
             continue
         first = len(form.columns)
-        apart = len(given) - first - len(form.constants)
-        if apart not in {0, 1}:
+        positional = len(given) - first - len(form.constants)
+        if positional not in {0, 1}:
             continue
         texts = zip(form.constants, given[first:], strict=False)
         constants = {name: _constant(form, name, node) for name, node in texts}
-        own = _own(given[-1]) if apart else None
+        own = _own(given[-1]) if positional else None
         return form, constants, own
     for form in forms_of(statistic):
-        apart = len(given) - len(form.columns)
+        positional = len(given) - len(form.columns)
         if set(form.constants) != {end for pair in form.ends.values() for end in pair}:
             continue
-        if apart in {0, 1} and not form.about_rows:
+        if positional in {0, 1} and not form.about_rows:
             ends = _known_ends(form, [known(node) for node in given[: len(form.columns)]])
-            loss = _own(given[-1]) if apart else None
+            loss = _own(given[-1]) if positional else None
             if ends is not None:
                 return form, ends, loss
             if getattr(statistic, "searches", False):
@@ -229,14 +229,14 @@ def _form(
 
 def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float] | None:
     """Return the ends of the bounds of a form by their names; None where some are not known."""
-    found: dict[str, float] = {}
-    own = dict(zip(form.columns, bounds, strict=True))
+    ends: dict[str, float] = {}
+    pairs = dict(zip(form.columns, bounds, strict=True))
     for name, (low, high) in form.ends.items():
-        pair = own.get(name.removesuffix("_bounds"))
+        pair = pairs.get(name.removesuffix("_bounds"))
         if pair is None:
             return None
-        found |= {low: pair.lower, high: pair.upper}
-    return found
+        ends |= {low: pair.lower, high: pair.upper}
+    return ends
 
 
 def _constant(form: Form, name: str, node: Node) -> Any:
@@ -276,7 +276,7 @@ def _in_order(function: str, node: Function) -> list[Node]:
         raise refuse_part(part)
     names = [folded(item.name) for item in node.arguments]
     given = node.operands
-    first = next((place for place, name in enumerate(names) if name), len(names))
+    first = next((index for index, name in enumerate(names) if name), len(names))
     values = dict(zip(names[first:], given[first:], strict=True))
     if not values:
         return given
@@ -327,25 +327,25 @@ def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
 def _wrong(function: str) -> RefusedStatementError:
     if function == KEEP:
         return refuse("arguments of dp_keep")
-    own, values, known = functions()[function], "an expression", ""
-    calls = ", ".join(example_calls(function, own))
-    if len(own.places()) > 1:
-        answers = f", which answers {own.sql_names[0]}," if own.sql_names else ""
+    statistic, values, advice = functions()[function], "an expression", ""
+    calls = ", ".join(example_calls(function, statistic))
+    if len(statistic.places()) > 1:
+        answers = f", which answers {statistic.sql_names[0]}," if statistic.sql_names else ""
         function, values = f"{function}{answers}", "two expressions"
-        known = "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
+        advice = "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
     return refuse(
-        "arguments of a dp_ call", function=function, values=values, calls=calls, known=known
+        "arguments of a dp_ call", function=function, values=values, calls=calls, known=advice
     )
 
 
 def _unknown(name: str) -> RefusedStatementError:
     if name == KEEP:
         return refuse("dp_keep elsewhere")
-    asked = name.removeprefix("dp_")
-    if asked in OF_FRAMES:
-        return refuse("dp_ call of a frame", name=name, instead=of_frame(asked))
-    near, known = nearly(name, functions(), str), ", ".join(functions())
-    return refuse("no such dp_ call", name=name, near=near, known=known)
+    plain_name = name.removeprefix("dp_")
+    if plain_name in OF_FRAMES:
+        return refuse("dp_ call of a frame", name=name, instead=of_frame(plain_name))
+    similar, all_names = nearly(name, functions(), str), ", ".join(functions())
+    return refuse("no such dp_ call", name=name, near=similar, known=all_names)
 
 
 def aggregates() -> Mapping[str, str]:
@@ -354,21 +354,26 @@ def aggregates() -> Mapping[str, str]:
     >>> aggregates()["avg"], aggregates()["count_star"]
     ('mean', 'count')
     """
-    named = {name: own for own in STATISTICS.values() for name in own.sql_names if forms_of(own)}
+    named = {
+        name: statistic
+        for statistic in STATISTICS.values()
+        for name in statistic.sql_names
+        if forms_of(statistic)
+    }
     counts = dict.fromkeys(("count_star", "count_if", "countif", *_ANY), "count")
-    return {name: own.kind for name, own in named.items()} | counts
+    return {name: statistic.kind for name, statistic in named.items()} | counts
 
 
 def private(select: Select) -> Select:
     """Return a SELECT whose aggregates are dp_ calls."""
-    known = aggregates()
+    kinds = aggregates()
 
     def change(node: Any) -> Any:
         if isinstance(node, Function):
             if node.name in _ANY:
                 return _any(node)
-            if is_dp(node) or _name(node) in known:
-                return _asked(node, known)
+            if is_dp(node) or _name(node) in kinds:
+                return _asked(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
 
     items, modifiers = (rebuild(part, change) for part in (select.items, select.modifiers))
@@ -382,8 +387,8 @@ def has_aggregates(select: Query) -> bool:
     """Return True if a SELECT has ordinary aggregates with a private form among its expressions."""
     if not isinstance(select, Select):
         return False
-    known, parts = aggregates(), [select.items, select.having, select.qualify, select.modifiers]
-    return any(_name(node) in known for node in walk(parts, queries=False))
+    kinds, parts = aggregates(), [select.items, select.having, select.qualify, select.modifiers]
+    return any(_name(node) in kinds for node in walk(parts, queries=False))
 
 
 def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
@@ -391,23 +396,23 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
 
     So is arithmetic with answers; `Release` computes its ends.
     """
-    found: list[tuple[str, Node]] = []
+    columns: list[tuple[str, Node]] = []
     aliases: dict[str, Node] = {}
     for name, node in items:
-        found.append((name, node))
+        columns.append((name, node))
         steps = _steps(node, aliases) or []
         aliases.setdefault(folded(name), node)
-        asked = [functions()[step.name] for step in steps if isinstance(step, Function)]
-        noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in asked)
+        called = [functions()[step.name] for step in steps if isinstance(step, Function)]
+        noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in called)
         ends = ("low", "high", "note") if noted else _ENDS
-        for end in ends if asked else ():
+        for end in ends if called else ():
             computed: Node = EndOfSteps(tuple(steps), end)
             if isinstance(node, Function) and steps == [node]:
                 interval = replace(node, name=f"{node.name}_interval", alias="")
                 field_ = read_template(f"f().{end}")
                 computed = replace(field_, operands=(interval, field_.operands[1]))
-            found.append((f"{name}_{end}", computed))
-    return found
+            columns.append((f"{name}_{end}", computed))
+    return columns
 
 
 _ENDS = ("low", "high")
@@ -483,9 +488,9 @@ def _asked(node: Function, known: Mapping[str, str]) -> Function:
 
 def _kind(node: Function, known: Mapping[str, str]) -> str:
     """Return the kind of the statistic that answers an aggregate; several fractions are a list."""
-    found = known[_name(node)]
+    kind = known[_name(node)]
     last = node.operands[-1] if node.arguments else None
-    return "quantiles" if found == "quantile" and called(last) == "list_value" else found
+    return "quantiles" if kind == "quantile" and called(last) == "list_value" else kind
 
 
 def _unordered(node: Function) -> Function:

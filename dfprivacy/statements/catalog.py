@@ -142,12 +142,12 @@ class ConnectionSource(Place):
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
-        found = self._found(parts[-1], parts[:-1], near)
-        if not found:
+        matches = self._found(parts[-1], parts[:-1], near)
+        if not matches:
             raise self._no_such(parts)
-        if near is not None and len(parts) == 2 and len(found) > 1:
+        if near is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
-        *path, is_view = found[0]
+        *path, is_view = matches[0]
         if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
             raise refuse("another system", name=".".join(parts))
         return self._relation((*path,), is_view=is_view)
@@ -173,9 +173,9 @@ class ConnectionSource(Place):
         computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(wanted: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            for own in computed.intersection(wanted):
-                raise refuse("GENERATED", own=own)
-            return twin_of(wanted, [stored[own] for own in wanted], engine)
+            for column in computed.intersection(wanted):
+                raise refuse("GENERATED", own=column)
+            return twin_of(wanted, [stored[column] for column in wanted], engine)
 
         def rows(wanted: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
@@ -242,17 +242,20 @@ class ConnectionSource(Place):
         ((database, schema, text, schemas),) = looked_up(self.connection, _LOOKS_IN)
         if not schemas:
             return database, [(database, schema)]
-        places = [(_plain(one) or database, _plain(two)) for one, two in _ENTRY.findall(text)]
-        if [place[1] for place in places] != list(schemas):
+        places = [
+            (_plain(database_name) or database, _plain(two))
+            for database_name, two in _ENTRY.findall(text)
+        ]
+        if [entry[1] for entry in places] != list(schemas):
             raise refuse_part("a search_path with such names")
         return database, places
 
     def _found(self, name: str, qualifier: Names, near: Relation | None) -> list[_Found]:
         """Return relations of a name, those first that DuckDB would find first."""
-        known = [row for row in self._known if folded(row[2]) == folded(name)]
-        places = [(folded(one), folded(two)) for one, two in self._places(qualifier, near)]
+        rows = [row for row in self._known if folded(row[2]) == folded(name)]
+        places = [(folded(outer), folded(two)) for outer, two in self._places(qualifier, near)]
         return sorted(
-            (row for row in known if (folded(row[0]), folded(row[1])) in places),
+            (row for row in rows if (folded(row[0]), folded(row[1])) in places),
             key=lambda row: places.index((folded(row[0]), folded(row[1]))),
         )
 
@@ -284,16 +287,17 @@ class ConnectionSource(Place):
 
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
         """Refuse a target that could not be made of the released rows, before anything is spent."""
-        found = self._found(target.path[-1], target.path[:-1], None)
-        if any(row[:3] == protected.path for row in found):
+        matches = self._found(target.path[-1], target.path[:-1], None)
+        if any(row[:3] == protected.path for row in matches):
             raise refuse("protected target")
-        own = found if target.temporary else found[:1]  # tables in other schemas do not matter
-        taken = next((row for row in own if (row[0] == "temp") == target.temporary), None)
-        if taken is not None and (taken[3] or not target.replaces):
-            raise refuse("taken target", name=target.name, one="a view" if taken[3] else "one")
+        # tables in other schemas do not matter
+        candidates = matches if target.temporary else matches[:1]
+        existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
+        if existing is not None and (existing[3] or not target.replaces):
+            raise refuse("taken target", name=target.name, one="a view" if existing[3] else "one")
         if (
-            taken is not None
-            and looked_up(self.connection, _REFERRED_TO, (*taken[:3], taken[2]))[0][0]
+            existing is not None
+            and looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2]))[0][0]
         ):
             raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
@@ -373,11 +377,11 @@ def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, s
     """
     seen = _own_functions().seen
     ((*mark, listed),) = looked_up(connection, _MARKS)
-    known = [] if tuple(mark) in seen else looked_up(connection, _FUNCTIONS)
-    if known:
-        added = sorted({row[0] for row in known if row[1] and _is_from_python(row)})
-        names = _own_functions().names.union(folded(row[0]) for row in known if row[1])
-        listed = [(row[4], row[0]) for row in known if not row[1]]
+    rows = [] if tuple(mark) in seen else looked_up(connection, _FUNCTIONS)
+    if rows:
+        added = sorted({row[0] for row in rows if row[1] and _is_from_python(row)})
+        names = _own_functions().names.union(folded(row[0]) for row in rows if row[1])
+        listed = [(row[4], row[0]) for row in rows if not row[1]]
     else:
         added, names = [], seen[tuple(mark)]
     hiding = sorted({name for _, name in listed or [] if folded(name) in names})
@@ -392,8 +396,12 @@ def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, s
 def _is_from_python(row: tuple[Any, ...]) -> bool:
     """Return True if DuckDB has a function of that name, but not with these arguments."""
     name, _, parameters, kinds, _ = row
-    own = _own_functions().arguments.get(name)
-    return own is not None and all(map(_SCALAR.match, parameters or [])) and str(kinds) not in own
+    arguments = _own_functions().arguments.get(name)
+    return (
+        arguments is not None
+        and all(map(_SCALAR.match, parameters or []))
+        and str(kinds) not in arguments
+    )
 
 
 @dataclass(frozen=True)
@@ -516,8 +524,8 @@ def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
         return read.select([*names] or plain[:1]).collect(engine="streaming").to_arrow()
 
     def wrap(released: pa.Table) -> pl.LazyFrame | pl.DataFrame:
-        made = pl.DataFrame(released)
-        return made if isinstance(frame, pl.DataFrame) else made.lazy()
+        polars_frame = pl.DataFrame(released)
+        return polars_frame if isinstance(frame, pl.DataFrame) else polars_frame.lazy()
 
     return _source(tuple(schema), table, wrap)
 
@@ -570,8 +578,8 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
     kinds = dict(zip(frame.columns, frame.types, strict=True))
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        made = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
-        return engine.from_arrow(held(made, names))
+        table = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
+        return engine.from_arrow(held(table, names))
 
     return Source(
         tuple(kinds),
@@ -593,12 +601,12 @@ def arrow_columns(frame: pd.DataFrame, names: Names) -> pa.Table:
         return pa.table({"row": pa.nulls(len(frame), pa.bool_())})
     columns = {}
     for name in names:
-        found = frame[name]
-        if not isinstance(found, pd.Series):
+        series = frame[name]
+        if not isinstance(series, pd.Series):
             raise MissingColumnError(
                 f"the frame has several columns {name!r}", hint="rename them so that one is meant"
             )
-        columns[name] = _arrow(name, found)
+        columns[name] = _arrow(name, series)
     return pa.table(columns)
 
 
@@ -625,8 +633,8 @@ def _arrow(name: str, series: pd.Series[Any]) -> Any:
 def _goes_as_it_is(dtype: Any) -> bool:
     if isinstance(dtype, np.dtype):
         return dtype.kind in "biufMm"
-    known = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype | pd.ArrowDtype)
-    return known or hasattr(dtype, "numpy_dtype")
+    is_plain = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype | pd.ArrowDtype)
+    return is_plain or hasattr(dtype, "numpy_dtype")
 
 
 def _texts(series: pd.Series[Any]) -> pa.Array:
@@ -635,12 +643,16 @@ def _texts(series: pd.Series[Any]) -> pa.Array:
 
 def _text_of(value: object) -> str | None:
     """Return the text of one object; None for what is missing or has no plain form."""
-    known = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
-    if known is None:
+    plain_value = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
+    if plain_value is None:
         return None
-    named = isinstance(type(known.shown), EnumMeta)  # a member's own text is its class's code
+    named = isinstance(type(plain_value.shown), EnumMeta)  # a member's own text is its class's code
     try:
-        return str(known.mark[1] if named else known.shown).encode("utf-8", "replace").decode()
+        return (
+            str(plain_value.mark[1] if named else plain_value.shown)
+            .encode("utf-8", "replace")
+            .decode()
+        )
     except ValueError:  # an integer of thousands of digits
         return None
 

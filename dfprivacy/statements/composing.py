@@ -92,16 +92,18 @@ class Script:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns before the first one that is made of answers, where there is no rest."""
-        made = [one.sql for one in self.statements[-1].released.outputs]
-        names = [one.name for one in self.statements[-1].released.outputs]
-        answered = [any(f"released.{own}_" in sql for own in ("answer", "window")) for sql in made]
+        texts = [output.sql for output in self.statements[-1].released.outputs]
+        names = [output.name for output in self.statements[-1].released.outputs]
+        answered = [
+            any(f"released.{prefix}_" in sql for prefix in ("answer", "window")) for sql in texts
+        ]
         return tuple(names[: answered.index(True) if True in answered else None])
 
     @property
     def givens(self) -> tuple[Given, ...]:
         """Tables that releases take from earlier releases, in the order in which they are made."""
-        found = (given for one in self.statements for given in one.givens)
-        return tuple({given.name: given for given in found}.values())
+        inputs = (given for statement in self.statements for given in statement.givens)
+        return tuple({given.name: given for given in inputs}.values())
 
 
 def read(text: object, reader: Reader) -> Script:
@@ -134,28 +136,30 @@ def _read_query(select: Query, reader: Reader) -> Script:
 
 def _taken_apart(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
-    made = _Taken(fresh_name(select), reader)
+    pieces = _Taken(fresh_name(select), reader)
     try:
-        rest = None if asks(select) else made.query(select, {})
+        rest = None if asks(select) else pieces.query(select, {})
     except _Unreleased:
         if holds_dp(select) and not has_aggregates(select):
-            raise refuse("rows beside answers", rows=made.rows) from None
+            raise refuse("rows beside answers", rows=pieces.rows) from None
         rest = None
     except DPError:
         if holds_dp(select):
             raise
         rest = None
-    if made.counts_groups:
+    if pieces.counts_groups:
         raise refuse("count of released groups")
-    public_alone = rest is not None and not made.releases and not holds_dp(select)
-    if rest is None or not (made.releases or public_alone):
-        made = _Taken(made.start, reader)
-        made.release(made.below(select, {}), {})
-        return Script(tuple(made.releases), tuple(made.names))
+    public_alone = rest is not None and not pieces.releases and not holds_dp(select)
+    if rest is None or not (pieces.releases or public_alone):
+        pieces = _Taken(pieces.start, reader)
+        pieces.release(pieces.below(select, {}), {})
+        return Script(tuple(pieces.releases), tuple(pieces.names))
     if reader.intervals:
-        columns = [[own.name for own in one.released.outputs] for one in made.releases]
-        rest = with_ends(rest, dict(zip(made.names, columns, strict=True)))
-    return made.composed(rest)
+        columns = [
+            [output.name for output in release.released.outputs] for release in pieces.releases
+        ]
+        rest = with_ends(rest, dict(zip(pieces.names, columns, strict=True)))
+    return pieces.composed(rest)
 
 
 def fresh_name(select: Query) -> str:
@@ -223,16 +227,16 @@ class _Taken:
     def public(self) -> set[tuple[str, ...]]:
         """The very tables that the schema declares public, wherever they are found."""
         names = self.reader.schema.public if self.reader.schema else ()
-        found = {own: self.reader.place.find(tuple(own.split("."))) for own in names}
-        for name, relation in found.items():
+        relations = {label: self.reader.place.find(tuple(label.split("."))) for label in names}
+        for name, relation in relations.items():
             if relation.definition is not None:
                 raise refuse("view in a schema", name=name)
-        return {relation.path for relation in found.values()}
+        return {relation.path for relation in relations.values()}
 
     def composed(self, rest: Query) -> Script:
         """Return the releases so far, and a query over them."""
         used, find = _named(rest), self.reader.place.find
-        tables = tuple((name, find(own)) for own, name in self.tables.items() if name in used)
+        tables = tuple((name, find(label)) for label, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
         return Script(tuple(self.releases), tuple(self.names), text, tables)
 
@@ -277,24 +281,24 @@ class _Taken:
     def _over_answers(self, node: Query, sees: _Seen) -> Query:
         if sees.keys() & {folded(entry.name) for entry in node.ctes}:
             raise refuse("two CTEs of one name")
-        sees, kept = dict(sees), []
+        sees, entries = dict(sees), []
         for entry in node.ctes:
             common = self._common(entry, sees)
             sees[folded(entry.name)] = common
-            kept += [common.entry] if common.released else []
+            entries += [common.entry] if common.released else []
         inner: Query = rebuild(replace(node, ctes=()), lambda part: self._part(part, sees))
         if _counts_rows(inner) and _source_of(inner, sees) & self.ordinary:
             self.counts_groups = True
-        return replace(inner, ctes=(*kept,))
+        return replace(inner, ctes=(*entries,))
 
     def _common(self, entry: CommonTable, sees: _Seen) -> _Common:
         """Return a CTE: over released tables, or over rows."""
-        body, own = entry.query, dict(sees)
+        body, visible = entry.query, dict(sees)
         if isinstance(body, OtherQuery) and body.sort == "RECURSIVE_CTE_NODE":
-            own[folded(entry.name)] = _Common(entry, released=True)
+            visible[folded(entry.name)] = _Common(entry, released=True)
         before = self._state()
         try:
-            return _Common(replace(entry, query=self.query(body, own)), released=True)
+            return _Common(replace(entry, query=self.query(body, visible)), released=True)
         except _Unreleased:
             self._restore(before)
             return _Common(replace(entry, query=self.below(body, sees)), released=False)
@@ -396,14 +400,14 @@ class _Taken:
 
     def below(self, node: Query, sees: _Seen) -> Query:
         """Return a query over rows, with tables that are lent to it in place of releases in it."""
-        own, names = dict(sees), []
+        visible, names = dict(sees), []
         for entry in node.ctes:
             names.append(folded(entry.name))
-            own[names[-1]] = self._common(entry, own)
-        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._inside(part, own))
-        used = _used(inner, own)
-        kept = (own[name] for name in names if name in used or not own[name].released)
-        return replace(inner, ctes=tuple(self._seen(common, own) for common in kept))
+            visible[names[-1]] = self._common(entry, visible)
+        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._inside(part, visible))
+        used = _used(inner, visible)
+        entries = (visible[name] for name in names if name in used or not visible[name].released)
+        return replace(inner, ctes=tuple(self._seen(common, visible) for common in entries))
 
     def _inside(self, node: Any, sees: _Seen) -> Any:
         match node:
@@ -446,7 +450,7 @@ class _Taken:
     def _lent(self, rest: Query, sees: _Seen, *, single: bool = False) -> str:
         """Return the name of a table that is made of the releases so far."""
         used = _used(rest, sees)
-        above = [own.entry for name, own in sees.items() if own.released and name in used]
+        above = [common.entry for name, common in sees.items() if common.released and name in used]
         rest = replace(rest, ctes=(*above, *rest.ctes))
         if rest not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
@@ -471,7 +475,7 @@ class _Taken:
     def _alone(self, query: Query, sees: _Seen) -> Query:
         """Return a query with the CTEs that it uses."""
         used = _used(query, sees)
-        entries = [self._seen(own, sees) for name, own in sees.items() if name in used]
+        entries = [self._seen(common, sees) for name, common in sees.items() if name in used]
         return replace(query, ctes=(*entries, *query.ctes))
 
 
@@ -573,11 +577,11 @@ def _named(tree: object) -> set[str]:
 
 def _used(tree: object, sees: _Seen) -> set[str]:
     """Return the names of the CTEs that a query uses, those that they use among them."""
-    found = _named(tree) & sees.keys()
-    for name in list(found):
+    names = _named(tree) & sees.keys()
+    for name in list(names):
         others = {other: common for other, common in sees.items() if other != name}
-        found |= _used(sees[name].entry.query, others)
-    return found
+        names |= _used(sees[name].entry.query, others)
+    return names
 
 
 def run_rest(
@@ -599,29 +603,33 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
         return rest
     if any(isinstance(part, Distinct | Star) for part in (*rest.modifiers, *rest.items)):
         return rest
-    known = {folded(name): frozenset(map(folded, own)) for name, own in columns.items()}
+    columns_by_name = {
+        folded(name): frozenset(map(folded, names)) for name, names in columns.items()
+    }
     for entry in rest.ctes:
-        whole = frozenset[str]() if entry.columns else _columns_of(entry.query, known)
-        known[folded(entry.name)] = whole
-    tables = [*_tables_in(rest.source, known)]
+        all_columns = (
+            frozenset[str]() if entry.columns else _columns_of(entry.query, columns_by_name)
+        )
+        columns_by_name[folded(entry.name)] = all_columns
+    tables = [*_tables_in(rest.source, columns_by_name)]
     items = [item for item in rest.items if isinstance(item, Name)]
-    taken = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
+    used = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
     added: list[Node] = []
     for item in items:
         *of, column = item.path
-        found = [
+        sources = [
             name
             for name, has in tables
             if {folded(f"{column}{end}") for end in _ENDS} <= has and of in ([], [name])
         ]
         ends = list(_ENDS[1:])
-        if any(folded(f"{column}_note") in has for name, has in tables if name in found):
+        if any(folded(f"{column}_note") in has for name, has in tables if name in sources):
             ends.append("_note")
         named = [f"{item.alias or column}{end}" for end in ends]
-        if len(found) == 1 and not taken & set(map(folded, named)):
-            taken |= set(map(folded, named))
+        if len(sources) == 1 and not used & set(map(folded, named)):
+            used |= set(map(folded, named))
             added += [
-                replace(item, path=(found[0], f"{column}{end}"), alias=name)
+                replace(item, path=(sources[0], f"{column}{end}"), alias=name)
                 for end, name in zip(ends, named, strict=True)
             ]
     return replace(rest, items=(*rest.items, *added))

@@ -179,11 +179,11 @@ def window(node: Over, inner: Inner) -> str:
     inside = ("DISTINCT " if node.distinct else "") + ", ".join(operands)
     inside = "*" if node.name == "count" and not operands else inside
     inside += _order_by(node.inner_orders, inner) + (" IGNORE NULLS" if node.ignores_nulls else "")
-    kept = "" if node.filter is None else condition(node.filter, inner(node.filter))
+    filter_text = "" if node.filter is None else condition(node.filter, inner(node.filter))
     by = ", ".join(map(inner, node.partition))
     over = [f"PARTITION BY {by}" if by else "", _order_by(node.orders, inner).strip(),
             write_frame(node, inner)]  # fmt: skip
-    where = f" FILTER (WHERE {kept})" if kept else ""
+    where = f" FILTER (WHERE {filter_text})" if filter_text else ""
     return f"{shown(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
 
 
@@ -266,8 +266,8 @@ def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line 
 def _write_escaped(sign: str, operands: Sequence[Node], inner: Inner) -> str:
     """Write x LIKE y ESCAPE z, unless DuckDB could end a query for it in spite of TRY."""
     pattern, mark = text_of(operands[1]), text_of(operands[2]) or ""
-    known = pattern is not None and len(mark) == 1 and mark.isascii()
-    if pattern is None or not known or pattern.replace(2 * mark, "").endswith(mark):
+    is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
+    if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
         raise refuse("ESCAPE")
     text, like, escape = map(inner, operands)
     return f"({text} {sign} {like} ESCAPE {escape})"
@@ -348,9 +348,9 @@ def type_name(node: Node) -> str:
     name = node.name.upper() if isinstance(node, Type) else ""
     name = _SPELLINGS.get(name, name)
     digits = [literal(size) for size in node.sizes] if isinstance(node, Type) else []
-    whole = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
+    is_sized = all(sort == "INTEGER" and text.isdecimal() for sort, text in digits)
     sized = not digits or name in {"DECIMAL", "VARCHAR"}  # text of any length is the same type
-    if name not in _TYPES or not whole or not sized:
+    if name not in _TYPES or not is_sized or not sized:
         raise refuse("CAST", near=nearly(name, _TYPES, str))
     if name != "DECIMAL" or not digits:
         return name
@@ -400,7 +400,7 @@ def certain(node: Node) -> str:
             if node.sort in _LOGIC:
                 fits = set(types) == {"BOOLEAN"}
             else:
-                fits = any(wide and all(_holds(wide, own) for own in types) for wide in types)
+                fits = any(wide and all(_holds(wide, narrow) for narrow in types) for wide in types)
             return "BOOLEAN" if fits else ""
     return _certain_constant(node)
 
@@ -412,8 +412,11 @@ def _certain_constant(node: Node) -> str:
             with suppress(ValueError):
                 return "DATE" if date.fromisoformat(day).isoformat() == day else ""
         case Function(name="+" | "-"):
-            few = (sort == "INTEGER" and len(own) < 9 for sort, own in map(literal, node.operands))
-            return "INTEGER" if all(few) else ""
+            is_short = (
+                sort == "INTEGER" and len(digits) < 9
+                for sort, digits in map(literal, node.operands)
+            )
+            return "INTEGER" if all(is_short) else ""
         case Constant(kind=kind, text=text):
             plain = text if _LITERAL.match(text) else ""
             return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN"}.get(kind, plain)
@@ -442,15 +445,15 @@ _HELD = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
 _DECIMAL = re.compile(r"DECIMAL\(([0-9]+), ?([0-9]+)\)\Z")
 
 
-def _holds(wide: str, own: str) -> bool:
+def _holds(wide: str, narrow: str) -> bool:
     """Return True if values of a type compare with those of a wide one, none of which is cast."""
-    if own == wide or {own, wide} <= _HELD.keys():
+    if narrow == wide or {narrow, wide} <= _HELD.keys():
         return True
-    digits, size = _LITERAL.match(own), _DECIMAL.match(wide)
+    digits, size = _LITERAL.match(narrow), _DECIMAL.match(wide)
     if size is None:
-        return bool(digits) and (wide == "DOUBLE" or (wide in _HELD and "." not in own))
-    whole, after = (len(digits[1]), len(digits[2] or "")) if digits else (_HELD.get(own, 99), 0)
-    return whole <= int(size[1]) - int(size[2]) and after <= int(size[2])
+        return bool(digits) and (wide == "DOUBLE" or (wide in _HELD and "." not in narrow))
+    before, after = (len(digits[1]), len(digits[2] or "")) if digits else (_HELD.get(narrow, 99), 0)
+    return before <= int(size[1]) - int(size[2]) and after <= int(size[2])
 
 
 _FACTOR = 1_000
@@ -471,7 +474,7 @@ LIST = Size(_FACTOR)
 def longest(sizes: Iterable[Size]) -> Size:
     """Return the bound of what has one of some bounds, or is stored."""
     parts = [STORED, *sizes]
-    return Size(max(own.factor for own in parts), max(own.length for own in parts))
+    return Size(max(size.factor for size in parts), max(size.length for size in parts))
 
 
 def measure(node: Node) -> Size:

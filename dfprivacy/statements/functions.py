@@ -72,10 +72,10 @@ def require_single(sort: Any, what: str) -> None:
 
 def one_float(name: str, sort: Any) -> str:
     """Return the SQL of floats in which equal values have one form: 0.0 is -0.0, NaN is any NaN."""
-    own = quoted(name)
+    column = quoted(name)
     return (
-        f"CASE WHEN isnan({own}) THEN CAST('NaN' AS {sort}) "
-        f"WHEN {own} = 0 THEN CAST(0 AS {sort}) ELSE {own} END"
+        f"CASE WHEN isnan({column}) THEN CAST('NaN' AS {sort}) "
+        f"WHEN {column} = 0 THEN CAST(0 AS {sort}) ELSE {column} END"
     )
 
 
@@ -85,16 +85,16 @@ def require_exact(sort: Any, name: str) -> None:
         raise refuse("running sum", name=name, base=_base(sort))
 
 
-def both_whole(one: Any, two: Any) -> bool:
+def both_whole(first: Any, two: Any) -> bool:
     """Return True for two types of whole numbers."""
-    return _base(one) in _WHOLE and _base(two) in _WHOLE
+    return _base(first) in _WHOLE and _base(two) in _WHOLE
 
 
-def alike(one: Any, two: Any) -> bool:
+def alike(first: Any, two: Any) -> bool:
     """Return True for types that compare without a cast that can fail."""
-    if both_whole(one, two):
-        return "UBIGINT" not in {_base(one), _base(two)} or str(one) == str(two)
-    return {_base(one), _base(two)} == FLOATS or str(one) == str(two)
+    if both_whole(first, two):
+        return "UBIGINT" not in {_base(first), _base(two)} or str(first) == str(two)
+    return {_base(first), _base(two)} == FLOATS or str(first) == str(two)
 
 
 EXACT = frozenset(
@@ -137,7 +137,7 @@ class Aggregate:
 def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
     """Return an aggregate with one value in any order, and what reads the list it collects."""
     name, argument, sort = call.name, call.argument, kinds.get(call.argument)
-    own, base = quoted(argument), _base(sort)
+    text, base = quoted(argument), _base(sort)
     once = "DISTINCT " if call.is_unique else ""
     if name in ORDERED or (name == "count" and call.is_unique):
         for column in call.uses:
@@ -145,25 +145,25 @@ def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
     if name in ORDERED:
         return _ordered_aggregate(call), ""
     if name == "count":
-        return f"count({once}{own if argument else '*'})", ""
+        return f"count({once}{text if argument else '*'})", ""
     if name in {"min", "max", "any_value"}:
         require_single(sort, f"{name} of {argument!r}")
-        return f"{'max' if name == 'max' else 'min'}({own})", ""
+        return f"{'max' if name == 'max' else 'min'}({text})", ""
     if name in {"bool_and", "bool_or"}:
         if base != "BOOLEAN":
             raise refuse("no conditions", name=name, base=base)
-        return f"{name}({own})", ""
+        return f"{name}({text})", ""
     small = base in _WHOLE or 0 < _digits(sort) <= _SMALL
     if base == "BOOLEAN":
-        own, small = f"CAST({own} AS INTEGER)", True
+        text, small = f"CAST({text} AS INTEGER)", True
     if name in {"sum", "avg", "mean"} and small:
-        return f"{'sum' if name == 'sum' else 'avg'}({once}{own})", ""
+        return f"{'sum' if name == 'sum' else 'avg'}({once}{text})", ""
     if base not in _WHOLE | FLOATS | {"DECIMAL", "HUGEINT", "UHUGEINT", "BOOLEAN"}:
         raise refuse("no numbers", name=name, base=base)
     function = {"sum": "sum", "avg": "avg", "mean": "avg", **BY_LIST}[name]
-    number = f"CAST({own} AS DOUBLE)"
-    kept = f"FILTER (WHERE {own} IS NOT NULL)"
-    return f"list({once}{number} ORDER BY {number}) {kept}", function
+    number = f"CAST({text} AS DOUBLE)"
+    present = f"FILTER (WHERE {text} IS NOT NULL)"
+    return f"list({once}{number} ORDER BY {number}) {present}", function
 
 
 def _ordered_aggregate(call: Aggregate) -> str:
@@ -287,12 +287,12 @@ def of_frame(question: str) -> str:
 @cache
 def _private() -> dict[str, str]:
     """Return a private call for each ordinary aggregate that a statistic answers."""
-    found: dict[str, str] = {}
-    for name, own in reversed(functions().items()):
-        calls = example_calls(name, own)
+    calls_by_name: dict[str, str] = {}
+    for name, statistic in reversed(functions().items()):
+        calls = example_calls(name, statistic)
         bounded = (call for call in calls if call.endswith(", 0, 100)"))
-        found |= dict.fromkeys(own.sql_names, next(bounded, calls[0]))
-    return found
+        calls_by_name |= dict.fromkeys(statistic.sql_names, next(bounded, calls[0]))
+    return calls_by_name
 
 
 AGGREGATES = _words(
@@ -388,34 +388,38 @@ def _shield(name: str, node: Function) -> tuple[str, str] | None:
 
 def check_dates(node: Function) -> None:
     """Refuse a call that names a part, width, zone or format that is not known."""
-    name, given = node.name, arguments(node)
-    first = given[0] if given else None
+    name, operands = node.name, arguments(node)
+    first = operands[0] if operands else None
     match name:
         case "time_bucket":
             _check_width(first)
             kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
-            for own in given[2:]:  # where buckets start: a text would name a time zone
-                if cast_to(own) not in kinds or _cast_text(own) is None:
+            for operand in operands[2:]:  # where buckets start: a text would name a time zone
+                if cast_to(operand) not in kinds or _cast_text(operand) is None:
                     raise refuse("origin")
         case "timezone":  # another name would end the query
-            zone = text_of(first) if len(given) == 2 else None
+            zone = text_of(first) if len(operands) == 2 else None
             if zone is None or folded(zone) not in _list_zones():
                 raise refuse("zone")
         case "strptime":  # a text must not name its time zone
-            formats = [arguments(own) if isinstance(own, Function) and own.name == "list_value"
-                       else [own] for own in given[1:]]  # fmt: skip
-            texts = [text_of(own) for group in formats for own in group]
+            formats = [
+                arguments(operand)
+                if isinstance(operand, Function) and operand.name == "list_value"
+                else [operand]
+                for operand in operands[1:]
+            ]
+            texts = [text_of(operand) for group in formats for operand in group]
             if any(text is None or "%Z" in text for text in texts):
                 raise refuse("format")
-        case "make_timestamp" if len(given) == 1:
+        case "make_timestamp" if len(operands) == 1:
             raise refuse("make_timestamp")
-    constant = all(literal(item)[0] in {"STRING", "INTEGER"} for item in given[1:])
+    constant = all(literal(item)[0] in {"STRING", "INTEGER"} for item in operands[1:])
     if name in _CONSTANTS and not constant:
         raise refuse("path or separator", name=name)
     if name in _PARTED:
         part = text_of(first)
-        known = PARTS if name in _TAKEN else PARTS - {"era"}
-        if part is None or folded(part).removesuffix("s") not in known:
+        parts = PARTS if name in _TAKEN else PARTS - {"era"}
+        if part is None or folded(part).removesuffix("s") not in parts:
             raise refuse("part of a date")
 
 
@@ -434,21 +438,21 @@ def _list_zones() -> frozenset[str]:
 def _check_width(node: Node | None) -> None:
     """Refuse the width of a bucket, unless it is so many of one unit, and at least one."""
     text, unit = _width(node)
-    found = _WIDTH.match(text.strip())
-    if found is None or bool(unit) == bool(found[2]):
+    match = _WIDTH.match(text.strip())
+    if match is None or bool(unit) == bool(match[2]):
         raise refuse("width")
-    if (unit or folded(found[2]).removesuffix("s")) not in _WIDTHS:
+    if (unit or folded(match[2]).removesuffix("s")) not in _WIDTHS:
         raise refuse("width")
 
 
 def span_of(node: Node) -> timedelta | None:
     """Return the duration of a constant interval of so many of one unit up to weeks, or None."""
     text, unit = _width(node)
-    found = _SPAN.match(text.strip())
-    name = unit or folded((found and found[2]) or "").removesuffix("s")
-    if found is None or name not in _SPANS or bool(unit) == bool(found[2]):
+    match = _SPAN.match(text.strip())
+    name = unit or folded((match and match[2]) or "").removesuffix("s")
+    if match is None or name not in _SPANS or bool(unit) == bool(match[2]):
         return None
-    return timedelta(**{f"{name}s": int(found[1])})
+    return timedelta(**{f"{name}s": int(match[1])})
 
 
 def _width(node: Node | None) -> tuple[str, str]:

@@ -66,9 +66,9 @@ _NESTED = frozenset(("list", "array", "struct", "map"))
 
 def _within_digits(sql: str, kind: Any) -> str:
     digits, scale = (size for _, size in kind.children)
-    most = f"{'9' * (digits - scale)}.{'9' * scale}"
-    least, most = (f"CAST('{sign}{most}' AS {kind})" for sign in ("-", ""))
-    return f"CASE WHEN {sql} BETWEEN {least} AND {most} THEN {sql} END"
+    highest = f"{'9' * (digits - scale)}.{'9' * scale}"
+    lowest, highest = (f"CAST('{sign}{highest}' AS {kind})" for sign in ("-", ""))
+    return f"CASE WHEN {sql} BETWEEN {lowest} AND {highest} THEN {sql} END"
 
 
 _MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
@@ -94,8 +94,8 @@ def gated(
     """
     names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
     pairs = [
-        (name if own in known else sql, name)
-        for sql, name, own in zip(read, names, relation.columns, strict=True)
+        (name if column in known else sql, name)
+        for sql, name, column in zip(read, names, relation.columns, strict=True)
     ]
     if all(sql == name for sql, name in pairs):
         return relation
@@ -119,24 +119,24 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
         return _READ[kind.id](sql, kind)
     if kind.id not in _NESTED:
         return sql
-    inner = [own for own in kind.children if own[0] != "size"]
+    inner = [child for child in kind.children if child[0] != "size"]
     if kind.id == "struct":
-        fields = [(name, field_of(sql, name), own) for name, own in inner]
-        read = [(name, was, _read(was, own, column, depth)) for name, was, own in fields]
+        fields = [(name, field_of(sql, name), child) for name, child in inner]
+        read = [(name, was, _read(was, child, column, depth)) for name, was, child in fields]
         if all(was == now for _, was, now in read):
             return sql
         packed = ", ".join(f"{quoted(name)} := {now}" for name, _, now in read)
         return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END"
-    each = f"each_{depth}"
-    read_each = [_read(each, own, column, depth + 1) for _, own in inner]
-    if read_each == [each] * len(inner):
+    element = f"each_{depth}"
+    read_each = [_read(element, child, column, depth + 1) for _, child in inner]
+    if read_each == [element] * len(inner):
         return sql
     if kind.id == "map":
         raise UnsupportedDtypeError(
             f"column {column!r} is a map that holds times or decimals",
             hint="take them out of it first: CREATE TABLE prepared AS SELECT ...",
         )
-    return f"CAST(list_transform({sql}, lambda {each}: {read_each[0]}) AS {kind})"
+    return f"CAST(list_transform({sql}, lambda {element}: {read_each[0]}) AS {kind})"
 
 
 def twin_of(
@@ -144,9 +144,9 @@ def twin_of(
 ) -> duckdb.DuckDBPyRelation:
     """Return columns of these types without rows, on an engine that holds nothing else."""
     pairs = zip(names, kinds, strict=True)
-    made = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in pairs)
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in pairs)
     with suppress(duckdb.Error):  # raised below, without DuckDB's words
-        return engine.sql(f"SELECT {made or NO_COLUMN} WHERE false")
+        return engine.sql(f"SELECT {columns or NO_COLUMN} WHERE false")
     raise UnsupportedDtypeError(
         f"one of the columns {', '.join(map(repr, names))} is of a type that is not plain",
         hint="cast it first: CREATE TABLE prepared AS SELECT CAST(x AS VARCHAR) AS x FROM t",
@@ -183,9 +183,9 @@ def _held(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         )
         return _held(column, name)
     if _is_scaled(kind):
-        numbers, most = column.cast(pa.int64()), _MOST // _PER_UNIT[kind.unit]  # too many
-        near = pc.and_(pc.greater_equal(numbers, -most), pc.less_equal(numbers, most))
-        column = pc.if_else(near, column, pa.scalar(None, kind))
+        numbers, largest = column.cast(pa.int64()), _MOST // _PER_UNIT[kind.unit]  # too many
+        is_within = pc.and_(pc.greater_equal(numbers, -largest), pc.less_equal(numbers, largest))
+        column = pc.if_else(is_within, column, pa.scalar(None, kind))
         unit = pa.duration("us") if pa.types.is_duration(kind) else pa.timestamp("us", kind.tz)
         return column.cast(unit)
     plain = _decoded(kind, name)
@@ -205,20 +205,20 @@ def _decoded(kind: pa.DataType, name: str) -> pa.DataType:
     if not pa.types.is_nested(kind):
         return pa.float32() if pa.types.is_float16(kind) else kind
 
-    def inside(own: pa.DataType) -> pa.DataType:
-        if _is_scaled(own) or pa.types.is_run_end_encoded(own):
-            raise no_type(own, name)
-        return _decoded(own, name)
+    def inside(inner: pa.DataType) -> pa.DataType:
+        if _is_scaled(inner) or pa.types.is_run_end_encoded(inner):
+            raise no_type(inner, name)
+        return _decoded(inner, name)
 
     if pa.types.is_struct(kind):
-        return pa.struct([own.with_type(inside(own.type)) for own in kind.fields])
+        return pa.struct([field.with_type(inside(field.type)) for field in kind.fields])
     if pa.types.is_map(kind):
         return pa.map_(inside(kind.key_type), inside(kind.item_type))
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(inside(kind.value_type), kind.list_size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return made(inside(kind.value_type))
+        make_list = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make_list(inside(kind.value_type))
     raise no_type(kind, name)
 
 

@@ -334,9 +334,9 @@ def _opened(
     if is_data_name(path) or path.is_dir():
         return {name_table(path): database}, None
     with suppress(duckdb.Error):
-        own = duckdb.connect(str(path), read_only=True)
-        set_time_zone(own, UTC)
-        return {"con": own}, own
+        connection = duckdb.connect(str(path), read_only=True)
+        set_time_zone(connection, UTC)
+        return {"con": connection}, connection
     raise EngineError(
         f"the database {path.name!r} can't be opened for reading",
         hint="name a DuckDB file that is there, and that no other process writes to",
@@ -446,9 +446,9 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
         target, tree = parse(query, engine, parameters=True)
         if target is not None:
             raise _wrong_parameters("it makes a table")
-        own = [node for node in walk(tree) if _is_parameter(node)]
-        places = {node.json["identifier"] for node in own}
-        if places != {str(place + 1) for place in range(len(parameters))}:
+        parameters_found = [node for node in walk(tree) if _is_parameter(node)]
+        places = {node.json["identifier"] for node in parameters_found}
+        if places != {str(index + 1) for index in range(len(parameters))}:
             raise _wrong_parameters(f"{len(parameters)} are given for {len(places)} places")
 
         def change(node: Any) -> Any:
@@ -591,9 +591,9 @@ class Cursor(_Closing):
         is_empty = isinstance(parameters, Sized) and not len(parameters)
         if parameters is not None and not is_empty:
             operation = with_constants(operation, parameters)
-        made = self.connection.sql(operation)
-        if made.columns:
-            self._result = made
+        relation = self.connection.sql(operation)
+        if relation.columns:
+            self._result = relation
         return self
 
     def executemany(self, operation: str, parameters: Sequence[Any]) -> None:  # noqa: ARG002 as PEP 249 has it
@@ -607,7 +607,7 @@ class Cursor(_Closing):
         """One tuple a column, as PEP 249 has it: its name, its type, and five times None."""
         if self._result is None:
             return None
-        return [(own.name, own.type, *[None] * 5) for own in self._result.table.schema]
+        return [(field.name, field.type, *[None] * 5) for field in self._result.table.schema]
 
     @property
     def rowcount(self) -> int:
@@ -620,13 +620,13 @@ class Cursor(_Closing):
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """Return the next rows: so many, a whole number from 0 on, or `arraysize`."""
-        wanted = self.arraysize if size is None else size
-        if not isinstance(wanted, int) or not 0 <= wanted < 2**31:
+        count = self.arraysize if size is None else size
+        if not isinstance(count, int) or not 0 <= count < 2**31:
             raise InvalidQuestionError(
                 "the number of rows to fetch is no whole number from 0 on",
                 hint="cursor.fetchmany(100); fetchall() returns all that are left",
             )
-        return list(islice(self._made().remaining, wanted))
+        return list(islice(self._made().remaining, count))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows that are left."""

@@ -93,10 +93,10 @@ class Job:
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type."""
         table, origin = self.release()
-        whole = 0 if self.script.rest else -1
+        last = 0 if self.script.rest else -1
         tables = [plan.statement.rows.table for plan in self.plans]
         read = tables or [relation for _, relation in self.script.public]
-        return with_origin(read[whole].table.wrap(table) if read else table, origin)
+        return with_origin(read[last].table.wrap(table) if read else table, origin)
 
     @silent()
     def release(self) -> tuple[pa.Table, Origin]:
@@ -134,21 +134,26 @@ class Job:
                 drawn.give(plan)
         rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
         pairs = list(zip(self.plans, rows, strict=True))
-        read = guarded(lambda: [None if own is None else _gated(plan, own) for plan, own in pairs])
-        plain = all(own is was for own, was in zip(read, rows, strict=True))
+        read = guarded(
+            lambda: [
+                None if rows_of_plan is None else _gated(plan, rows_of_plan)
+                for plan, rows_of_plan in pairs
+            ]
+        )
+        plain = all(rows_of_plan is was for rows_of_plan, was in zip(read, rows, strict=True))
         try:
             with self.reading(plain=plain):
-                found = guarded(
+                answers = guarded(
                     lambda: [
-                        partial(self._later, plan, drawn) if own is None
-                        else Stored(plan.rows_of(own))
-                        for plan, own in zip(self.plans, read, strict=True)
+                        partial(self._later, plan, drawn) if rows_of_plan is None
+                        else Stored(plan.rows_of(rows_of_plan))
+                        for plan, rows_of_plan in zip(self.plans, read, strict=True)
                     ]
                 )  # fmt: skip
                 request = self.request
                 if isinstance(request, JointPlan):
-                    return release_several(request, found)
-                return [release_answers(request, found[0])]
+                    return release_several(request, answers)
+                return [release_answers(request, answers[0])]
         finally:
             self.place.take_back()
 
@@ -194,8 +199,8 @@ class _Drawn:
                 self.given.add(given.name)
                 before = self.tables[: len(given.script.statements)]
                 public = _public(given.script, self.job.engine, rows=True)
-                made = guarded(lambda: resulting(given.script, before, public))  # noqa: B023 at once
-                given.table = guarded(lambda: made.cast(given.table.schema))  # noqa: B023 as above
+                table = guarded(lambda: resulting(given.script, before, public))  # noqa: B023 at once
+                given.table = guarded(lambda: table.cast(given.table.schema))  # noqa: B023 as above
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
@@ -214,7 +219,8 @@ def _waits(plan: Plan) -> bool:
 def _leading_texts(table: pa.Table) -> tuple[str, ...]:
     """Return the columns before the first number: what tells rows apart."""
     plain = [
-        pa.types.is_integer(own.type) or pa.types.is_floating(own.type) for own in table.schema
+        pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        for field in table.schema
     ]
     return tuple(table.column_names[: plain.index(True) if True in plain else None])
 
@@ -418,8 +424,8 @@ def _exact(job: Job) -> StatementExplanation:
 
 
 def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
-    own = [_explained(plan, sizes) for plan in job.plans]
-    known, script = [page for page, _ in own], job.script
+    explained = [_explained(plan, sizes) for plan in job.plans]
+    pages, script = [page for page, _ in explained], job.script
     plans, request = job.plans, job.request
     keys = [key.name for plan in plans for key in plan.statement.keys]
     selection = groups_text(next((plan.request for plan in plans if plan.by), request))
@@ -433,12 +439,12 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     if script.rest is not None:
         queries.append(script.rest)
     return StatementExplanation(
-        **vars(in_one(known, request)),
+        **vars(in_one(pages, request)),
         relation=", ".join(dict.fromkeys(plan.statement.rows.table.name for plan in plans)),
         keys=tuple(dict.fromkeys(keys)),
         selection=selection,
         row_query="; ".join(plan.row_query for plan in plans),
-        calls=tuple(pair for _, calls in own for pair in calls),
+        calls=tuple(pair for _, calls in explained for pair in calls),
         released_query="; ".join(queries),
         target=None if script.target is None else f"table {script.target.name}",
         columns=_columns(job),

@@ -106,9 +106,13 @@ class Plan:
     @property
     def shares(self) -> tuple[str, ...]:
         """The columns of the result that are shares as they were drawn."""
-        asked = enumerate(self.questions.values())
-        drawn = {qualified(f"answer_{place}") for place, own in asked if own.kind == "share"}
-        return tuple(own.name for own in self.statement.released.outputs if own.sql in drawn)
+        numbered = enumerate(self.questions.values())
+        shares_drawn = {
+            qualified(f"answer_{index}") for index, question in numbered if question.kind == "share"
+        }
+        return tuple(
+            output.name for output in self.statement.released.outputs if output.sql in shares_drawn
+        )
 
     @cached_property
     def request(self) -> ReleasePlan:
@@ -116,15 +120,17 @@ class Plan:
         rows = [self.row_query, *map(describe_input, self.statement.givens)]
         zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
         form, sets = f"answers of {'; '.join(rows)}{zone}", self.statement.sets
-        made = plan_statistics(
+        request = plan_statistics(
             self.questions, self.terms, self.by, self.keys,
             own_losses=self.own, form=form, sets=sets,
         )  # fmt: skip
-        plain = {name for own in made.parts if isinstance(own, LinearPart) for name in own.names}
-        for name, question in made.questions.items() if sets else ():  # totals of their cells
+        plain = {
+            name for part in request.parts if isinstance(part, LinearPart) for name in part.names
+        }
+        for name, question in request.questions.items() if sets else ():  # totals of their cells
             if name not in plain or isinstance(question, NUnique):
                 raise refuse("no totals", question=question.text)
-        return made
+        return request
 
     def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         """Return the row query over a relation; nothing is read."""
@@ -247,8 +253,8 @@ def _needs_row_count(statement: Statement) -> bool:
 
 def _label(made: dict[str, str], wanted: str, sql: str) -> str:
     """Return the label of an expression, or a new one like that wanted, without dots."""
-    known = next((label for label, own in made.items() if own == sql), None)
-    label = known or fresh(wanted.replace(".", "\u00b7"), made)
+    existing = next((label for label, text in made.items() if text == sql), None)
+    label = existing or fresh(wanted.replace(".", "\u00b7"), made)
     made[label] = sql
     return label
 
@@ -309,8 +315,8 @@ def released_query(statement: Statement) -> str:
     chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
     source, where = "released", _where(released.having)
     if released.windows or released.qualify:
-        made = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(released.windows))
-        source = f"(SELECT *{made} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
+        windows = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(released.windows))
+        source = f"(SELECT *{windows} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
         where = _where(released.qualify)
     parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
     order = [f"{tried(sql)} {direction}" for sql, direction in released.order]
@@ -370,8 +376,8 @@ def _append_interval(plan: Plan, released: pa.Table, name: str, steps: Sequence[
     Numbers from different noisy vectors are independent, but not with the error of sampling. An
     interval of dates is NULL.
     """
-    drawn = [names for part in plan.request.parts for names, _ in part.draws()]
-    drawn = [] if plan.terms.population else drawn
+    names_drawn = [names for part in plan.request.parts for names, _ in part.draws()]
+    names_drawn = [] if plan.terms.population else names_drawn
     columns: list[Sequence[Any]] = []
     notes: list[list[str | None]] = [[None] * released.num_rows]
     for step in steps:
@@ -380,7 +386,9 @@ def _append_interval(plan: Plan, released: pa.Table, name: str, steps: Sequence[
             columns.append([step] * released.num_rows)
         elif all(is_number(released, end) for end in ends):
             draws = frozenset(
-                index for index, names in enumerate(drawn) if any(n.endswith(step) for n in names)
+                index
+                for index, names in enumerate(names_drawn)
+                if any(n.endswith(step) for n in names)
             )
             rows = zip(*(floats_in(released, end) for end in ends), strict=True)
             columns.append([_ReleasedNumber(Range(*row), draws) for row in rows])
@@ -407,8 +415,8 @@ def planned(
 ) -> pa.Table:
     """Return the result of a statement without groups, over a copy of its source without rows."""
     try:
-        made = plan.rows_of(twin)
-        rows = twin_of(made.columns, made.types, engine).to_arrow_table().schema
+        query = plan.rows_of(twin)
+        rows = twin_of(query.columns, query.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
         return released_rows(engine.sql(released_query(plan.statement)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
@@ -453,13 +461,16 @@ def _expressions(
 def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
     """Return no released answers; categories come out as what they stand for."""
     is_coded, keys = pa.types.is_dictionary, pa.schema([rows.field(name) for name in plan.by])
-    fields = [(own.name, own.type.value_type if is_coded(own.type) else own.type) for own in keys]
+    fields = [
+        (field.name, field.type.value_type if is_coded(field.type) else field.type)
+        for field in keys
+    ]
     for name, question in plan.questions.items():
         kind = pa.int64() if question.is_whole else pa.float64()
         if question.answers_in_kind:
-            own = rows.field(str(question.columns[0])).type
-            own = pa.duration("us") if pa.types.is_interval(own) else own
-            kind = own if kind_of(own) else kind
+            field = rows.field(str(question.columns[0])).type
+            field = pa.duration("us") if pa.types.is_interval(field) else field
+            kind = field if kind_of(field) else kind
         ends = ("", "_low", "_high") if question.tells_interval else ("",)
         for suffix in question.suffixes:
             fields += [(f"{name}{suffix}{end}", kind) for end in ends]

@@ -143,10 +143,10 @@ def statement(select: Query, reader: Reader) -> Statement:
     outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
-    columns = [folded(own.name) for own in outputs]
-    for own in outputs:
-        if columns.count(folded(own.name)) > 1:
-            raise refuse("two columns in the result", twice=own.name)
+    columns = [folded(output.name) for output in outputs]
+    for output in outputs:
+        if columns.count(folded(output.name)) > 1:
+            raise refuse("two columns in the result", twice=output.name)
     delta, selection, having = _having(select, release)
     chosen = select.qualify
     qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
@@ -158,7 +158,7 @@ def statement(select: Query, reader: Reader) -> Statement:
         raise refuse("no dp_ call")
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
     named = {node.name for node in walk(select) if isinstance(node, Table)}
-    givens = tuple(own for name, own in reader.givens.items() if name in named)
+    givens = tuple(table for name, table in reader.givens.items() if name in named)
     table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
     public = () if rows.key_table is None else rows.key_table.bag.columns
     mine = {quoted(name) for name in rows.columns} - {*map(quoted, public)}
@@ -209,13 +209,13 @@ def _keys(
         key = _key(node, rows, items)
         keys.setdefault(key.sql, key)
         places.append(list(keys).index(key.sql))
-    found = [tuple(sorted({places[index] for index in own})) for own in sets]
-    if len(set(found)) < len(found):
+    sets_found = [tuple(sorted({places[index] for index in members})) for members in sets]
+    if len(set(sets_found)) < len(sets_found):
         raise refuse("a grouping set twice")
-    if found == [tuple(range(len(keys)))]:
-        found = []
-    found.sort(key=len, reverse=True)
-    return tuple(_named_apart(list(keys.values()))), tuple(found)
+    if sets_found == [tuple(range(len(keys)))]:
+        sets_found = []
+    sets_found.sort(key=len, reverse=True)
+    return tuple(_named_apart(list(keys.values()))), tuple(sets_found)
 
 
 def _is_released(node: Node) -> bool:
@@ -239,11 +239,11 @@ def _key(node: Node, rows: Rows, items: Items) -> Column:
 
 
 def _named_apart(keys: list[Column]) -> list[Column]:
-    apart: list[Column] = []
+    columns: list[Column] = []
     for key in keys:
-        taken = {folded(other.name) for other in apart}
-        apart.append(key if folded(key.name) not in taken else replace(key, name=f"{key.name} "))
-    return apart
+        used = {folded(other.name) for other in columns}
+        columns.append(key if folded(key.name) not in used else replace(key, name=f"{key.name} "))
+    return columns
 
 
 def _having(
@@ -359,21 +359,21 @@ class Release:
             sql = self._over_rows(node).sql
         except (RefusedStatementError, MissingColumnError):
             return None
-        known = [key.sql for key in self.keys]
-        return qualified(f"key_{known.index(sql)}") if sql in known else None
+        texts = [key.sql for key in self.keys]
+        return qualified(f"key_{texts.index(sql)}") if sql in texts else None
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
         sqls = [self._over_rows(operand).sql for operand in node.operands]
-        known = [key.sql for key in self.keys]
-        if not all(sql in known for sql in sqls):
+        texts = [key.sql for key in self.keys]
+        if not all(sql in texts for sql in sqls):
             raise refuse("GROUPING of no key")  # fmt: skip
         if not self.sets:
             return "0"
-        last, own = len(sqls) - 1, qualified(GROUPING)
+        last, grouping = len(sqls) - 1, qualified(GROUPING)
         bits = [
-            f"((({own} >> {known.index(sql)}) & 1) << {last - place})"
-            for place, sql in enumerate(sqls)
+            f"((({grouping} >> {texts.index(sql)}) & 1) << {last - index})"
+            for index, sql in enumerate(sqls)
         ]
         return f"({' + '.join(bits)})"
 
@@ -414,7 +414,9 @@ class Release:
         if suffixes[0] == "_0":
             return f"[{', '.join(f'{start}{suffix}' for suffix in suffixes)}]"
         parts = ((end[1:], f"{start}{end}") for end in suffixes)  # NaN: too few rows stand out
-        named = (f"'{end}': CASE WHEN NOT isnan({own}) THEN {own} END" for end, own in parts)
+        named = (
+            f"'{end}': CASE WHEN NOT isnan({number}) THEN {number} END" for end, number in parts
+        )
         return f"{{{', '.join(named)}}}"
 
     def _column(self, column: Name, before: int | None) -> str:

@@ -79,8 +79,8 @@ class StoredRead:
         """Return the SELECT of the wanted columns and the owner over a source of the others."""
         unit, owner = self.owner or ("", None)
         conditions = [*where, *([f"{quoted(unit)} IS NOT NULL"] if unit else [])]
-        kept = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {_list(_named(self.wanted), owner=owner)} FROM {source}{kept}"  # noqa: S608 ours
+        filters = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"SELECT {_list(_named(self.wanted), owner=owner)} FROM {source}{filters}"  # noqa: S608 ours
 
 
 Leaf = Callable[[StoredRead], str]
@@ -154,7 +154,8 @@ class Link:
     def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
         """Return True if equalities of columns, its own first, hold for all pairs of the key."""
         return any(
-            one == self.column and self.target in other.origins.get(two, ()) for one, two in equal
+            first == self.column and self.target in other.origins.get(two, ())
+            for first, two in equal
         )
 
 
@@ -181,8 +182,8 @@ class _Stored:
 
     def __call__(self, wanted: tuple[str, ...], leaf: Leaf) -> str:
         """Return the SELECT of some columns, and of the owner."""
-        used = frozenset(wanted).union(*(one.uses for one in self.conditions))
-        read = {name: own for name, own in self.columns.items() if name in used}
+        used = frozenset(wanted).union(*(condition.uses for condition in self.conditions))
+        read = {name: expression for name, expression in self.columns.items() if name in used}
         unit, _ = self.owner or ("", "")
         if unit:
             read[unit] = self.columns[unit]
@@ -197,8 +198,8 @@ def stored(
 ) -> Bag:
     """Return a stored table by its own names of columns, and the owner of its rows."""
     read, text = frozenset(columns), _Stored(table, columns, owner)
-    known = {name: kinds.get(own, "") for name, own in columns.items()}
-    return Bag(tuple(columns), owner is not None, text, read=read, kinds=known, sure=True)
+    types = {name: kinds.get(column, "") for name, column in columns.items()}
+    return Bag(tuple(columns), owner is not None, text, read=read, kinds=types, sure=True)
 
 
 def stored_conditions(bag: Bag) -> tuple[Expression, ...]:
@@ -265,7 +266,7 @@ def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
         raise refuse("join without equality")
     declared = {name: bag.matches[name] for name in equal if name in bag.matches}
     if declared:
-        name = min(declared, key=lambda own: declared[own])
+        name = min(declared, key=lambda name_declared: declared[name_declared])
         return _first(bag, [name], declared[name]), declared[name]
     return _first(bag, equal), 1
 
@@ -334,18 +335,18 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
     named = [(name, made[name].column) for name in made]
     keys = {name: bag.keys[was] for name, was in named if was is not None and was in bag.keys}
     new = {was: name for name, was in named if was is not None}
-    kept = bag.unique is not None and bag.unique <= new.keys()
-    unique = frozenset(new[name] for name in bag.unique or ()) if kept else None
+    is_unique = bag.unique is not None and bag.unique <= new.keys()
+    unique = frozenset(new[name] for name in bag.unique or ()) if is_unique else None
     origins = {name: bag.origins.get(was or "", frozenset()) for name, was in named}
-    matches = {new[name]: most for name, most in bag.matches.items() if name in new}
+    matches = {new[name]: count for name, count in bag.matches.items() if name in new}
     read = frozenset(name for name, was in named if was in bag.read)
     kinds = {name: bag.kinds.get(was or "", "") for name, was in named}
-    computed = [own for own in made.values() if own.column is None]
-    sure = bag.sure and all(own.sure for own in (*computed, *conditions))
+    computed = [expression for expression in made.values() if expression.column is None]
+    sure = bag.sure and all(expression.sure for expression in (*computed, *conditions))
     return Bag(
         tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
         matches=matches, copies=bag.copies, read=read, kinds=kinds, sure=sure,
-        sizes={name: own.size or bag.size(own.uses) for name, own in made.items()},
+        sizes={name: value.size or bag.size(value.uses) for name, value in made.items()},
     )  # fmt: skip
 
 
@@ -359,12 +360,14 @@ def extended(bag: Bag, made: Mapping[str, Expression]) -> Bag:
 def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     """Return the rows that fulfill all conditions."""
     if bag.link is not None:  # before the rows get their owners
-        rows, few = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
-        made = linked(replace(bag.link, rows=rows, few=few))
-        return replace(made, keys=bag.keys, origins=bag.origins)
+        rows, is_small = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
+        bag_made = linked(replace(bag.link, rows=rows, few=is_small))
+        return replace(bag_made, keys=bag.keys, origins=bag.origins)
     if isinstance(bag.text, _Stored):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
-        return replace(bag, text=below, sure=bag.sure and all(own.sure for own in conditions))
+        return replace(
+            bag, text=below, sure=bag.sure and all(condition.sure for condition in conditions)
+        )
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
 
@@ -385,9 +388,9 @@ def joined(
         return joined(right, left, how, _turned(equal), others)
     copies = left.copies
     if left.single and how in {"INNER", "LEFT"}:
-        right, most = _few(right, [two for _, two in equal])
-        copies *= most
-    kept = left.columns if how in {"SEMI", "ANTI"} else (*left.columns, *right.columns)
+        right, matches = _few(right, [two for _, two in equal])
+        copies *= matches
+    names = left.columns if how in {"SEMI", "ANTI"} else (*left.columns, *right.columns)
     owned = left.owned or (right.owned and how == "INNER")
     keys, origins = dict(left.keys), dict(left.origins)
     if how == "INNER":
@@ -416,16 +419,16 @@ def joined(
             f"ON {' AND '.join(parts) or 'true'}"
         )
 
-    sure = left.sure and right.sure and all(own.sure for own in others)
+    sure = left.sure and right.sure and all(condition.sure for condition in others)
     return Bag(
-        kept, owned, text, keys, depth, single, origins=origins, copies=copies,
+        names, owned, text, keys, depth, single, origins=origins, copies=copies,
         read=left.read | right.read, kinds={**left.kinds, **right.kinds}, sure=sure,
         sizes={**left.sizes, **right.sizes},
     )  # fmt: skip
 
 
 def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(two, one) for one, two in pairs]
+    return [(two, first) for first, two in pairs]
 
 
 _SHOWN = {"LEFT": "LEFT JOIN", "SEMI": "EXISTS or IN", "ANTI": "NOT EXISTS or NOT IN"}
@@ -435,7 +438,7 @@ def marked(matched: Bag, others: Bag, name: str) -> Bag:
     """Return the rows of a relation that have a match and others, a column telling them apart."""
     ways = ((matched, "true"), (others, "false"))
     sides = [extended(bag, {name: Expression(sql)}) for bag, sql in ways]
-    return _united(sides, [{own: own for own in sides[0].columns}] * 2)
+    return _united(sides, [{column: column for column in sides[0].columns}] * 2)
 
 
 def united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
@@ -451,9 +454,9 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
 
     def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
         parts = []
-        for bag, own in zip(bags, columns, strict=True):
-            made = [f"{quoted(own[name])} AS {quoted(name)}" for name in wanted]
-            below = bag.sql([own[name] for name in wanted], leaf)
+        for bag, names_of_bag in zip(bags, columns, strict=True):
+            made = [f"{quoted(names_of_bag[name])} AS {quoted(name)}" for name in wanted]
+            below = bag.sql([names_of_bag[name] for name in wanted], leaf)
             parts.append(
                 f"SELECT {_list(made, owner=_OWNER if bag.owned else None)} FROM ({below}) AS rows"  # noqa: S608
             )
@@ -462,12 +465,23 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     keys = {
         name: bags[0].keys[columns[0][name]]
         for name in names
-        if len({bag.keys.get(own[name]) for bag, own in zip(bags, columns, strict=True)}) == 1
+        if len(
+            {
+                bag.keys.get(names_of_bag[name])
+                for bag, names_of_bag in zip(bags, columns, strict=True)
+            }
+        )
+        == 1
         and columns[0][name] in bags[0].keys
     }
     depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
-    read = frozenset(name for name in names if all(own[name] in bag.read for bag, own in pairs))
-    sizes = {name: longest(bag.size([own[name]]) for bag, own in pairs) for name in names}
+    read = frozenset(
+        name for name in names if all(names_of_bag[name] in bag.read for bag, names_of_bag in pairs)
+    )
+    sizes = {
+        name: longest(bag.size([names_of_bag[name]]) for bag, names_of_bag in pairs)
+        for name in names
+    }
     return Bag(
         names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies, read=read,
         sizes=sizes,
@@ -487,17 +501,18 @@ def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Ba
             f"FROM ({bag.sql(uses, leaf)}) AS rows{' GROUP BY ' if by else ''}{', '.join(by)}"
         )
 
-    kept = {name: bag.keys[name] for name in keys if name in bag.keys}
+    keys_kept = {name: bag.keys[name] for name in keys if name in bag.keys}
     origins = {name: bag.origins.get(name, frozenset()) for name in keys}
     return Bag(
-        (*keys, *made), bag.owned, text, kept, bag.depth, unique=frozenset(keys), origins=origins,
+        (*keys, *made), bag.owned, text, keys_kept, bag.depth,
+        unique=frozenset(keys), origins=origins,
         read=bag.read.intersection(keys), sizes=_sizes(bag, made),
     )  # fmt: skip
 
 
 def _sizes(bag: Bag, made: Mapping[str, Expression] | Mapping[str, Window]) -> dict[str, Size]:
     """Return the bounds of columns, and of what takes one of the values of others."""
-    return {**bag.sizes, **{name: bag.size(own.uses) for name, own in made.items()}}
+    return {**bag.sizes, **{name: bag.size(expression.uses) for name, expression in made.items()}}
 
 
 def distinct(bag: Bag) -> Bag:
@@ -533,9 +548,9 @@ class Window:
         order += _named(row) if self.breaks_ties else []
         parts = [f"PARTITION BY {', '.join(by)}"] if by else []
         parts += [f"ORDER BY {', '.join(order)}"] if order else []
-        given = ", ".join([*_named(self.arguments), *self.constants])
+        arguments = ", ".join([*_named(self.arguments), *self.constants])
         over = " ".join([*parts, *([self.frame] if self.frame else [])])
-        return f"{self.function}({given}) OVER ({over})"
+        return f"{self.function}({arguments}) OVER ({over})"
 
 
 def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:

@@ -71,10 +71,10 @@ class Place(ABC):
         Rows for which a condition is not true may be missing.
         """
         rows, rows_where = relation.table.rows, relation.table.rows_where
-        found = rows_where(names, engine, conditions) if rows_where else rows(names, engine)
+        result = rows_where(names, engine, conditions) if rows_where else rows(names, engine)
         name = f"rows_read_{next(_NUMBERS)}"
-        engine.register(name, found)  # a temporary view: it goes with the engine of the call
-        return found, quoted(name)
+        engine.register(name, result)  # a temporary view: it goes with the engine of the call
+        return result, quoted(name)
 
     def lend(
         self, table: pa.Table, engine: duckdb.DuckDBPyConnection

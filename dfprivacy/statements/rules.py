@@ -32,9 +32,13 @@ def refuse_part(name: str) -> RefusedStatementError:
 
 def nearly(name: str, known: Collection[str], shown: Callable[[str], str] = repr) -> str:
     """Return the start of a hint: the name that was meant, if one is close to what was written."""
-    close = get_close_matches(name.lower(), {one.lower(): one for one in known}, 1, 0.6)
-    found = next((one for one in known if close and one.lower() == close[0]), None)
-    return "" if found is None else f"did you mean {shown(found)}? "
+    close = get_close_matches(
+        name.lower(), {candidate.lower(): candidate for candidate in known}, 1, 0.6
+    )
+    similar = next(
+        (candidate for candidate in known if close and candidate.lower() == close[0]), None
+    )
+    return "" if similar is None else f"did you mean {shown(similar)}? "
 
 
 def refused_statement(word: str) -> RefusedStatementError:

@@ -114,10 +114,10 @@ class Schema:
                 "each row of one table is protected by itself, or units are",
             )
         for name in ("links", "bounds", "matches"):
-            own = getattr(self, name)
-            if not isinstance(own, Mapping):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
                 raise _wrong(f"{name} is no mapping", _HINT)
-            object.__setattr__(self, name, MappingProxyType(dict(own)))
+            object.__setattr__(self, name, MappingProxyType(dict(value)))
         if isinstance(self.public, str) or not all(isinstance(t, str) for t in self.public):
             raise _wrong("public is no list of names of tables", _HINT)
         object.__setattr__(self, "public", tuple(self.public))
@@ -159,9 +159,9 @@ class Schema:
                 raise InvalidBoundsError(
                     f"the bounds of {column!r}: {error.message}", hint=error.hint
                 ) from None
-        for column, most in self.matches.items():
+        for column, count in self.matches.items():
             table, _ = _split(column, "a column with matches")
-            if type(most) is not int or not 1 <= most <= MOST_MATCHES:
+            if type(count) is not int or not 1 <= count <= MOST_MATCHES:
                 raise _wrong(
                     f"the matches of {column!r} are no whole number from 1 to {MOST_MATCHES}",
                     'matches={"prices.product": 4}',
@@ -180,8 +180,8 @@ class Schema:
     def link_of(self, table: str) -> tuple[str, str, str] | None:
         """Return the link of a table: its column, and the table and column that it leads to."""
         for child, parent in self.links.items():
-            own, column = _split(child, "a link")
-            if folded(own) == folded(table):
+            child_table, column = _split(child, "a link")
+            if folded(child_table) == folded(table):
                 return column, *_split(parent, "a link")
         return None
 
@@ -252,11 +252,11 @@ def schema_of(value: object) -> Schema:
         value = _read(Path(value))
     if not isinstance(value, Mapping):
         raise _wrong("it is no Schema, mapping of unit, links, public and bounds, or file", _HINT)
-    known = Schema.__dataclass_fields__
+    names = Schema.__dataclass_fields__
     for name in value:
-        if name not in known:
-            close = nearly(str(name), known)
-            raise _wrong(f"it has no part {name!r}", f"{close}its parts are {', '.join(known)}")
+        if name not in names:
+            close = nearly(str(name), names)
+            raise _wrong(f"it has no part {name!r}", f"{close}its parts are {', '.join(names)}")
     given: dict[str, Any] = {str(name): part for name, part in value.items() if part is not None}
     if isinstance(bounds := given.get("bounds"), Mapping):
         given["bounds"] = {

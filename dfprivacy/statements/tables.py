@@ -41,13 +41,13 @@ TEXT = "text of a file"
 
 def owner_of(column: str, kind: object) -> str:
     """Return an owner's SQL: texts compare by bytes, 0.0 is -0.0, and NaN is NaN."""
-    own, base = quoted(column), str(kind).split("(")[0]
+    column_text, base = quoted(column), str(kind).split("(")[0]
     if base in {"VARCHAR", "ENUM"}:
-        return f"encode(CAST({own} AS VARCHAR))"
+        return f"encode(CAST({column_text} AS VARCHAR))"
     if base in FLOATS:
         return one_float(column, base)
     if base in SINGLE | {"DECIMAL"}:
-        return own
+        return column_text
     raise refuse("type of a unit", base=base)
 
 
@@ -122,33 +122,33 @@ class Tables:
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
         """Return the public bounds of columns of a table, by their folded names."""
-        found = self._about(relation, self.schema.bounds if self.schema else {})
-        return {name: Bounds(*ends) for name, ends in found.items()}
+        pairs = self._about(relation, self.schema.bounds if self.schema else {})
+        return {name: Bounds(*ends) for name, ends in pairs.items()}
 
     def matches(self, relation: Relation) -> dict[str, int]:
         """Return the most rows with one value of columns of a table, by their folded names."""
         return self._about(relation, self.schema.matches if self.schema else {})
 
     def _about(self, relation: Relation, given: Mapping[str, T]) -> dict[str, T]:
-        parts = ((name.rpartition("."), own) for name, own in given.items())
+        parts = ((name.rpartition("."), fact) for name, fact in given.items())
         return {
-            folded(column): own
-            for (table, _, column), own in parts
+            folded(column): fact
+            for (table, _, column), fact in parts
             if self.names[folded(table)] == relation.path
         }
 
     def _spelt(self, relation: Relation, column: str) -> str:
-        found = {folded(name): name for name in relation.columns}.get(folded(column))
-        if found is None:
+        spelling = {folded(name): name for name in relation.columns}.get(folded(column))
+        if spelling is None:
             role = "to be the privacy unit" if self.schema is None else "which the schema names"
             raise MissingColumnError(
                 f"{relation.name!r} has no column {column!r}, {role}",
                 hint=f"{nearly(column, relation.columns)}its columns are "
                 f"{', '.join(map(repr, relation.columns[:20]))}",
             )
-        if "\0" in found:
+        if "\0" in spelling:
             raise refuse("NUL")
-        return found
+        return spelling
 
     def find(self, parts: Sequence[str], near: Relation | None) -> Relation:
         """Return the table or view of a name."""
@@ -289,9 +289,9 @@ class Tables:
         keys: dict[str, str] = {}
         for child, parent in (self.schema.links if self.schema else {}).items():
             for side in (child, parent):
-                table, _, own = side.rpartition(".")
+                table, _, column = side.rpartition(".")
                 if folded(table) == name:
-                    keys[new[self._spelt(relation, own)]] = folded(parent)
+                    keys[new[self._spelt(relation, column)]] = folded(parent)
         if self.unit_column is not None and self._has_unit(name):
             keys[new[self._spelt(relation, self.unit_column)]] = self._unit_key
         return keys
@@ -299,7 +299,7 @@ class Tables:
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
         declared = [bag.kinds.get(name, "").replace(TEXT, "VARCHAR") for name in names]
-        if all(own.split("(")[0] in SINGLE | {"DECIMAL"} for own in declared):
+        if all(type_declared.split("(")[0] in SINGLE | {"DECIMAL"} for type_declared in declared):
             return declared
         planned = self.planned(bag, names)
         types = dict(zip(planned.columns, planned.types, strict=True))
@@ -335,10 +335,10 @@ class Tables:
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether rows of a public relation repeat some columns."""
         by = ", ".join(map(quoted, names))
-        known = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+        present = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
         rows = self._public_rows(bag, names)
         sql = (
-            f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {known} "  # noqa: S608
+            f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {present} "  # noqa: S608
             f"GROUP BY {by} HAVING count(*) > 1) AS twice"
         )
         ((repeated,),) = self._fetch(sql)
@@ -452,6 +452,6 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     if len(plain) == len(gate):
         return read.over(below, where)
     gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in gate.items())
-    kept = f" WHERE {' AND '.join(where)}" if where else ""
+    filters = f" WHERE {' AND '.join(where)}" if where else ""
     others = [condition.tried for condition in read.conditions if condition not in first]
-    return read.over(f"(SELECT {gated} FROM {below}{kept}) AS gated", others)  # noqa: S608 ours
+    return read.over(f"(SELECT {gated} FROM {below}{filters}) AS gated", others)  # noqa: S608 ours

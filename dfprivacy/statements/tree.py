@@ -54,10 +54,10 @@ class _Words:
 
     def next(self) -> str:
         """Take a word; an empty one at the end."""
-        found = _WORD.match(self.text, self.place)
-        assert found is not None  # noqa: S101 the pattern matches anywhere
-        self.place = found.end()
-        return found[1]
+        match = _WORD.match(self.text, self.place)
+        assert match is not None  # noqa: S101 the pattern matches anywhere
+        self.place = match.end()
+        return match[1]
 
     def has(self, *words: str) -> bool:
         """Take these words, if they come next."""
@@ -87,12 +87,12 @@ class _Words:
 
     def names(self) -> tuple[str, ...]:
         """Take names in parentheses, if they come next."""
-        found = [self.name()] if self.has("(") else []
-        while found and self.has(","):
-            found.append(self.name())
-        if found and not self.has(")"):
+        names_read = [self.name()] if self.has("(") else []
+        while names_read and self.has(","):
+            names_read.append(self.name())
+        if names_read and not self.has(")"):
             raise self.unread()
-        return tuple(found)
+        return tuple(names_read)
 
     def unread(self, more: int = 0) -> RefusedStatementError:
         """Return the error for a text that can't be read on from here, or some bytes later."""
@@ -100,8 +100,8 @@ class _Words:
         before = self.text[: self.place] + rest.decode("utf-8", "ignore")
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         after = self.text[len(before) :].split("\n")[0]
-        near = f": {after[:40]}{'...' if after[40:] else ''}" if after.strip() else ""
-        return refuse("unreadable", line=line, column=column, near=near)
+        context = f": {after[:40]}{'...' if after[40:] else ''}" if after.strip() else ""
+        return refuse("unreadable", line=line, column=column, near=context)
 
 
 def split_explain(text: object) -> tuple[object, bool]:
@@ -166,8 +166,8 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Que
     """Return the tree of the one query in what is left of a text; `parts` are what else it has."""
     rest = words.text[words.place :]
     try:
-        ((found,),) = engine.execute(_READ, [rest]).fetchall()
-        tree = json.loads(found)
+        ((text,),) = engine.execute(_READ, [rest]).fetchall()
+        tree = json.loads(text)
     except duckdb.Error:  # text without a UTF-8 form
         raise words.unread() from None
     except RecursionError:
@@ -196,8 +196,8 @@ def _unread(
     if "expression depth" in problem:
         return refuse("nested")
     if tree.get("error_type") == "parser":
-        place = str(tree.get("position", ""))
-        return words.unread(int(place)) if place.isdecimal() else refuse("the statement")
+        position = str(tree.get("position", ""))
+        return words.unread(int(position)) if position.isdecimal() else refuse("the statement")
     kinds = [statement.type.name for statement in engine.extract_statements(rest)]
     if len(kinds) > 1:
         return refuse("several statements")

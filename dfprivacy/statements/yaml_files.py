@@ -180,18 +180,18 @@ class _Reader:
         return items
 
     def _fields(self, at: At) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         while not isinstance(key := next(self.events), yaml.MappingEndEvent):
             line, name = _line(key), "?"
             if isinstance(key, yaml.ScalarEvent):
                 name = key.value
-                if name in found:
+                if name in fields:
                     self.faults.add(line, f"{name!r} stands here a second time")
             else:
                 self._value(key, (*at, name), line)
                 self.faults.add(line, "a field's name is a plain text")
-            found[name] = self._value(next(self.events), (*at, name), line)
-        return found
+            fields[name] = self._value(next(self.events), (*at, name), line)
+        return fields
 
 
 def _line(event: Any) -> int:
@@ -276,24 +276,24 @@ def _parameters(
     for name in given:
         if name not in types:
             faults.add(line, f"--set {name}: no such parameter is declared")
-    found: dict[str, _Parameter] = {}
+    parameters: dict[str, _Parameter] = {}
     for name, kind in types.items():
-        own, text = content.line(("parameters", name)), given.get(name)
+        position, text = content.line(("parameters", name)), given.get(name)
         if not name.isidentifier():
-            faults.add(own, f"parameters: {name!r} is no name: use letters, digits and _")
+            faults.add(position, f"parameters: {name!r} is no name: use letters, digits and _")
             continue
         if not isinstance(kind, str) or kind not in _TYPES:
-            known = ", ".join(_TYPES)
-            faults.add(own, f"parameters: {name} needs a type, which is one of {known}")
+            type_names = ", ".join(_TYPES)
+            faults.add(position, f"parameters: {name} needs a type, which is one of {type_names}")
             continue
         example, read = _TYPES[kind]
         if text is None:
-            faults.add(own, f"parameters: {name} is not set; add --set {name}={example}")
+            faults.add(position, f"parameters: {name} is not set; add --set {name}={example}")
         elif (value := read(text)) is None:
-            faults.add(own, f"--set {name}: the value is no {kind} such as {example}")
+            faults.add(position, f"--set {name}: the value is no {kind} such as {example}")
         else:
-            found[name] = _Parameter(text, value)
-    return found
+            parameters[name] = _Parameter(text, value)
+    return parameters
 
 
 @dataclass(frozen=True)
@@ -318,19 +318,19 @@ class _Places:
         return self._text(value, self.content.line(at), owner) if isinstance(value, str) else value
 
     def _text(self, text: str, line: int, owner: str) -> Plain:
-        known = {name for escaped, name in _PLACE.findall(text) if not escaped}
-        for name in sorted(known - set(self.parameters)):
+        names = {name for escaped, name in _PLACE.findall(text) if not escaped}
+        for name in sorted(names - set(self.parameters)):
             self.faults.add(line, f"${{{name}}}: no such parameter is declared")
-        if not known <= set(self.parameters):
+        if not names <= set(self.parameters):
             return text
         if owner in _SQL:
             return self._query(text, line)
-        for name in sorted(known):
+        for name in sorted(names):
             if owner in _PATHS and _BEYOND_A_NAME.search(self.parameters[name].text):
                 self.faults.add(line, f"${{{name}}}: the value can't be part of a file's name")
-        whole = _PLACE.fullmatch(text)
-        if whole is not None and not whole[1]:
-            return self.parameters[whole[2]].value
+        match = _PLACE.fullmatch(text)
+        if match is not None and not match[1]:
+            return self.parameters[match[2]].value
         return _PLACE.sub(lambda m: m[0][1:] if m[1] else self.parameters[m[2]].text, text)
 
     def _query(self, query: str, line: int) -> str:
@@ -342,14 +342,16 @@ class _Places:
         stem = "dfprivacy_parameter"
         while stem in query:
             stem += "_"
-        words = {f"{stem}_{name}".encode(): own for name, own in self.parameters.items()}
+        words = {
+            f"{stem}_{name}".encode(): parameter for name, parameter in self.parameters.items()
+        }
         marked = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query).encode(
             "utf-8", "surrogateescape"
         )
         bare = _bare_words(marked, words)
         for name in self.parameters:
             word = f"{stem}_{name}".encode()
-            if marked.count(word) > sum(own == word for _, own in bare):
+            if marked.count(word) > sum(parameter == word for _, parameter in bare):
                 self.faults.add(
                     line,
                     f"${{{name}}} stands inside quotes, a comment or a name: write it bare, as in "
@@ -371,5 +373,5 @@ def _bare_words(plain: bytes, words: Collection[bytes]) -> list[tuple[int, bytes
     except (duckdb.Error, UnicodeError):
         return []
     names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
-    found = [(start, _BARE.match(plain, start)) for start in names]
-    return [(start, word[0]) for start, word in found if word is not None and word[0] in words]
+    matches = [(start, _BARE.match(plain, start)) for start in names]
+    return [(start, word[0]) for start, word in matches if word is not None and word[0] in words]
