@@ -127,16 +127,7 @@ def _count_rows(
     adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
 ) -> BinTable:
     """Return one table of `count_bins`, of the public keys if there are any."""
-    values = _fetch_values(adopted, labels, query, public_keys)
-    if values is not None:
-        return table_of(values)
-    names = _key_names(labels, query)
-    build = partial(_build_query, labels=labels, query=query)
-    table = exact_table(adopted, build, [*names, _LABEL])
-    keys, groups, table, group = number_groups(table, names, public_keys)
-    label, rows, *moments = _columns_of(table, query)
-    del table  # with millions of entries, what is not needed any more makes room
-    return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
+    return table_of(_read_values(adopted, labels, query, public_keys))
 
 
 def read_values(
@@ -147,9 +138,22 @@ def read_values(
     With `public` keys and in its errors it is as `count_bins`.
     """
     check_number_column(query.column, adopted.lazy.collect_schema()[adopted.values[query.column]])
-    public_keys = adopted.listed if public else None
+    return _read_values(adopted, labels, query, adopted.listed if public else None)
+
+
+def _read_values(
+    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
+) -> BinTable | ValueWords:
     values = _fetch_values(adopted, labels, query, public_keys)
-    return _count_rows(adopted, labels, query, public_keys) if values is None else values
+    if values is not None:
+        return values
+    names = _key_names(labels, query)
+    build = partial(_build_query, labels=labels, query=query)
+    table = exact_table(adopted, build, [*names, _LABEL])
+    keys, groups, table, group = number_groups(table, names, public_keys)
+    label, rows, *moments = _columns_of(table, query)
+    del table  # with millions of entries, what is not needed any more makes room
+    return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
 
 
 def _fetch_values(
@@ -158,7 +162,7 @@ def _fetch_values(
     """Return the rows of an engine that may hand them over; None if they stay in the engine."""
     if adopted.unit is not None:
         return _bins_of_units(adopted, labels, query, public_keys)
-    if not _can_fetch(adopted, query):
+    if not _can_fetch_words(adopted, query):
         return None
     parts = guarded(partial(_fetch_words, adopted, labels, query))
     if parts is None:
@@ -171,7 +175,7 @@ def _fetch_values(
         part = parts.pop(0)
         words.append(part.words + (first << part.value_bits))
         first += part.keys.num_rows
-    assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch`
+    assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch_words`
     values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
     return values.renumbered(*order_groups(keys, public_keys))
 
@@ -211,14 +215,14 @@ def _count_rows_in_memory(
     rounded = lazy.with_columns(_rounded(nw.col(_VALUE), VALUE_BITS).alias(_VALUE))
     sums = [power.alias(name) for name, power in list(_powers().items())[: query.moments]]
     with_values = rounded.filter(~(nw.col(_VALUE).is_null() | nw.col(_VALUE).is_nan()))
-    labelled: Any = _with_labels(with_values, query).select(_GROUP, _LABEL, *sums).to_native()
+    labeled: Any = _with_labels(with_values, query).select(_GROUP, _LABEL, *sums).to_native()
     with watched():
-        table = labelled.collect(engine="streaming")
+        table = labeled.collect(engine="streaming")
     number, *columns = (column.to_numpy() for column in table.get_columns())
     return count_numbers(keys, groups, binning, number, columns)
 
 
-def _can_fetch(adopted: Adopted, query: HistogramQuery) -> bool:
+def _can_fetch_words(adopted: Adopted, query: HistogramQuery) -> bool:
     """Decide by what is declared whether rows are handed over to be counted by their values."""
     binning = query.binning
     if not isinstance(binning, SignificantBits) or query.moments:
@@ -234,12 +238,11 @@ def _fetch_words(
 ) -> list[ValueWords] | None:
     """Return the rows of a query as words, in parts that number their groups by themselves.
 
-    None if there are so many groups that their numbers and values don't fit words.
+    None if the number of a group and a value don't fit the 63 bits of a word.
     """
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
     native: Any = adopted.lazy.select(*key_expressions(adopted, labels), value).to_native()
     names = [key_name(index) for index in range(len(labels))]
-
     group_bits = 63 - bits_of_values(query.limit)
 
     def fetch_parts() -> list[ValueWords] | None:

@@ -88,9 +88,8 @@ def suggest_limits(
     is_single = isinstance(by, str) or not isinstance(by, Sequence)
     labels = [label_of(by)] if is_single else list(by)  # type: ignore[arg-type]
     question_text = f"suggest_limits(unit={label_of(unit)!r}, question={question.text})"
-    question_text = (
-        f"{question_text} by {', '.join(map(repr, labels))}" if labels else question_text
-    )
+    if labels:
+        question_text += f" by {', '.join(map(repr, labels))}"
     plan = Plan(Charge(loss, question=question_text), account_of(ledger, dataset, note))
     frame = open_source(frame)
     check_charge(plan)

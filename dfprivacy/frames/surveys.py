@@ -56,7 +56,7 @@ class FrameProtocols:
         plan: Callable[..., Any],
         delta: Fraction = Fraction(0),
     ) -> Any:
-        """Run the protocol planned for so many users and return its result, or its explanation."""
+        """Run the protocol planned for the number of users, or explain it."""
         if terms.unit is not None:
             raise InvalidQuestionError(
                 "a protocol takes every row for a user, and the terms name another unit",

@@ -37,7 +37,7 @@ Bits = npt.NDArray[np.uint32]
 
 
 def decode_bits(bits: Bits) -> Floats:
-    """Return the values whose bits in their order these are: of twice each, in single precision."""
+    """Return the values behind bits in their order: those of twice each, in single precision."""
     single = np.where(bits < SIGN, ~bits, bits ^ np.uint32(SIGN)).view(np.float32)
     return single.astype(np.float64) / 2
 
@@ -48,7 +48,7 @@ def bits_of_values(limit: int | None) -> int:
 
 
 def encode_bits(values: Floats) -> Bits:
-    """Return the bits of values of at limit 22 significant bits, in the order of the values."""
+    """Return the bits of values of at most 22 significant bits, in the order of the values."""
     bits = (2 * values).astype(np.float32).view(np.uint32)
     return np.asarray(np.where(bits < SIGN, bits ^ np.uint32(SIGN), ~bits))
 

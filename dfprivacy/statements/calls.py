@@ -171,11 +171,11 @@ def read_call(
     for item in given:
         if isinstance(item, Star):
             raise refuse_node(item) if item.is_columns else _wrong(function)
-    form, constants, own = _form(
+    form, constants, epsilon = _form(
         function, statistic, given, lambda node: bounds.get(written(node).sql)
     )
-    if own is not None:
-        _require_small(own, node)
+    if epsilon is not None:
+        _require_small(epsilon, node)
     about = given[: len(form.columns)]
     expressions = [written(value) for value in about]
     values = tuple(expression.sql for expression in expressions)
@@ -190,7 +190,7 @@ def read_call(
     by_row = all(expression.by_row for expression in expressions)
     defaults = [value.default for value in about if isinstance(value, Case)]
     conditional = any(literal(default)[0] == "NULL_LITERAL" for default in defaults)
-    return Call(question, values, own, tuple(map(display, about)), by_row, conditional)
+    return Call(question, values, epsilon, tuple(map(display, about)), by_row, conditional)
 
 
 def _form(
@@ -211,15 +211,14 @@ def _form(
             continue
         texts = zip(form.constants, given[first:], strict=False)
         constants = {name: _constant(form, name, node) for name, node in texts}
-        own = _own(given[-1]) if positional else None
-        return form, constants, own
+        return form, constants, _read_epsilon(given[-1]) if positional else None
     for form in forms_of(statistic):
         positional = len(given) - len(form.columns)
         if set(form.constants) != {end for pair in form.ends.values() for end in pair}:
             continue
         if positional in {0, 1} and not form.about_rows:
             ends = _known_ends(form, [known(node) for node in given[: len(form.columns)]])
-            loss = _own(given[-1]) if positional else None
+            loss = _read_epsilon(given[-1]) if positional else None
             if ends is not None:
                 return form, ends, loss
             if getattr(statistic, "searches", False):
@@ -300,7 +299,7 @@ def _parameters(function: str) -> Sequence[tuple[str, ...]]:
     return [*without, *((*form, "epsilon") for form in [*without, *with_known_bounds])]
 
 
-def _own(node: Node) -> Epsilon:
+def _read_epsilon(node: Node) -> Epsilon:
     return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
 
 
@@ -319,7 +318,7 @@ def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
         raise _wrong(KEEP)
     if len(given) == 1:
         return number(given[0], "a delta"), None
-    epsilon = _own(given[1])
+    epsilon = _read_epsilon(given[1])
     _require_small(epsilon, node)
     return number(given[0], "a delta"), epsilon
 

@@ -47,9 +47,9 @@ Inner = Callable[[Node], str]
 
 @dataclass(frozen=True)
 class Size:
-    """A bound: so many times the longest value in the row, and so many characters.
+    """An upper limit of a length: `factor` times the longest value in the row, plus `length`.
 
-    It is that of a `text` where it is the very length of a constant.
+    For a `text` constant it is the exact length.
     """
 
     factor: int = 0
@@ -57,7 +57,7 @@ class Size:
     text: bool = False
 
     def times(self, number: int, more: int = 0) -> Size:
-        """Return the bound of so many of the same, and of more characters."""
+        """Return the limit of `number` such values and `more` characters."""
         return Size(self.factor * number, self.length * number + more)
 
 
@@ -446,7 +446,7 @@ _DECIMAL = re.compile(r"DECIMAL\(([0-9]+), ?([0-9]+)\)\Z")
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Return True if values of a type compare with those of a wide one, none of which is cast."""
+    """Return True if a comparison of both types casts no value of the wide one."""
     if narrow == wide or {narrow, wide} <= _HELD.keys():
         return True
     digits, size = _LITERAL.match(narrow), _DECIMAL.match(wide)

@@ -85,16 +85,16 @@ def require_exact(sort: Any, name: str) -> None:
         raise refuse("running sum", name=name, base=_base(sort))
 
 
-def both_whole(first: Any, two: Any) -> bool:
+def both_whole(first: Any, second: Any) -> bool:
     """Return True for two types of whole numbers."""
-    return _base(first) in _WHOLE and _base(two) in _WHOLE
+    return _base(first) in _WHOLE and _base(second) in _WHOLE
 
 
-def alike(first: Any, two: Any) -> bool:
+def alike(first: Any, second: Any) -> bool:
     """Return True for types that compare without a cast that can fail."""
-    if both_whole(first, two):
-        return "UBIGINT" not in {_base(first), _base(two)} or str(first) == str(two)
-    return {_base(first), _base(two)} == FLOATS or str(first) == str(two)
+    if both_whole(first, second):
+        return "UBIGINT" not in {_base(first), _base(second)} or str(first) == str(second)
+    return {_base(first), _base(second)} == FLOATS or str(first) == str(second)
 
 
 EXACT = frozenset(
@@ -230,7 +230,7 @@ def check_frame(node: Over) -> None:
         if end not in _ENDS:
             raise refuse("a window frame by RANGE or GROUPS")
         if end.startswith("EXPR") and (size is None or not is_number_of_rows(size)):
-            raise refuse("a window frame that is not so many rows")
+            raise refuse("a window frame without a constant size")
 
 
 def _words(text: str) -> frozenset[str]:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 import duckdb
 import numpy as np
@@ -447,14 +447,14 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
         if target is not None:
             raise _wrong_parameters("it makes a table")
         parameters_found = [node for node in walk(tree) if _is_parameter(node)]
-        places = {node.json["identifier"] for node in parameters_found}
+        places = {dict(node.parts)["identifier"] for node in parameters_found}
         if places != {str(index + 1) for index in range(len(parameters))}:
             raise _wrong_parameters(f"{len(parameters)} are given for {len(places)} places")
 
         def change(node: Any) -> Any:
             if not _is_parameter(node):
                 return rebuild(node, change)
-            text = _literal(parameters[int(node.json["identifier"]) - 1])
+            text = _literal(parameters[int(dict(node.parts)["identifier"]) - 1])
             _, select = parse(f"SELECT {text}", engine)
             assert isinstance(select, Select)  # noqa: S101 ours
             return replace(select.items[0], alias=node.alias)
@@ -462,7 +462,7 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
         return text_of_query(change(tree), engine)
 
 
-def _is_parameter(node: object) -> bool:
+def _is_parameter(node: object) -> TypeGuard[Other]:
     return isinstance(node, Other) and node.sort == "VALUE_PARAMETER"
 
 

@@ -1,4 +1,4 @@
-"""Read DuckDB's syntax tree into typed nodes, once: rules look at these and at no JSON.
+"""Read DuckDB's syntax tree into typed nodes, once: rules over rows look at no JSON.
 
 Every part of a JSON object is read into a field, or must have its default. An object with another
 part, or of a kind without a class, becomes an `Other`, which no rule over rows accepts.
@@ -24,13 +24,18 @@ class Node:
     json: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
-class Other(Node):
-    """A node of another `sort`, or one with a part that is `unknown`."""
+@dataclass(frozen=True, kw_only=True)
+class Unread(Node):
+    """An object of a `sort` without a class, or one with a part that is `unknown`."""
 
     sort: str = ""
     parts: tuple[tuple[str, Any], ...] = ()
     unknown: str | None = None
+
+
+@dataclass(frozen=True)
+class Other(Unread):
+    """An unread object that is no query."""
 
 
 @dataclass(frozen=True)
@@ -263,12 +268,8 @@ class Query(Node):
 
 
 @dataclass(frozen=True)
-class OtherQuery(Query):
-    """A query of another `sort`, or one with a part that is `unknown`."""
-
-    sort: str = ""
-    parts: tuple[tuple[str, Any], ...] = ()
-    unknown: str | None = None
+class OtherQuery(Query, Unread):
+    """An unread query."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +347,9 @@ def _list_fields(cls: type[Node]) -> dict[str, tuple[list[str], type]]:
     return read
 
 
-_FIELDS = {cls: _list_fields(cls) for cls in (*Node.__subclasses__(), *Query.__subclasses__())}
+_FIELDS = {
+    cls: _list_fields(cls) for cls in (*Node.__subclasses__(), *Query.__subclasses__(), Other)
+}
 
 
 def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
@@ -447,7 +450,7 @@ def to_json(node: Any) -> Any:
     json: dict[str, Any] = dict(node.json)
     if node.alias or "alias" in json:
         json["alias"] = node.alias
-    if isinstance(node, Other | OtherQuery):
+    if isinstance(node, Unread):
         json |= {name: to_json(part) for name, part in node.parts}
     for name, (path, _) in _FIELDS[type(node)].items():
         target = json

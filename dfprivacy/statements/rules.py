@@ -449,7 +449,7 @@ EXCLUDE in a window = EXCLUDE in a window: %unknown
     -> leave it out, and subtract the row itself: sum(x) OVER (PARTITION BY customer) - x
 a window frame by RANGE or GROUPS = a window frame by RANGE or GROUPS: %unknown
     -> count rows: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW
-a window frame that is not so many rows = a window frame that is not so many rows: how many rows
+a window frame without a constant size = a window frame without a constant size: how many rows
     must be a plain number below 2147483648
     -> ROWS BETWEEN 2 PRECEDING AND CURRENT ROW
 equal values that differ = {what}, which is {base}: equal values of that type can differ, and which

@@ -279,7 +279,7 @@ EXAMPLES = {
             "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ORDER BY total "
             "RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM orders)"
         ),
-        "a window frame that is not so many rows": (
+        "a window frame without a constant size": (
             "SELECT dp_count(*) FROM (SELECT count(*) OVER (PARTITION BY customer ORDER BY total "
             "ROWS BETWEEN total PRECEDING AND CURRENT ROW) FROM orders)"
         ),
