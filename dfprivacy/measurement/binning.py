@@ -182,9 +182,6 @@ class SignificantBits:
         return int(int(smallest) >> (53 - self.bits)) - 1
 
 
-ByBits = Octaves | SignificantBits
-
-
 @dataclass(frozen=True)
 class Edges:
     """Bins between ascending edges, each with its lower edge, the last with both."""

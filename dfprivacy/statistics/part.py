@@ -183,9 +183,6 @@ class MeasuredTable:
         return answered
 
 
-ROOM = 2**16
-"""Number of groups that are answered at a time, over all columns."""
-
 COUNT_SHARE = Fraction(1, 6)
 """Fraction of the loss that counts the rows of each group."""
 
