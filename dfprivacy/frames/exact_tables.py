@@ -25,7 +25,6 @@ from dfprivacy.measurement.bin_table import BinTable, merge_tables
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_names
-from dfprivacy.measurement.value_words import table_of
 from dfprivacy.release.answers import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.part import MeasuredTable, Part
@@ -78,7 +77,7 @@ class ExactTables:
                 for name in sum_names(measurement.statistics.sources):
                     sums[name] = np.asarray(table.column(name).fill_null(0).to_numpy(), np.int64)
         tables = [measurement for measurement in measured if isinstance(measurement, MeasuredTable)]
-        bins = tuple(table_of(measured_table.table) for measured_table in tables)
+        bins = tuple(measured_table.table for measured_table in tables)
         return cls(
             keys, sums, bins, tuple(kind_of_part(measured_table.part) for measured_table in tables)
         )

@@ -226,7 +226,6 @@ class MeasuredHistogram(MeasuredTable):
     """Rows by group, and by bin or value. Secret."""
 
     part: HistogramPart
-    table: BinTable
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find edges where none are given, and count between them; forget what is not shown."""

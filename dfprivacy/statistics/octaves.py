@@ -231,7 +231,6 @@ class MeasuredOctaves(MeasuredTable):
     """An octave table. Secret."""
 
     part: OctavePart
-    table: BinTable
     recount: Callable[[Octaves, bool], BinTable] | None = None
     """Function that counts again in other bins, with the groups of that moment, or pooled."""
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from dfprivacy.engine.keys import rows_of_groups
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
 from dfprivacy.measurement.linear import CountWeights
-from dfprivacy.measurement.value_words import ValueWords
+from dfprivacy.measurement.value_words import ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, all_groups
@@ -159,19 +160,24 @@ class ColumnPart(ABC):
 
 @dataclass(frozen=True, repr=False)
 class MeasuredTable:
-    """A table of bins by group. Secret."""
+    """A table of bins by group, or the values that it counts. Secret."""
 
     part: Any
-    table: Any
+    values: BinTable | ValueWords
+
+    @cached_property
+    def table(self) -> BinTable:
+        """The rows of each group and bin."""
+        return table_of(self.values)
 
     @property
     def keys(self) -> pa.Table:
         """The keys of the groups, sorted, or as listed."""
-        return self.table.keys
+        return self.values.keys
 
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the counts of exactly the groups with these keys."""
-        return replace(self, table=rows_of_groups(self.table, keys))
+        return replace(self, values=rows_of_groups(self.values, keys))
 
     def answer(
         self,

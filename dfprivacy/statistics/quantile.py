@@ -37,7 +37,7 @@ from dfprivacy.measurement.grid import (
     kind_of,
     plain_type,
 )
-from dfprivacy.measurement.value_words import NearCounts, ValueWords, table_of
+from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
@@ -611,20 +611,22 @@ class QuantilePart(ColumnPart):
 
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, select every quantile, and the ends of its interval, and count again."""
-        table = measured.table
-        counted = noisy_rows(table, loss.share(self.left * COUNT_SHARE))
-        rows, grid = counted.column(), self._grid(table, loss)
+        values = measured.values
+        counted = noisy_rows(values, loss.share(self.left * COUNT_SHARE))
+        rows, grid = counted.column(), self._grid(values, loss)
         law, ends = self.law(loss, grid.most - grid.first + 1), None
-        is_near = isinstance(table, ValueWords) and table.has_large_groups
-        counts = NearCounts(table, grid) if is_near else regridded(table_of(table), grid)
+        if isinstance(values, ValueWords) and values.has_large_groups:
+            counts: BinTable | NearCounts = NearCounts(values, grid)
+        else:
+            counts = regridded(measured.table, grid)
         chosen = select_quantiles(counts, self.levels, rows, law)
         if self.question.tells_interval:
             levels = sorted(set(self.levels))
             ends = select_ends(counts, levels, rows, self.ends_law(loss))
-        values = iter(self._whole(grid.values(chosen)))
+        answers_in_order = iter(self._whole(grid.values(chosen)))
 
         def answer(title: str, question: Ranked, q: Fraction) -> Answer:
-            shown = blank_small_groups(next(values), counted, question.least(law, q))
+            shown = blank_small_groups(next(answers_in_order), counted, question.least(law, q))
             notes = rank_notes(question.rank_error(law, q, rows), rows, ~np.isnan(shown))
             quantile = (
                 self._between(title, q, shown, grid, ends)

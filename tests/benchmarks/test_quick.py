@@ -6,8 +6,10 @@ from importlib.util import find_spec
 
 import pytest
 
-QUICK = {"subset_optimal": [], "bounds": [], "octave_rule": []}
-QUICK["local"] = ["--only", "models"]
+QUICK = dict.fromkeys(
+    ("subset_optimal", "bounds", "octave_rule", "honesty", "honesty_quantiles"), ()
+)
+QUICK["local"] = ("--only", "models")
 
 
 @pytest.mark.slow
