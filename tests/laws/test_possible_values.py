@@ -18,7 +18,7 @@ FEW = pl.DataFrame({"g": np.repeat(KEYS, 2), "x": [1.0, 3.0] * GROUPS, "k": ["a"
 def test_ends_of_counts_and_sums_are_possible(loss):
     """No end is below 0 unless the answer is, and every interval holds its answer.
 
-    Of 400 groups of two rows a third at least has a negative count: a false alarm in 10**9 runs.
+    Of 400 groups of two rows a fifth at least has a negative count: a false alarm in 10**13 runs.
     """
     by = FEW.dp.group_by("g", keys=KEYS)
     for question in (dfp.count(), dfp.sum("x", (0, 50)), dfp.sum("x", (-50, 0))):
@@ -28,7 +28,7 @@ def test_ends_of_counts_and_sums_are_possible(loss):
         inner = low if sign > 0 else -high
         assert (inner >= np.minimum(sign * value, 0)).all()
         assert ((low <= value) & (value <= high)).all()
-        assert (value < 0).mean() > 0.3
+        assert (value < 0).mean() > 0.2
 
 
 def test_numbers_of_different_values_are_not_negative():
