@@ -33,31 +33,6 @@ def test_formats_agree(run, file):
 
 
 @pytest.mark.parametrize(
-    ("command", "answer"),
-    [
-        (["count"], "3,000"),
-        (["count", "delay"], "3,000"),
-        (["sum", "delay", *BOUNDS], "-20,000"),
-        (["mean", "delay", *BOUNDS], "-6.66667"),
-        (["var", "delay", *BOUNDS], "555.556"),
-        (["std", "delay", *BOUNDS], "23.5702"),
-        (["sum", "delay"], "-20,000"),
-        (["mean", "delay"], "-6.66667"),
-        (["mean", "delay", "--method", "subset"], "-6.66667"),
-        (["mean", "delay", "--method", "dick"], "-6.66667"),
-        (["var", "delay"], "555.556"),
-        (["std", "delay"], "23.5702"),
-    ],
-)
-def test_whole_file(run, command, answer):
-    """Each command answers about the whole file with one row: value, low, high."""
-    name, *rest = command
-    ((value, low, high, *_),) = cells(run(name, "flights.csv", *rest, *EXACT).output)
-    numbers = [float(text.replace(",", "")) for text in (value, low, high, answer)]
-    assert numbers == pytest.approx([numbers[3]] * 4, rel=1e-4)
-
-
-@pytest.mark.parametrize(
     ("options", "line"),
     [
         (["--delta", "1e-6"], "Spent epsilon 1, delta 1e-6;"),
@@ -71,16 +46,6 @@ def test_spent_line(run, options, line):
     last = run("count", "flights.csv", "--by", "carrier", *options).output.splitlines()[-1]
     assert last.startswith(line)
     assert last.endswith("; neighbors: add/remove a row")
-
-
-def test_interval_option(run):
-    """A higher level makes a wider interval."""
-    widths = []
-    for level in ("0.5", "0.999"):
-        result = run("sum", "flights.csv", "delay", *BOUNDS, "--interval", level, "--no-clipping")
-        ((_, low, high),) = cells(result.output)
-        widths.append(float(high.replace(",", "")) - float(low.replace(",", "")))
-    assert widths[0] * 5 < widths[1]
 
 
 @pytest.mark.parametrize(
@@ -97,21 +62,6 @@ def test_public_keys(run, column, keys, shown):
     result = run("count", "flights.parquet", "--by", column, *options, *EXACT)
     assert [row[0] for row in cells(result.output)] == shown
     assert {row[1] for row in cells(result.output)} <= {"0", "1,000", "1,500"}
-
-
-def test_public_keys_of_two_columns(run):
-    """Keys of several columns are split at commas."""
-    options = ["--by", "carrier", "--by", "month", "--keys", "UA,2", "--keys", "ZZ,1", *EXACT]
-    rows = [row[:3] for row in cells(run("count", "flights.parquet", *options).output)]
-    assert rows == [["UA", "2", "500"], ["ZZ", "1", "0"]]
-
-
-@pytest.mark.parametrize("key", ["AA", "1.5", "", "99999999999999999999"])
-def test_keys_that_do_not_fit(run, key):
-    """A key that can't be read as the declared type is refused, never rounded."""
-    result = run("count", "flights.parquet", "--by", "month", f"--keys={key}")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "a key does not fit column 'month', which is declared" in result.stderr
 
 
 @pytest.mark.parametrize("by", [["--by", "month", "--delta", "1e-6"], []])
@@ -146,17 +96,6 @@ def test_keys_are_shown_as_they_are(run, tmp_path):
     file.write_text("key\n" + "[bold]x[/bold]\n" * 50 + "\x1b[31mred\n" * 50)
     output = run("count", str(file), "--by", "key", "--delta", "1e-6").output
     assert {row[0] for row in cells(output)} == {"[bold]x[/bold]", "\ufffd[31mred"}
-
-
-@pytest.mark.parametrize("column", ["low", "high", "count", "epsilon", "delta"])
-def test_awkward_names(run, tmp_path, column):
-    """A column may be called like a column of the result, or like an option."""
-    file = tmp_path / "names.csv"
-    pl.DataFrame({column: [3.0] * 1000, "g": ["a"] * 1000}).write_csv(file)
-    options = [column, "--bounds", "0", "9", *EXACT]
-    for extra in ([], ["--by", "g", "--keys", "a"]):
-        row = cells(run("mean", str(file), *options, *extra).output)[-1]
-        assert float(row[bool(extra)]) == pytest.approx(3)
 
 
 def test_column_that_is_also_a_group(run):
@@ -197,17 +136,6 @@ def test_process(folder):
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert [row[0] for row in cells(done.stdout)] == ["AA", "UA"]
-
-
-@pytest.mark.battery
-def test_process_with_mistake(folder):
-    """A process that fails ends with code 2 and the message alone: no traceback, no row."""
-    done = command_line("count", "broken.parquet", cwd=folder)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("Error: 'broken.parquet' can't be opened")
-    assert done.stderr.count("\n") == 2
-    assert "4711" not in done.stderr
 
 
 def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):

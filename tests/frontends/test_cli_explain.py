@@ -2,46 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 import dfprivacy as dfp
-
-CALLS = [
-    ("count",),
-    ("sum", "delay", "--bounds", "-60", "240"),
-    ("mean", "delay", "--by", "carrier", "--delta", "1e-6"),
-    ("mean", "delay", "--by", "carrier", "--by", "month", "--keys", "AA,1", "--bounds", "0", "9"),
-    ("var", "delay", "--bounds", "-60", "240"),
-    ("std", "delay", "--epsilon", "2"),
-    ("median", "delay"),
-    ("quantile", "delay", "--q", "0.9", "--by", "carrier", "--delta", "1e-6"),
-    ("quantiles", "delay", "--q", "0.1", "--q", "0.9"),
-    ("center", "delay", "--p", "1.5"),
-    ("bounds", "delay"),
-    ("histogram", "delay", "--bins", "5"),
-]
-
-
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call[0])
-def test_every_release_is_explained(call, ask, folder):
-    """Every command explains itself, of a file that is not there too, and charges no ledger."""
-    ledger = dfp.Ledger(folder / "explained.db", epsilon=5, delta=1e-3)
-    account = ("--ledger", "explained.db", "--dataset", "d")
-    result = ask(call[0], "nowhere.csv", *call[1:], *account, "--explain")
-    assert result.exit_code == 0, result.output
-    assert "costs     epsilon" in result.output
-    assert ledger.datasets() == []
-
-
-def test_mistakes_are_told(ask):
-    """What the call would be refused for, its explanation is refused for."""
-    result = ask("mean", "nowhere.csv", "delay", "--by", "carrier", "--explain")
-    assert result.exit_code == 2
-    assert "--delta" in result.output
-    result = ask("mean", "nowhere.csv", "delay", "--keys", "AA", "--explain")
-    assert "--by COLUMN" in result.output
-    result = ask("count", "nowhere.csv", "--by", "a", "--by", "b", "--keys", "AA", "--explain")
-    assert "each of --keys must have 2 parts, for a, b" in result.output
 
 
 def test_a_target_in_place_of_epsilon(ask, folder):

@@ -12,18 +12,6 @@ def test_limits_of_the_engine(ask, command, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "wrong", [("--memory", "much"), ("--threads", "0"), ("--temporary", "no/such/place")]
-)
-def test_limits_that_cannot_be(ask, wrong):
-    """A limit that can't be ends with exit code 2 and a hint in the words of the command line."""
-    result = ask("count", "flights.parquet", *wrong)
-    assert result.exit_code == 2
-    assert wrong[0].removeprefix("--") in result.stderr
-    assert "Hint: " in result.stderr
-    assert "dfp." not in result.stderr
-
-
 def test_a_folder_is_a_file(ask, tmp_path):
     """A folder of Parquet files is asked like a file; keys of directories are text."""
     for year in (2024, 2025):

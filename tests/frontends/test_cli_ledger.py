@@ -31,31 +31,6 @@ def ledger(run):
     return ["--ledger", "budget.db", "--dataset", "flights"]
 
 
-QUESTIONS = [
-    ["count"],
-    *([name, "delay", *BOUNDS] for name in ("sum", "mean", "var", "std")),
-    ["mean", "delay"],
-    ["median", "delay"],
-    ["quantile", "delay", "--q", "0.9"],
-    ["quantiles", "delay", "--q", "0.25", "--q", "0.75"],
-    ["center", "delay", "--p", "1.5"],
-    ["bounds", "delay"],
-    ["histogram", "delay", "--bins", "3"],
-]
-
-
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_every_question_is_charged(run, ledger, question):
-    """Each command charges the ledger and says what is left."""
-    name, *rest = question
-    result = run(name, "flights.csv", *rest, "--epsilon", "0.5", *ledger)
-    assert result.exit_code == 0
-    assert result.output.splitlines()[-1] == (
-        "Left for flights in budget.db: epsilon 9.5, delta 1e-6"
-    )
-    assert dfp.Ledger("budget.db").history()["note"].tolist() == ["command line"]
-
-
 def test_groups_spend_delta(run, ledger):
     """Secret keys spend the delta of the ledger."""
     result = run("count", "flights.csv", "--by", "carrier", "--delta", "1e-7", *ledger)
@@ -128,65 +103,6 @@ def test_a_spent_budget(run, ledger):
     )
     assert not Path("out.csv").exists()
     assert len(dfp.Ledger("budget.db").history()) == 0
-
-
-MISTAKES = [
-    (
-        ["count", "flights.csv", "--ledger", "budget.db"],
-        "a ledger keeps an account for each dataset, and no dataset was named",
-        "name the ledger and the dataset: --ledger budget.db --dataset flights",
-    ),
-    (
-        ["count", "flights.csv", "--dataset", "flights"],
-        "a dataset, period, version, note or analyst was named, and no ledger to charge",
-        "name the ledger and the dataset: --ledger budget.db --dataset flights",
-    ),
-    (
-        ["count", "flights.csv", "--ledger", "no.db", "--dataset", "flights"],
-        "the ledger '{folder}/no.db' does not exist",
-        "a budget starts with dfprivacy ledger create FILE --epsilon 10",
-    ),
-    (
-        ["count", "flights.csv", "--rho", "1", "--ledger", "budget.db", "--dataset", "flights"],
-        "the release is asked for in rho, and the ledger counts epsilon",
-        "ask with --epsilon 0.5, or charge a ledger made with --rho",
-    ),
-    (
-        ["count", "flights.csv", "--ledger", "flights.csv", "--dataset", "flights"],
-        "the ledger '{folder}/flights.csv' is not a ledger",
-        "name the file that dfprivacy ledger create has made",
-    ),
-    (
-        ["ledger", "create", "budget.db", "--epsilon", "10"],
-        "there is a file 'budget.db' already",
-        "see what it has left: dfprivacy ledger show budget.db",
-    ),
-    (
-        ["ledger", "create", "new.db", "--delta", "1e-6"],
-        "a ledger needs a budget",
-        "add --epsilon 10 --delta 1e-6",
-    ),
-    (
-        ["ledger", "create", "new.db", "--epsilon", "0"],
-        "epsilon must be a positive, finite number, not 0.0",
-        "pass a number such as --epsilon 1.0",
-    ),
-    (
-        ["ledger", "show", "no.db"],
-        "the ledger '{folder}/no.db' does not exist",
-        "a budget starts with dfprivacy ledger create FILE --epsilon 10",
-    ),
-]
-
-
-@pytest.mark.parametrize(("args", "error", "hint"), MISTAKES)
-def test_mistakes(run, ledger, tmp_path, args, error, hint):
-    """A mistake gives exit code 2, one message with a hint, and costs nothing."""
-    result = run(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"Error: {error.format(folder=tmp_path)}\nHint: {hint}\n"
-    assert len(dfp.Ledger("budget.db").history()) == 0
-    assert not Path("new.db").exists()
 
 
 @pytest.mark.parametrize("command", [["create"], ["show"], ["report"], ["statement"]])

@@ -1,172 +1,122 @@
-"""A mistake ends with one message and a hint, and leaves old files as they were."""
+"""A mistake on the command line ends with one message and a hint, and costs nothing."""
+
+import shlex
 
 import pytest
 
-BOUNDS = ["--bounds", "-60", "240"]
-COV_BOUNDS = ["--x-bounds", "0", "9", "--y-bounds", "0", "9"]
+import dfprivacy as dfp
+from tests.command_line import command
+
+BOUNDS = "--bounds -60 240"
+ACCOUNT = "--ledger budget.db --dataset flights"
+MISTAKES = {
+    "count flight.csv": ("no file 'flight.csv'", "check the path"),
+    "count flights.csv --by carrier": ("secret", "--delta 1e-6, or list keys"),
+    "median flights.csv delay --by carrier": ("secret", "--delta 1e-6, or list keys"),
+    "mean nowhere.csv delay --by carrier --explain": ("secret", "--delta 1e-6"),
+    "count flights.parquet --by month --keys AA": ("'month', which is declared int64", "--keys"),
+    "count flights.parquet --by month --keys=1.5": ("'month', which is declared int64", "--keys"),
+    "count flights.parquet --by month --keys=": ("'month', which is declared int64", "--keys"),
+    f"count flights.parquet --by month --keys={10**20 - 1}": ("'month'", "--keys"),
+    "count flights.csv --by a --by b --keys AA --explain": ("2 parts, for a, b", ""),
+    "count flights.csv --keys AA": ("--keys need a column", "add --by COLUMN"),
+    "cov flights.csv delay month --x-bounds 0 9 --y-bounds 0 9 --within 2%": ("'cov'", "--within"),
+    "bounds flights.csv delay --within 2": ("'delay' has no half-width", "or --epsilon"),
+    "mean flights.csv delay --method shifted": ("bounds of column 'delay'", "--bounds 0 100"),
+    f"mean flights.csv delay {BOUNDS} --method subset": ("'subset'", "leave --bounds out"),
+    f"mean flights.csv delay {BOUNDS} --method best": ("no such method", "'transformed'"),
+    "median flights.csv delay --method best": ("no such method", "'selection', 'inverse'"),
+    f"sum flights.csv delays {BOUNDS}": ("no column 'delays'", "did you mean 'delay'?"),
+    "bounds flights.csv delays": ("no column 'delays'", "did you mean 'delay'?"),
+    f"sum flights.parquet carrier {BOUNDS}": ("'carrier' is declared String", "convert it"),
+    "median flights.parquet carrier": ("'carrier' is declared String", ""),
+    "mean flights.csv delay --bounds 240 -60": ("240.0 is not below -60.0", "--bounds 0 100"),
+    f"mean flights.csv delay {BOUNDS} --output delays.xlsx": ("'.xlsx'", ".csv, .parquet or .json"),
+    f"std flights.csv delay {BOUNDS} --output flights.csv": ("the file that is read", "another"),
+    "var flights.csv delay --epsilon 1 --rho 1": ("epsilon and rho", "--rho 0.5"),
+    "var flights.csv delay --epsilon 0": ("epsilon must be a positive", "--epsilon 1.0"),
+    "var flights.xlsx delay": ("'.xlsx'", "or a folder"),
+    "std broken.parquet delay": ("'broken.parquet' can't be opened", "whole"),
+    "std flights.csv delay --interval 95": ("between 0 and 1, not 95.0", "--interval 0.95"),
+    "mean delay flights.csv": ("no folder 'delay'", "pass a .csv"),
+    "agg flights.csv": ("no question", "--count --mean delay"),
+    "share flights.csv carrier": ("True is no value", "--value JFK"),
+    "quantile flights.csv delay --q 1.5": ("from 0 to 1, not 1.5", "--q 0.5"),
+    "quantiles flights.csv delay --q 0.5 --q -1": ("from 0 to 1, not -1.0", "--q 0.5"),
+    "quantiles flights.csv delay --q 0.5 --q 0.5": ("twice", "once"),
+    "center flights.csv delay --p 1": ("above 1, up to 64, not 1.0", "--p 2 for the mean"),
+    "bounds flights.csv delay --rank 0": ("from 1 on, not 0", "--rank 100"),
+    "histogram flights.csv delay": ("number of bins or the edges", "--bins 10, or --edge 0"),
+    "histogram flights.csv delay --bins 3 --edge 1": ("number of bins or", "--bins 10, or --edge"),
+    "histogram flights.csv delay --edge 1 --edge 2 --bounds 0 9": ("both", "leave --bounds out"),
+    "histogram flights.csv delay --edge 1": ("two edges or more", "--edge 0 --edge 10"),
+    "histogram flights.csv delay --edge 9 --edge 1": ("must ascend", "--edge 0 --edge 10"),
+    "histogram flights.csv delay --bins 0": ("from 1 to 10,000", "or --bins 10"),
+    "count flights.csv --max-rows 3": ("no unit was named", "--unit user_id"),
+    "count flights.csv --unit visitor --max-rows 3": ("no column 'visitor'", "its columns"),
+    "count flights.parquet --memory much": ("memory", ""),
+    "count flights.parquet --threads 0": ("threads", ""),
+    "count flights.parquet --temporary no/such/place": ("temporary", ""),
+    "count flights.csv --ledger budget.db": ("no dataset was named", ACCOUNT),
+    "count flights.csv --dataset flights": ("no ledger", ACCOUNT),
+    "count flights.csv --ledger no.db --dataset flights": ("/no.db' does not exist", "create FILE"),
+    f"count flights.csv --rho 1 {ACCOUNT}": ("in rho", "--epsilon 0.5"),
+    "count flights.csv --ledger flights.csv --dataset f": ("is not a ledger", "ledger create"),
+    "ledger create budget.db --epsilon 10": ("a file 'budget.db' already", "ledger show budget.db"),
+    "ledger create new.db --delta 1e-6": ("needs a budget", "add --epsilon 10 --delta 1e-6"),
+    "ledger create new.db --epsilon 0": ("epsilon must be a positive", "--epsilon 1.0"),
+    "ledger show no.db": ("/no.db' does not exist", "ledger create FILE --epsilon 10"),
+    "avg f.csv": ("No such command 'avg'", "write dfprivacy mean"),
+    "meen f.csv": ("No such command 'meen'", "write dfprivacy mean"),
+    "xyzzy": ("No such command 'xyzzy'", "dfprivacy --help lists its options"),
+    "ledger creat": ("No such command 'creat'", "write dfprivacy ledger create, or"),
+    "pivot f.csv": ("'pivot'", "write dfprivacy crosstab"),
+    "mean f.csv": ("Missing argument 'COLUMN'", "dfprivacy mean --help lists"),
+    "quantile f.csv x": ("Missing option '--q'", "dfprivacy quantile --help"),
+    "center f.csv x --p 2 --interval 0.9": ("--interval", "dfprivacy center --help"),
+    "count f.csv --epsilom 1": ("--epsilom", "dfprivacy count --help"),
+    "count f.csv --epsilon x": ("'--epsilon': this is not a valid number.", "count --help"),
+    "mean f.csv x --bounds 0": ("'--bounds' requires 2 arguments", "two numbers with a space"),
+}
+"""A call, the words that its message holds, and those that its hint holds."""
 
 
-@pytest.fixture
-def run(ask):
-    """Run the command line in the folder of the flights, at 80 columns."""
-    return ask
+@pytest.mark.sample(12)
+@pytest.mark.parametrize("call", MISTAKES)
+def test_a_mistake_has_a_message_and_a_hint_and_costs_nothing(ask, tmp_path, call):
+    """The message names the mistake, the hint what to type. No file and no charge is written."""
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, delta=1e-6)
+    words = [word.replace("budget.db", str(tmp_path / "budget.db")) for word in shlex.split(call)]
+    result = ask(*(word.replace("new.db", str(tmp_path / "new.db")) for word in words))
+    assert (result.exit_code, result.stdout) == (2, "")
+    message, hint = result.stderr.replace(f"{tmp_path}/", "").splitlines()
+    assert message.startswith("Error: ")
+    assert hint.startswith("Hint: ")
+    assert "dfp." not in hint
+    named, advised = MISTAKES[call]
+    assert named in message
+    assert advised in hint
+    assert ledger.datasets() == []
+    assert not list(tmp_path.glob("new.db*"))
 
 
 @pytest.mark.parametrize(
     "wrong", [["--delta", "2"], ["--interval", "7"], ["--by", "nothing"], ["--epsilon", "0"]]
 )
-def test_error_writes_nothing(run, tmp_path, wrong):
+def test_error_writes_nothing(ask, tmp_path, wrong):
     """A call that fails leaves an old output file as it was."""
     target = tmp_path / "old.csv"
     target.write_text("old")
-    result = run(
-        "count", "flights.csv", "--by", "carrier", "--delta", "1e-6", *wrong,
-        "--output", str(target),
-    )  # fmt: skip
-    assert result.exit_code == 2
+    by = ("--by", "carrier", "--delta", "1e-6")
+    assert ask("count", "flights.csv", *by, *wrong, "--output", str(target)).exit_code == 2
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
 
-MISTAKES = [
-    (
-        ["count", "flight.csv"],
-        "there is no file 'flight.csv'",
-        "check the path",
-    ),
-    (
-        ["count", "flights.csv", "--by", "carrier"],
-        "group keys are secret, and showing them needs a delta",
-        "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
-    ),
-    (
-        ["count", "flights.parquet", "--by", "month", "--keys", "AA"],
-        "a key does not fit column 'month', which is declared int64",
-        "give --keys that can be read as int64",
-    ),
-    (
-        ["cov", "flights.csv", "delay", "month", *COV_BOUNDS, "--within", "2%"],
-        "'cov' has nothing that a half-width could be a percentage of",
-        "name it in units of 'delay' times units of 'month': --within 0.1",
-    ),
-    (
-        ["bounds", "flights.csv", "delay", "--within", "2"],
-        "'delay' has no half-width before there is data: none can be a target",
-        "name one that matters, --within NAME=2%, or --epsilon",
-    ),
-    (
-        ["count", "flights.csv", "--keys", "AA"],
-        "--keys need a column to group by",
-        "add --by COLUMN",
-    ),
-    (
-        ["mean", "flights.csv", "delay", "--method", "shifted"],
-        "mean needs the bounds of column 'delay'",
-        (
-            "add bounds that you know without looking at the data, e.g. --bounds 0 100, "
-            "of two columns --x-bounds 0 100 --y-bounds 0 100; a mean has methods that find "
-            "them: transformed, subset, dick, inverse"
-        ),
-    ),
-    (
-        ["mean", "flights.csv", "delay", *BOUNDS, "--method", "subset"],
-        "the method 'subset' finds its own bounds",
-        "leave --bounds out",
-    ),
-    (
-        ["sum", "flights.csv", "delays", "--bounds", "0", "1"],
-        "the frame has no column 'delays'",
-        "did you mean 'delay'? its columns are 'carrier', 'month', 'day', 'delay'",
-    ),
-    (
-        ["sum", "flights.parquet", "carrier", "--bounds", "0", "1"],
-        "column 'carrier' is declared String, which holds no numbers",
-        "convert it to an integer, float, decimal or boolean column first",
-    ),
-    (
-        ["mean", "flights.csv", "delay", "--bounds", "240", "-60"],
-        "bounds must be ordered: 240.0 is not below -60.0",
-        (
-            "pass (lower, upper): two numbers that you know without looking at the data, "
-            "e.g. --bounds 0 100"
-        ),
-    ),
-    (
-        ["mean", "flights.csv", "delay", *BOUNDS, "--method", "best"],
-        "mean has no such method",
-        "choose one of 'transformed', 'shifted', 'independent', 'subset', 'dick', 'inverse'",
-    ),
-    (
-        ["mean", "flights.csv", "delay", *BOUNDS, "--output", "delays.xlsx"],
-        "the output file can't end in '.xlsx'",
-        "name a file that ends in .csv, .parquet or .json",
-    ),
-    (
-        ["var", "flights.csv", "delay", *BOUNDS, "--epsilon", "1", "--rho", "1"],
-        "epsilon and rho were both given",
-        "name one: --epsilon 1.0 for pure privacy, --rho 0.5 for zero-concentrated privacy",
-    ),
-    (
-        ["var", "flights.csv", "delay", *BOUNDS, "--epsilon", "0"],
-        "epsilon must be a positive, finite number, not 0.0",
-        "pass a number such as --epsilon 1.0",
-    ),
-    (
-        ["var", "flights.xlsx", "delay", *BOUNDS],
-        "the file name ends in '.xlsx'",
-        "pass a .csv, .tsv or .parquet file, or a folder of such files",
-    ),
-    (
-        ["std", "flights.csv", "delay", *BOUNDS, "--interval", "95"],
-        "an interval's level must lie between 0 and 1, not 95.0",
-        "pass --interval 0.95",
-    ),
-    (
-        ["std", "flights.csv", "delay", *BOUNDS, "--output", "flights.csv"],
-        "the output is the file that is read",
-        "write to another file",
-    ),
-    (
-        ["std", "broken.parquet", "delay", *BOUNDS],
-        "'broken.parquet' can't be opened as what its name says",
-        "check the path, that you may read it, and that it is whole",
-    ),
-    (
-        ["mean", "delay", "flights.csv"],
-        "there is no folder 'delay'",
-        "pass a .csv, .tsv or .parquet file, or a folder of such files",
-    ),
-    (
-        ["agg", "flights.csv"],
-        "no question was asked",
-        "ask at least one, e.g. --count --mean delay",
-    ),
-    (
-        ["share", "flights.csv", "carrier"],
-        "column 'carrier' is declared string, and True is no value of it",
-        "name a constant of the column's own type: --value JFK, --value 3",
-    ),
-]
-
-
-@pytest.mark.parametrize(("args", "error", "hint"), MISTAKES)
-def test_beginners_mistakes(run, args, error, hint):
-    """A mistake gives exit code 2 and one message with a hint on stderr, nothing on stdout."""
-    result = run(*args)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == f"Error: {error}\nHint: {hint}\n"
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (["mean", "flights.csv"], "Missing argument 'COLUMN'"),
-        (["mean", "flights.csv", "delay", "--bounds", "0"], "'--bounds' requires 2 arguments"),
-        (["modus", "flights.csv"], "No such command 'modus'"),
-    ],
-)
-def test_usage_mistakes(run, args, words):
-    """A call that can't be parsed says so, with exit code 2."""
-    result = run(*args)
+@pytest.mark.parametrize("args", [[], ["ledger"]])
+def test_no_command_shows_the_help_once(args):
+    """Without a command there is the help, once, and no message."""
+    result = command(*args)
     assert result.exit_code == 2
-    assert words in result.stderr
+    assert result.output.count("Usage:") == 1
+    assert "Error" not in result.output

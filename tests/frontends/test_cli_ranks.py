@@ -7,50 +7,6 @@ import pytest
 EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less than 1e-6 rows
 BY = ["--by", "carrier", "--delta", "1e-6"]
 
-WHOLE = [
-    (["median", "delay"], [["10"]]),
-    (["median", "delay", "--method", "inverse"], [["10"]]),
-    (["quantile", "delay", "--q", "0.1"], [["-40"]]),
-    (["quantile", "delay", "--q", "0.9", "--method", "inverse"], [["10"]]),
-    (["quantiles", "delay", "--q", "0.9", "--q", "0.1"], [["10"], ["-40"]]),
-    (["bounds", "delay"], [["-64"], ["16"]]),
-    (["bounds", "delay", "--rank", "500"], [["-40"], ["10"]]),
-    (
-        ["histogram", "delay", "--edge", "-50", "--edge", "0", "--edge", "20"],
-        [["-50", "0", "1,000", "1,000", "1,000"], ["0", "20", "2,000", "2,000", "2,000"]],
-    ),
-    (
-        ["histogram", "delay", "--bins", "2", "--bounds", "-40", "40"],
-        [["-40", "0", "1,000", "1,000", "1,000"], ["0", "40", "2,000", "2,000", "2,000"]],
-    ),
-    (
-        ["histogram", "delay", "--bins", "1"],
-        [["-64", "16", "3,000", "3,000", "3,000"]],
-    ),
-]
-
-
-@pytest.mark.parametrize(("question", "shown"), WHOLE)
-def test_whole_file(ask, cells, question, shown):
-    """Each command answers about the whole file, with the truth at a very large epsilon."""
-    name, column, *options = question
-    file = "flights.csv" if WHOLE.index((question, shown)) % 2 else "flights.parquet"
-    assert cells(ask(name, file, column, *options, *EXACT).output) == shown
-
-
-@pytest.mark.parametrize("bounds", [[], ["--bounds", "-50", "50"], ["--method", "dick"]])
-def test_center(ask, cells, bounds):
-    """The center of p = 2 is the mean, -20/3, up to the grid of its candidates."""
-    ((value,),) = cells(ask("center", "flights.csv", "delay", "--p", "2", *bounds, *EXACT).output)
-    assert float(value) == pytest.approx(-20 / 3, abs=0.05)
-
-
-def test_inverse_mean_has_no_interval(ask, cells):
-    """A mean by inverse sensitivity is a selection, and shows no interval."""
-    result = ask("mean", "flights.csv", "delay", "--method", "inverse", *EXACT)
-    ((value,),) = cells(result.output)
-    assert float(value) == pytest.approx(-20 / 3, abs=0.05)
-
 
 @pytest.mark.parametrize(
     ("question", "aa", "ua"),

@@ -36,23 +36,3 @@ def test_a_unit_without_limits_has_them_found(invoke, visits):
     explained = " ".join(invoke(*mean, "--by", "shop", "--delta", 1e-6, "--explain").output.split())
     assert "within limits that the release finds" in explained
     assert "epsilon 0.3125 on how many rows units have in a group" in explained
-
-
-MISTAKES = [
-    (
-        ["--max-rows", "3"],
-        "max_rows and max_groups limit what one unit contributes, and no unit was named",
-        "name the column: --unit user_id",
-    ),
-    (["--unit", "visitor", "--max-rows", "3"], "the frame has no column 'visitor'", "its columns"),
-]
-
-
-@pytest.mark.parametrize(("terms", "message", "hint"), MISTAKES)
-def test_mistakes_are_told_in_the_words_of_the_command_line(invoke, visits, terms, message, hint):
-    """A missing or lonely limit is refused with the option that mends it."""
-    result = invoke("count", visits, *terms)
-    said = " ".join(result.stderr.split())
-    assert result.exit_code == 2
-    assert message in said
-    assert hint in said

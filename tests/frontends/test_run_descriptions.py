@@ -225,38 +225,6 @@ def test_keys_of_several_columns(run, text, keys):
     assert keys_of(text, run) == keys
 
 
-EVERY = {
-    'count: "*"': "count()",
-    "count: delay": "count('delay')",
-    "sum: delay, bounds: [0, 9]": "sum('delay', bounds=(0.0, 9.0))",
-    "mean: delay, bounds: [0, 9], method: shifted":
-        "mean('delay', bounds=(0.0, 9.0), method='shifted')",
-    "mean: delay, method: dick": "mean('delay', method='dick')",
-    "var: delay": "var('delay')",
-    "std: delay, bounds: [0, 9]": "std('delay', bounds=(0.0, 9.0))",
-    "median: delay, method: inverse": "median('delay', method='inverse')",
-    "quantile: delay, q: 0.9, method: inverse": "quantile('delay', 0.9, method='inverse')",
-    "quantiles: delay, qs: [0.25, 0.75]": "quantiles('delay', [0.25, 0.75])",
-    "center: delay, p: 2, bounds: [0, 9]": "center('delay', 2, bounds=(0.0, 9.0))",
-    "center: delay, p: 1.5, method: dick": "center('delay', 1.5, method='dick')",
-    "bounds: delay": "bounds('delay')",
-    "bounds: delay, rank: 100": "bounds('delay', rank=100)",
-    "histogram: delay, bins: 2, bounds: [0, 9]": "histogram('delay', [0.0, 4.5, 9.0])",
-    "histogram: delay, bins: 2": "histogram('delay', 2)",
-    "histogram: delay, edges: [0, 1, 9]": "histogram('delay', [0.0, 1.0, 9.0])",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("question", EVERY)
-def test_every_question_with_every_argument(run, question):
-    """A question takes what its method takes, and the note says what was asked."""
-    text = other("delay: {mean: delay, bounds: [-60, 240]}", f"asked: {{{question}}}")
-    result = run(text)
-    assert result.exit_code == 0, result.output
-    note = json.loads(Path("delays.csv.provenance.json").read_text())
-    assert note["asked"]["questions"] == {"asked": EVERY[question]}
-
-
 def test_bounds_of_all_questions(run):
     """Bounds of a column hold for the questions that name none, and that take some."""
     text = other(
