@@ -15,7 +15,7 @@ from tests.statements.test_refused import nodes
 ENGINE = duckdb.connect()
 QUERIES = [
     *test_refused.QUERIES,
-    *(case[0] for case in test_refused.CASES),
+    *test_refused.REFUSED,
     *test_analysts.QUERIES,
     "SELECT * EXCLUDE (a) REPLACE (b AS c), x.y.z, COLUMNS('a') FROM a.b.c AS d(e) ORDER BY ALL",
     "SELECT first(a ORDER BY b) OVER (PARTITION BY c ORDER BY d ROWS 1 PRECEDING EXCLUDE TIES)",
