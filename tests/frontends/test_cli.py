@@ -1,6 +1,5 @@
 """Every command prints or writes the released rows, and what they cost."""
 
-import json
 import os
 import subprocess
 import sys
@@ -81,28 +80,12 @@ def test_output_file(run, tmp_path, ending, by):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_json_is_records(run, tmp_path):
-    """JSON is a list of records; what JSON has no type for becomes text."""
-    target = tmp_path / "days.json"
-    run("count", "flights.parquet", "--by", "day", "--keys", "2013-01-02", "--output", str(target))
-    (record,) = json.loads(target.read_text())
-    assert list(record) == ["day", "count", "low", "high"]
-    assert record["day"] == "2013-01-02"
-
-
 def test_keys_are_shown_as_they_are(run, tmp_path):
     """A key is neither markup nor a terminal command."""
     file = tmp_path / "keys.csv"
     file.write_text("key\n" + "[bold]x[/bold]\n" * 50 + "\x1b[31mred\n" * 50)
     output = run("count", str(file), "--by", "key", "--delta", "1e-6").output
     assert {row[0] for row in cells(output)} == {"[bold]x[/bold]", "\ufffd[31mred"}
-
-
-def test_column_that_is_also_a_group(run):
-    """A column may be averaged by itself."""
-    options = ["--by", "delay", "--delta", "1e-6", *BOUNDS, *EXACT]
-    rows = cells(run("mean", "flights.csv", "delay", *options).output)
-    assert [[*map(float, row[:2])] for row in rows] == [pytest.approx([x, x]) for x in (-40, 10)]
 
 
 def test_many_groups(run, tmp_path):

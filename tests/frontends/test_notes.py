@@ -93,17 +93,3 @@ def test_ranks_as_bounds_are_named(tails):
     assert tails.dp.mean("x", method="subset", epsilon=10).note.startswith("clipped by rank")
     nothing = pl.DataFrame({"x": [1.0]}).dp.mean("x", epsilon=0.01)
     assert nothing.note == "too few rows for bounds"
-
-
-@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
-@pytest.mark.parametrize("keys", [["b"], ["a", "b"]])
-def test_an_absent_note_is_null_in_a_remembered_frame(tails, tmp_path, kind, keys):
-    """Notes are text whether all groups have one or none, and come back as they were."""
-    frame = {"polars": tails, "pandas": tails.to_pandas(), "arrow": tails.to_arrow()}[kind]
-    ledger = dfp.Ledger(tmp_path / "l.db", epsilon=100, remember=True)
-    private = dfp.frame(frame)(ledger=ledger, dataset="d", version="1")
-    first, again = (private.group_by("g", keys=keys).mean("x", epsilon=10) for _ in range(2))
-    assert len(ledger.history()) == 1
-    assert pl.DataFrame(first).equals(pl.DataFrame(again))
-    assert pl.DataFrame(again)["note"].to_list()[-1] is None
-    assert str(pl.DataFrame(first)["note"].dtype) == "String"

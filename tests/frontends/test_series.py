@@ -22,22 +22,6 @@ def delays(engine):
     return engine.Series(name="delay", **{DATA[engine]: [10.0] * 2000 + [-40.0] * 1000})
 
 
-def test_bounds(delays):
-    """Private bounds are a pair that `bounds=` takes."""
-    bounds = delays.dp.bounds(epsilon=EXACT)
-    assert bounds == (-64, 16)
-    assert delays.dp.bounds(rank=500, epsilon=EXACT) == (-40, 10)
-    assert delays.dp.mean(bounds, epsilon=EXACT) == pytest.approx(-20 / 3)
-
-
-def test_histogram(delays, engine):
-    """A histogram of a series is a frame of its library with one row a bin."""
-    frame = delays.dp(epsilon=EXACT).histogram([-50, 0, 50])
-    assert isinstance(frame, engine.DataFrame)
-    assert frame["count"].to_list() == [1000, 2000]
-    assert delays.dp.histogram(2, (-50, 50), epsilon=EXACT)["count"].to_list() == [1000, 2000]
-
-
 def test_series_without_a_name(engine):
     """A series needs no name."""
     assert engine.Series([3.0] * 1000).dp.median(epsilon=EXACT) == 3

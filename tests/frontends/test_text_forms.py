@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import duckdb
-import polars as pl
 import pytest
 import yaml
 
@@ -197,26 +196,3 @@ def test_a_text_file_of_the_home_directory_or_a_network(tmp_path, monkeypatch):
     assert float(dfp.frame(dfp.TextFile("~/rows.csv")).count(epsilon=EXACT)) == 1
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="network"):
         dfp.frame(dfp.TextFile("s3://bucket/rows.csv"))
-
-
-def test_a_job_reads_what_a_folder_holds(tmp_path):
-    """A folder of text files is read as at other entry points, and one of both kinds refused."""
-    for name in ("texts", "both"):
-        (tmp_path / name).mkdir()
-        for part in ("a.csv", "b.tsv"):
-            (tmp_path / name / part).write_text("x\n1\n2\n", encoding="utf-8")
-    pl.DataFrame({"x": [1.0]}).write_parquet(tmp_path / "both" / "c.parquet")
-    dfp.Ledger(tmp_path / "ledger.db", epsilon=100, remember=True)
-    budget = {"ledger": "ledger.db", "dataset": "d", "version": "1", "epsilon": 50}
-    ran = {}
-    for name in ("texts", "both"):
-        release = {"source": {"folder": name}, "questions": {"n": {"count": "*"}}}
-        release |= {"budget": budget, "outputs": f"{name}.parquet"}
-        text = json.dumps({"releases": {"one": release}})
-        (tmp_path / "releases.yml").write_text(text, encoding="utf-8")
-        ran[name] = command("run", tmp_path / "releases.yml")
-    assert ran["texts"].exit_code == 0, ran["texts"].output
-    assert pl.read_parquet(tmp_path / "texts.parquet")["value"].to_list() == [4]
-    assert ran["both"].exit_code != 0
-    assert "text files" in ran["both"].output
-    assert dfp.Ledger(tmp_path / "ledger.db").spent("d").epsilon == pytest.approx(50)

@@ -50,15 +50,6 @@ def test_a_column_by_group_is_asked_in_brackets(frame):
     assert plan.asks == by.explain.mean("value", (0, 4), epsilon=1, delta=1e-6).asks
 
 
-def test_a_column_as_an_attribute_says_how_it_is_asked():
-    """group_by("a").value names the two ways to ask; several columns share a call of agg."""
-    by = FRAMES["pandas"].dp.group_by("a")
-    with pytest.raises(dfp.errors.UnknownMethodError, match=r'mean\("value"'):
-        _ = by.value
-    with pytest.raises(dfp.DPError, match="agg"):
-        _ = by[["value", "low"]]
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -262,19 +262,6 @@ def test_explaining_reads_nothing():
     assert [plan[f"x {role}"].name for role in ("count", "mean", "std")]
 
 
-def test_the_same_description_of_a_version_is_remembered(tmp_path):
-    """A ledger that remembers answers returns the description again, at no cost."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, delta=1e-3, remember=True)
-    for frame in (FRAME, FRAME.to_pandas()):
-        private = dfp.frame(frame)(ledger=ledger, dataset="d", version=type(frame).__module__)
-        first = private.describe(epsilon=1, delta=1e-6)
-        left = ledger.remaining("d")
-        again = private.describe(epsilon=1, delta=1e-6)
-        assert first.equals(again)
-        assert ledger.remaining("d") == left
-        assert private.explain.describe(epsilon=1, delta=1e-6).remembered
-
-
 @pytest.mark.slow
 def test_three_hundred_columns_share_one_rho():
     """No column needs a budget of its own: means are within one unit of bounds of a hundred."""

@@ -241,23 +241,6 @@ def test_what_can_not_be_is_refused_before_the_charge(tmp_path, asked):
     assert ledger.remaining("d").epsilon == 10
 
 
-def test_a_ledger_remembers_it(tmp_path):
-    """The same version gives the same answer for one charge; other bounds are another release."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, remember=True)
-    private = frame(500).dp(ledger=ledger, dataset="d", version="1")
-    first, again = (private.regression("y", ["a", "b"], KNOWN, epsilon=1) for _ in range(2))
-    assert first.equals(again)
-    assert ledger.remaining("d").epsilon == 9
-    wider = private.regression("y", ["a", "b"], {**KNOWN, "b": (-6, 6)}, epsilon=1)
-    assert not first.equals(wider)
-    private.regression("y", ["b", "a"], KNOWN, epsilon=1)
-    assert ledger.remaining("d").epsilon == 7
-    bounds = "{'y': (-10.0, 30.0), 'a': (0.0, 10.0), 'b': (-5.0, 5.0)}"
-    assert (
-        ledger.history("d").iloc[0]["question"] == f"regression('y', ['a', 'b'], bounds={bounds})"
-    )
-
-
 def test_units_cost_what_their_rows_do():
     """With a unit of three rows a sum has three times the noise; limits are found as well."""
     rows = frame(9000).with_columns(u=pl.int_range(9000) // 3)

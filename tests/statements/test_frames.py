@@ -217,14 +217,6 @@ def test_only_what_is_named_is_read():
     assert dfp.explain("SELECT dp_count(broken) AS n FROM t", t=wide).epsilon == 1
 
 
-def test_explaining_reads_nothing():
-    """An explanation leaves a reader of batches unread, and a lazy frame uncollected."""
-    reader = TABLE.to_reader()
-    plan = dfp.explain(QUERY, t=reader, delta=1e-6)
-    assert plan.keys == ("city",)
-    assert reader.read_all().num_rows == TABLE.num_rows
-
-
 def test_durations_come_back_as_durations(tmp_path):
     """Intervals that a statement makes are durations in frames of every kind, nested ones too."""
     days = pa.array([3 * 86_400] * 1000, pa.duration("s"))

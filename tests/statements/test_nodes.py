@@ -4,10 +4,7 @@ import copy
 import json
 
 import duckdb
-import pandas as pd
-import pytest
 
-import dfprivacy as dfp
 from dfprivacy.statements.nodes import Other, OtherQuery, read_node, to_json
 from tests.statements import test_analysts, test_refused
 from tests.statements.test_refused import nodes
@@ -73,12 +70,3 @@ def test_unknown_parts_are_refused():
         node = {**list(nodes(tree))[place], "a_new_part": True}
         if "class" in node or "type" in node:
             assert isinstance(read_node(node), Other | OtherQuery), node
-
-
-@pytest.mark.slow
-def test_names_that_double_are_refused():
-    """Items that name others twice, over many steps, are refused before they fill the memory."""
-    items = ", ".join(f"a{step} + a{step} AS a{step + 1}" for step in range(40))
-    query = f"SELECT dp_count(*) FROM (SELECT 1 AS a0, {items} FROM t WHERE a40 > 3)"
-    with pytest.raises(dfp.DPError, match="too long"):
-        dfp.sql(query, t=pd.DataFrame({"x": [1, 2]}), epsilon=1)

@@ -33,27 +33,6 @@ def exact(query, con, **terms):
     ]
 
 
-@pytest.mark.parametrize("terms", [{}, UNIT])
-@pytest.mark.parametrize(
-    ("ordinary", "private"),
-    [
-        ("count(*)", "dp_count(*)"),
-        ("avg(amount)", "dp_mean(amount)"),
-        ("count(DISTINCT session)", "dp_nunique(session)"),
-    ],
-)
-def test_an_ordinary_aggregate_is_a_private_one(con, ordinary, private, terms):
-    """An aggregate asks its private question, whether rows or units are protected."""
-    plans = [
-        dfp.explain(f"SELECT {call} AS x FROM visits", con=con, **terms)
-        for call in (ordinary, private)
-    ]
-    assert plans[0].draws == plans[1].draws
-    assert [question for _, question in plans[0].calls] == [
-        question for _, question in plans[1].calls
-    ]
-
-
 @pytest.mark.parametrize(
     "query",
     [

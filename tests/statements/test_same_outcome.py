@@ -264,26 +264,3 @@ def test_conditions_are_cast_row_by_row():
         assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [(100,)]
     query = "SELECT s, dp_count(*) FROM t GROUP BY s HAVING dp_keep(1e-6) AND s"
     assert dfp.sql(query, con=con, epsilon=1e13).fetchall() == [("true", 100)]
-
-
-def test_the_optimiser_is_on_again(shared):
-    """A connection's optimiser is on after a statement, whether it succeeds or fails."""
-    dfp.sql("SELECT dp_count(*) FROM visits", con=shared)
-    with pytest.raises(dfp.DPError):
-        dfp.sql("SELECT dp_mean(note, 0, 1) FROM visits", con=shared)
-    plan = shared.execute("EXPLAIN SELECT 1 FROM visits WHERE 1 = 2").fetchall()
-    assert "EMPTY" in str(plan).upper().replace(" ", "_")
-
-
-def test_failures_of_an_engine_are_withheld(tmp_path):
-    """An engine that fails while rows are read says nothing of them, and nothing is charged."""
-
-    def broken(_):
-        raise duckdb.ConversionException("Could not convert string 'Alice Secret' to INT32")
-
-    frame = pl.LazyFrame({"x": [1.0]}).map_batches(broken, schema={"x": pl.Float64})
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
-    with pytest.raises(dfp.EngineError) as caught:
-        dfp.sql("SELECT dp_count(*) FROM t", t=frame, ledger=ledger, dataset="t")
-    assert "Alice" not in str(caught.value)
-    assert ledger.datasets() == []

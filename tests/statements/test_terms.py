@@ -131,14 +131,6 @@ def test_the_ledger_tells_what_was_asked(shared, tmp_path):
         dfp.explain("SELECT dp_count(*) FROM visits", con=shared, ledger=ledger)
 
 
-def test_answers_come_under_the_names_that_are_expected(shared):
-    """Keys may be called as answers are inside; nothing is mixed up."""
-    query = "SELECT city AS answer_0, vip AS key_0, dp_count(*) AS place FROM visits GROUP BY ALL"
-    released = dfp.sql(query, con=shared, epsilon=1e13, delta=0.1)
-    assert released.columns == ["answer_0", "key_0", "place"]
-    assert released.fetchall()[0] == ("Bonn", False, 150)
-
-
 def test_an_explanation_is_a_frozen_value(shared):
     """An explanation can be pickled, not changed, and prints every step."""
     query = f"{BY_CITY} HAVING dp_keep(1e-6) AND n > 5 ORDER BY n LIMIT 3"
