@@ -9,8 +9,6 @@ import pytest
 import dfprivacy as dfp
 import sql_udfs
 
-BOUNDED = ["dp_sum", "dp_mean", "dp_avg", "dp_var", "dp_stddev"]
-
 
 def connect():
     connection = duckdb.connect()
