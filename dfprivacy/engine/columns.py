@@ -306,11 +306,11 @@ def clipped_to(column: str, lower: float, upper: float) -> nw.Expr:
 def clipped_value(column: str, largest: float, dtype: DType, engine: nw.Implementation) -> nw.Expr:
     """Return each row's number, of size at most `largest`; NULL where it holds no value."""
     value, floating = nw.col(column).cast(nw.Float64), dtype.is_float()
-    if engine.is_polars():
-        without_nan = nw.when(~value.is_nan()).then(value) if floating else value
-        return without_nan.clip(-largest, largest)
-    if engine.is_ibis():
-        return clipped_to(column, -largest, largest)
+    if engine.is_polars() or engine.is_ibis():  # faster than polars' clip
+        clipped = clipped_to(column, -largest, largest)
+        return (
+            nw.when(~value.is_nan()).then(clipped) if floating and engine.is_polars() else clipped
+        )
     if engine.is_spark_like():  # its division looks at the sign of what it divides, twice
         number = ~value.is_nan() if floating else ~value.is_null()
         return nw.when(number).then(value.clip(-largest, largest))

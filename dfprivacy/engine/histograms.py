@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import duckdb
 import narwhals as nw
 import numpy as np
 import polars as pl
@@ -25,7 +23,7 @@ import pyarrow as pa
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import Adopted, UnitColumn
 from dfprivacy.engine.columns import check_number_column, clipped_value
-from dfprivacy.engine.embedded import embedded, interruptible
+from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.keys import (
     Listed,
     compressed,
@@ -35,7 +33,7 @@ from dfprivacy.engine.keys import (
     order_groups,
 )
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.run import collect, exact_table, guarded
+from dfprivacy.engine.run import collect, exact_table, fetch_rows, guarded
 from dfprivacy.engine.units import (
     UnitRows,
     fetch_unit_rows,
@@ -45,7 +43,7 @@ from dfprivacy.engine.units import (
     thinning_starts,
     within_groups,
 )
-from dfprivacy.measurement.bin_table import BinTable, bin_table, count_numbers
+from dfprivacy.measurement.bin_table import BinTable, bin_table, count_labels
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
@@ -116,11 +114,52 @@ def count_bins(
     for query in queries:
         check_number_column(query.column, schema[adopted.values[query.column]])
     public_keys = adopted.listed if public else None
-    if not (adopted.reads_once and len(queries) > 1 and adopted.unit is None):
-        return [_count_rows(adopted, labels, query, public_keys) for query in queries]
-    with embedded() as connection:
-        read = guarded(partial(_read_once, adopted, queries, connection))
-        return [_count_rows(read, labels, query, public_keys) for query in queries]
+    if len(queries) > 1 and adopted.unit is None:
+        tables = _count_columns(adopted, labels, queries, public_keys)
+        if tables is not None:
+            return tables
+    return [_count_rows(adopted, labels, query, public_keys) for query in queries]
+
+
+def _count_columns(
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    queries: Sequence[HistogramQuery],
+    public_keys: Listed | None,
+) -> list[BinTable] | None:
+    """Count several columns of rows in memory, whose groups are numbered once; None for others."""
+    names = [key_name(index) for index in range(len(labels))]
+    columns = dict.fromkeys(query.column for query in queries)
+    values = {column: f"value_{index}" for index, column in enumerate(columns)}
+    numbers = [nw.col(adopted.values[column]).alias(name) for column, name in values.items()]
+    if not adopted.in_memory:  # elsewhere a column is cast when its turn comes
+        numbers = [number.cast(nw.Float64) for number in numbers]
+    lazy = adopted.lazy.select(*key_expressions(adopted, labels), *numbers)
+    entries: Any
+    if adopted.in_memory:
+        frame = guarded(lambda: lazy.collect().to_native())
+        entries, rows = frame.select(names).to_arrow(), frame.select(values.values())
+    else:
+        read = partial(collect, lazy, adopted.connection)
+        entries = guarded(read) if adopted.reads_once else fetch_rows(lazy, adopted)
+        if entries is None:
+            return None
+        rows = pl.DataFrame(entries.select(list(values.values())))
+    pooled = rows.with_columns(pl.lit(0, pl.Int64).alias(_GROUP))
+    keys, groups = pa.table({}), 1
+    if names:
+        keys, _, _, group = number_groups(entries, names, None)
+        keys, groups, places = order_groups(keys, public_keys)
+        rows = rows.with_columns(pl.Series(_GROUP, places[group]))
+    if names and public_keys is not None:
+        pooled, rows = (frame.filter(rows[_GROUP] >= 0) for frame in (pooled, rows))
+
+    def count(query: HistogramQuery) -> BinTable:
+        if query.pooled or not names:
+            return _count_rows_in_memory(pa.table({}), 1, pooled, values[query.column], query)
+        return _count_rows_in_memory(keys, groups, rows, values[query.column], query)
+
+    return [guarded(partial(count, query)) for query in queries]
 
 
 def _count_rows(
@@ -185,41 +224,29 @@ def _key_names(labels: Sequence[Hashable], query: HistogramQuery) -> list[str]:
     return [] if query.pooled else [key_name(index) for index in range(len(labels))]
 
 
-def _read_once(
-    adopted: Adopted,
-    queries: Sequence[HistogramQuery],
-    connection: duckdb.DuckDBPyConnection,
-) -> Adopted:
-    """Return the rows of a relation that may run dry as a table, which every query can read."""
-    names = dict.fromkeys([*adopted.keys, *(adopted.values[query.column] for query in queries)])
-    table = collect(adopted.lazy.select(*names), adopted.connection)
-    relation = connection.from_arrow(table)
-    return replace(adopted, lazy=nw.from_native(relation), connection=connection, reads_once=False)
-
-
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
     """Count values in memory by the number of their group and by bin; NaN has no bin."""
-    return _count_rows_in_memory(pa.table({}), groups, group, pl.Series(_VALUE, values), query)
+    rows = pl.DataFrame({_GROUP: group, _VALUE: values})
+    return _count_rows_in_memory(pa.table({}), groups, rows, _VALUE, query)
 
 
 def _count_rows_in_memory(
-    keys: pa.Table, groups: int, group: Integers, values: pl.Series, query: HistogramQuery
+    keys: pa.Table, groups: int, rows: pl.DataFrame, name: str, query: HistogramQuery
 ) -> BinTable:
-    """Return the table of `_build_query` for rows in memory, by the numbers of their groups."""
-    binning = query.binning
-    if not query.moments and isinstance(binning, SignificantBits):
-        return _words_of(keys, groups, group, values, query).table()
-    frame = pl.DataFrame({_GROUP: group, _VALUE: values}).lazy()
-    clipped = clipped_value(_VALUE, LARGEST_VALUE, nw.Float64(), nw.Implementation.POLARS)
-    lazy = nw.from_native(frame).with_columns(clipped.alias(_VALUE))
-    rounded = lazy.with_columns(_rounded(nw.col(_VALUE), VALUE_BITS).alias(_VALUE))
-    sums = [power.alias(name) for name, power in list(_powers().items())[: query.moments]]
-    with_values = rounded.filter(~(nw.col(_VALUE).is_null() | nw.col(_VALUE).is_nan()))
-    labeled: Any = _with_labels(with_values, query).select(_GROUP, _LABEL, *sums).to_native()
+    """Return the table of `_build_query` for a column of rows with the numbers of their groups."""
+    binning, rows = query.binning, rows.select(_GROUP, pl.col(name).cast(pl.Float64))
+    if isinstance(binning, SignificantBits):
+        return _words_of(keys, groups, rows[_GROUP].to_numpy(), rows[name], query).table()
+    if rows[name].null_count() or rows[name].is_nan().any():
+        rows = rows.filter(pl.col(name).is_not_null() & pl.col(name).is_not_nan())
+    frame = nw.from_native(rows.lazy().select(name))
+    sums = [power.alias(title) for title, power in list(_powers().items())[: query.moments]]
+    twice = (nw.col(_LABEL) * 2.0).cast(nw.Float32)
+    labeled: Any = _with_labels(_with_values(frame, [], name, query), query).select(twice, *sums)
     with watched():
-        table = labeled.collect(engine="streaming")
-    number, *columns = (column.to_numpy() for column in table.get_columns())
-    return count_numbers(keys, groups, binning, number, columns)
+        columns = labeled.to_native().collect(engine="streaming").get_columns()
+    group, *values = (column.to_numpy() for column in (rows[_GROUP], *columns))
+    return count_labels(keys, groups, binning, group, values)
 
 
 def _can_fetch_words(adopted: Adopted, query: HistogramQuery) -> bool:
@@ -335,8 +362,8 @@ def _bins_of_units(
         else np.zeros_like(groups)
     )
     is_counted = group >= 0
-    column = pl.Series(_VALUE, values[is_counted])
-    return guarded(partial(_count_rows_in_memory, keys, number, group[is_counted], column, query))
+    counted = pl.DataFrame({_GROUP: group[is_counted], _VALUE: values[is_counted]})
+    return guarded(partial(_count_rows_in_memory, keys, number, counted, _VALUE, query))
 
 
 def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, Floats]:
@@ -378,11 +405,13 @@ def _build_query(
 ) -> nw.LazyFrame[Any]:
     """Return the query of `count_bins`: keys, label, rows and sums of each group and bin."""
     names, by = [key_name(index) for index in range(len(labels))], _key_names(labels, query)
-    frame = _with_values(adopted, labels, query)
+    frame = _with_values(
+        adopted.lazy, key_expressions(adopted, labels), adopted.values[query.column], query
+    )
     if adopted.unit is None:
         if query.pooled and any(adopted.listed):
             frame = only_listed(frame, adopted.listed)
-        return _group_by_bin(frame, by, query)
+        return _group_by_bin(frame, by, query, packs=_packs(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
     limited = within_groups(entries, names, adopted.unit, _VALUE)
@@ -390,7 +419,12 @@ def _build_query(
 
 
 def _group_by_bin(
-    frame: nw.LazyFrame[Any], names: Sequence[str], query: HistogramQuery, times: str = ""
+    frame: nw.LazyFrame[Any],
+    names: Sequence[str],
+    query: HistogramQuery,
+    times: str = "",
+    *,
+    packs: bool = False,
 ) -> nw.LazyFrame[Any]:
     """Return label, rows and sums of each group and bin; a row counts as often as `times` says."""
     powers = list(_powers().items())[: query.moments]
@@ -400,7 +434,48 @@ def _group_by_bin(
         powers = [(name, power * count.cast(nw.Float64)) for name, power in powers]
         rows = count.sum().cast(nw.Int64).alias(_ROWS)
     sums = [power.sum().alias(name) for name, power in powers]
-    return _with_labels(frame, query).group_by(*names, _LABEL).agg(rows, *sums)
+    labeled = _with_labels(frame, query)
+    if packs:
+        return _group_by_word(labeled, [rows, *sums])
+    return labeled.group_by(*names, _LABEL).agg(rows, *sums)
+
+
+def _group_by_word(labeled: nw.LazyFrame[Any], sums: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+    """Return the sums of each key and label, in order, by one word for both.
+
+    polars groups by one integer in little more than half the time that it takes for two columns.
+    """
+    native, name = labeled.to_native(), key_name(0)
+    dtype = native.collect_schema()[name]
+    bits = (pl.col(_LABEL) * 2.0).fill_null(math.nan).cast(pl.Float32).reinterpret(dtype=pl.UInt32)
+    key = pl.col(name).cast(pl.Int64).fill_null(_MOST_KEY)
+    frame = nw.from_native(native.with_columns((key * 2**FLOAT_BITS + bits).alias(_WORD)))
+    key, code = pl.col(_WORD) // 2**FLOAT_BITS, pl.col(_WORD) % 2**FLOAT_BITS
+    ordered = pl.when(code < SIGN).then(code).otherwise(SIGN - 1 - code) + key * 2**FLOAT_BITS
+    single = code.cast(pl.UInt32).reinterpret(dtype=pl.Float32).cast(pl.Float64) / 2
+    entries = frame.group_by(_WORD).agg(*sums).to_native().sort(ordered)
+    columns = pl.when(key < _MOST_KEY).then(key).cast(dtype).alias(name), single.alias(_LABEL)
+    split: nw.LazyFrame[Any] = nw.from_native(entries.with_columns(columns).drop(_WORD))
+    return split
+
+
+_WORD = "word"
+_MOST_KEY = 2**31 - 1  # stands for NULL in a word
+
+
+def _packs(adopted: Adopted, query: HistogramQuery) -> bool:
+    """Check whether one key in memory, and a label of an octave, fit one integer."""
+    if not adopted.in_memory or adopted.unit or query.pooled or len(adopted.keys) != 1:
+        return False
+    (name,) = adopted.keys
+    if not (
+        isinstance(query.binning, Octaves) and adopted.lazy.collect_schema()[name].is_integer()
+    ):
+        return False
+    key = nw.col(name)
+    ends = collect(adopted.lazy.select(key.min().alias("low"), key.max().alias("high")))
+    (low,), (high,) = (column.to_pylist() for column in ends.columns)
+    return low is None or (low >= -_MOST_KEY and high < _MOST_KEY)
 
 
 def _powers() -> dict[str, nw.Expr]:
@@ -429,16 +504,15 @@ def _with_labels(frame: nw.LazyFrame[Any], query: HistogramQuery) -> nw.LazyFram
 
 
 def _with_values(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
+    rows: nw.LazyFrame[Any], keys: Sequence[nw.Expr], name: str, query: HistogramQuery
 ) -> nw.LazyFrame[Any]:
     """Return the keys, and values as the binning sees them: rounded, or how many edges they reach.
 
     What is no number is NULL.
     """
-    name, engine, binning = adopted.values[query.column], adopted.lazy.implementation, query.binning
-    dtype = adopted.lazy.collect_schema()[name]
-    clipped = clipped_value(name, LARGEST_VALUE, dtype, engine)
-    frame = adopted.lazy.select(*key_expressions(adopted, labels), clipped.alias(_VALUE))
+    engine, binning = rows.implementation, query.binning
+    clipped = clipped_value(name, LARGEST_VALUE, rows.collect_schema()[name], engine)
+    frame = rows.select(*keys, clipped.alias(_VALUE))
     value = nw.col(_VALUE)
     if not isinstance(binning, Edges):
         bits = binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS

@@ -18,11 +18,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.binning import (
     Binning,
+    Edges,
     Floats,
     Integers,
     Octaves,
@@ -136,29 +138,55 @@ def bin_table(
     return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
 
 
-def count_numbers(
-    keys: pa.Table, groups: int, binning: Binning, group: Integers, values: Sequence[Floats]
+def count_labels(
+    keys: pa.Table,
+    groups: int,
+    binning: Octaves | Edges,
+    group: Integers,
+    values: Sequence[npt.NDArray[Any]],
 ) -> BinTable:
-    """Count rows by the number of their group and the label of their bin, the first of `values`.
+    """Count rows by the number of their group and the label of their bin, and add up powers.
 
-    The others are powers of what the bins add up.
+    `values` are twice the labels, and the powers. In single precision the sign, the exponent and
+    the first bits of twice a label tell bins of octaves apart, each a normal number. Rows are read
+    by chunks that stay in the cache.
     """
-    bins, powers = binning.numbers(values[0]), values[1:]
-    is_filled = np.zeros(2 * binning.last + 1, dtype=bool)
-    is_filled[bins + binning.last] = True
-    number, size = np.cumsum(is_filled) - 1, max(int(is_filled.sum()), 1)
-    if groups * size > 4 * len(bins) + _FEW_BINS:
+    twice, powers = values[0], values[1:]
+    numbers, size = np.zeros(0, np.int64), 0
+    if isinstance(binning, Octaves):
+        shift = np.uint32(24 - binning.bits)
+        numbers = np.zeros(2 ** (8 + binning.bits), np.int64)
+        for first in range(0, len(twice), _CHUNK):
+            bits = twice[first : first + _CHUNK].view(np.uint32)
+            numbers[(bits >> shift).astype(np.int64)] = 1
+        codes = np.flatnonzero(numbers)
+        labels = (codes.astype(np.uint32) << shift).view(np.float32) / np.float64(2)
+        bins, numbers[codes] = np.unique(binning.numbers(labels), return_inverse=True)
+        size = len(bins)
+    if not 0 < groups * size <= 4 * len(twice) + _FEW_BINS:
+        bins = binning.numbers(twice / np.float64(2))
         powers = [np.where(bins == 0, 0.0, power) for power in powers]
         ones = np.ones(len(bins), dtype=np.int64)
         return added_up(BinTable(keys, groups, binning, group, bins, ones, tuple(powers)))
-    codes = group * size + number[bins + binning.last]
-    counts = np.bincount(codes, minlength=groups * size).astype(np.int64)
-    filled = np.flatnonzero(counts)
-    group, index = np.divmod(filled, size)
-    bins = (np.flatnonzero(is_filled) - binning.last)[index]
-    sums = (np.bincount(codes, power, minlength=groups * size)[filled] for power in powers)
-    moments = tuple(np.where(bins == 0, 0.0, added) for added in sums)
-    return BinTable(keys, groups, binning, group, bins, counts[filled], moments).checked()
+    rows = np.zeros(groups * size, np.int64)
+    sums = np.zeros((len(powers), len(rows)))
+    length = max(_CHUNK, len(rows) // 2)
+    for first in range(0, len(twice), length):
+        part = slice(first, first + length)
+        codes = (twice[part].view(np.uint32) >> shift).astype(np.int64)
+        cells = numbers.take(codes, mode="clip")
+        cells += group[part] * size
+        rows += np.bincount(cells, minlength=len(rows))
+        for index, power in enumerate(powers):
+            sums[index] += np.bincount(cells, power[part], minlength=len(rows))
+    filled = np.flatnonzero(rows)
+    group, cells = np.divmod(filled, size)
+    bins = bins[cells]
+    moments = tuple(np.where(bins == 0, 0.0, added[filled]) for added in sums)
+    return BinTable(keys, groups, binning, group, bins, rows[filled], moments).checked()
+
+
+_CHUNK = 2**16
 
 
 def added_up(table: BinTable) -> BinTable:
