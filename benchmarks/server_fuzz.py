@@ -1,12 +1,13 @@
 """Send the server messages that no client would send, and look for rows, charges and crashes.
 
-    python -m benchmarks.server_fuzz [--messages 1000000] [--statements 20000] [--seed 1]
+    python -m benchmarks.server_fuzz [--messages 1000000] [--statements 20000] [--commands 20000]
 
 The data and a file beside them hold marks: texts and numbers that occur nowhere else. Messages of
 the protocol are built at random and damaged: bits, lengths, cuts and repeats. Statements put
-functions and tables of DuckDB together, also those that read files. The server must go on, no reply
-may hold a mark, and the budget must be as before. Prints a line of counts, and ends with an error
-if one of this fails.
+functions and tables of DuckDB together, also those that read files. Commands, tickets, actions and
+rows of values go to the Flight SQL listener, damaged as the messages are. The server must go on, no
+reply may hold a mark or a traceback, and the budget must be as before. Prints lines of counts, and
+ends with an error if one of this fails.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from pathlib import Path
 
 import duckdb
 import psycopg
+import pyarrow as pa
+import pyarrow.flight as fl
+from google.protobuf.any_pb2 import Any as AnyMessage
 
 MARK, NUMBER = "fuzzmark", 271828.1828
 """What no reply may hold: a text, and a number whose first digits are looked for."""
@@ -216,6 +220,111 @@ def build_statement(generator: random.Random) -> str:
     )
 
 
+COMMANDS = (
+    "CommandStatementQuery",
+    "CommandPreparedStatementQuery",
+    "CommandGetTables",
+    "CommandGetDbSchemas",
+    "CommandGetCatalogs",
+    "CommandGetTableTypes",
+    "CommandGetSqlInfo",
+    "CommandStatementUpdate",
+    "ActionCreatePreparedStatementRequest",
+)
+
+
+def build_command(generator: random.Random) -> bytes:
+    """Build a command of Flight SQL, with a bit or a byte changed in one of four."""
+    texts = (generator.choice(STATEMENTS), build_statement(generator), "%", "flights' OR '1' = '1")
+    body = AnyMessage(
+        type_url=generator.choice(texts), value=generator.choice([b"", b"%", b"\xff"])
+    )
+    body_bytes = body.SerializeToString() + generator.choice(
+        [b"", b"\x28\x01", b"\x0b", b"\x22\x01V"]
+    )
+    name = f"type.googleapis.com/arrow.flight.protocol.sql.{generator.choice(COMMANDS)}"
+    data = bytearray(AnyMessage(type_url=name, value=body_bytes).SerializeToString())
+    if generator.random() < 0.25:
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+    return bytes(data)
+
+
+class FlightTarget:
+    """The Flight SQL listener of a server, and what is counted of its replies."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        assert target.process.stdout is not None
+        port = target.process.stdout.readline().rpartition(":")[2].rstrip(".\n")
+        certificate = (folder / "server.crt").read_text()
+        self.target, self.sealed = target, [b""]
+        self.client = fl.connect(f"grpc+tls://localhost:{port}", tls_root_certs=certificate)
+        token = self.client.authenticate_basic_token("ann", "secret")
+        self.options = fl.FlightCallOptions(headers=[token], timeout=60)
+
+    def send(self, generator: random.Random) -> None:
+        """Send a command, or something sealed, in one of the ways that a client may."""
+        command, sealed = build_command(generator), generator.choice(self.sealed)
+        descriptor = fl.FlightDescriptor.for_command(command)
+        if generator.random() < 0.2:
+            sealed += generator.randbytes(2)
+        if generator.random() < 0.3:
+            name = COMMANDS[1]
+            body = AnyMessage(type_url=sealed.decode(errors="replace")).SerializeToString()
+            packed = AnyMessage(type_url=f"/arrow.flight.protocol.sql.{name}", value=body)
+            descriptor = fl.FlightDescriptor.for_command(packed.SerializeToString())
+        try:
+            match generator.randrange(4):
+                case 0:
+                    info = self.client.get_flight_info(descriptor, self.options)
+                    self.sealed.append(info.endpoints[0].ticket.ticket)
+                    reply: object = b""
+                case 1:
+                    table = self.client.do_get(fl.Ticket(sealed), self.options).read_all()
+                    reply = (table.to_pylist(), table.schema.metadata)
+                case 2:
+                    name = generator.choice(["CreatePreparedStatement", "CloseSession", "x"])
+                    results = list(self.client.do_action((name, command), self.options))
+                    reply = [result.body.to_pybytes() for result in results]
+                case _:
+                    values = pa.table({"a": generator.choice([[1], ["x"], [None], [1, 2], []])})
+                    writer, reader = self.client.do_put(descriptor, values.schema, self.options)
+                    writer.write_table(values)
+                    writer.done_writing()
+                    reply = reader.read()
+                    writer.close()
+            self.target.counts["answered"] += 1
+        except (pa.ArrowException, StopIteration) as error:
+            reply = str(error)
+            self.target.counts["errors"] += 1
+            if "Traceback" in reply:
+                raise AssertionError(f"an error holds a traceback: {reply}") from None
+        self.target.counts["commands"] += 1
+        self.target.check(repr(reply).encode(), command)
+
+
+def fuzz_flight(commands: int, seed: int) -> Counter[str]:
+    """Send so many commands to a server with Flight SQL, and return what was counted."""
+    generator = random.Random(seed)
+    openssl = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=DNS:localhost -keyout server.key -out server.crt"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        policy, folder = make_folder(Path(name)), Path(name)
+        subprocess.run(openssl.split(), cwd=folder, check=True, capture_output=True)
+        listen = ':0", flight: 0, tls: {certificate: server.crt, key: server.key}'
+        policy.write_text(policy.read_text().replace(':0"', listen))
+        target = Target(policy)
+        try:
+            flight = FlightTarget(target, folder)
+            for _ in range(commands):
+                flight.send(generator)
+            target.check_health()
+        finally:
+            target.stop()
+    return target.counts
+
+
 class Target:
     """A server with marked data, and what is counted of its replies."""
 
@@ -346,9 +455,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--statements", type=int, default=20_000)
+    parser.add_argument("--commands", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
-    counts = fuzz(**vars(parser.parse_args()))
-    print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
+    options = parser.parse_args()
+    for counts in (
+        fuzz(options.messages, options.statements, options.seed),
+        fuzz_flight(options.commands, options.seed),
+    ):
+        print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
 
 
 if __name__ == "__main__":

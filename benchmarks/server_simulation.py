@@ -2,7 +2,8 @@
 
     python -m benchmarks.server_simulation [--schedules 5000] [--seed 0]
 
-A schedule is a sequence of events that a seed chooses: a client asks a statement, one of three
+A schedule is a sequence of events that a seed chooses: a client asks a statement, or fetches again
+what was asked before (a ticket of Flight SQL, also while its first fetch runs), one of three
 workers goes on to its next step, a worker is killed (or cancelled) there or within a write, all
 workers are killed and the server starts again, the disk has room for some bytes only, the system
 gives no random bytes. The steps of a worker are: before the charge, between draw and write, after
@@ -45,7 +46,8 @@ from dfprivacy.server.workers import Answer, DatasetReader, Request, ServerError
 
 WORKERS = 3
 EVENTS = {
-    "ask": 10,
+    "ask": 8,
+    "fetch again": 3,
     "go on": 24,
     "kill": 2,
     "kill in a write": 2,
@@ -284,9 +286,16 @@ class Schedule:
 
     def _do(self, event: str) -> None:
         worker = self.generator.choice(self.workers) if self.workers else None
-        if event == "ask":
-            if len(self.workers) < WORKERS:
-                self._ask()
+        if event in {"ask", "fetch again"}:
+            asked = [*self.workers, *self.ended]
+            if len(self.workers) == WORKERS or (event == "fetch again" and not asked):
+                return
+            if event == "ask":
+                analyst = self.generator.choice([*self.policy.analysts])
+                self._ask(self.generator.choice([*STATEMENTS]), analyst)
+            else:
+                first = self.generator.choice(asked)
+                self._ask(first.statement, first.analyst)
         elif event == "fill the disk":
             self.disk.room = self.generator.choice(ROOM)
         elif event == "empty the disk":
@@ -310,10 +319,8 @@ class Schedule:
         self.disk.counts[event] += 1
         self._collect()
 
-    def _ask(self) -> None:
+    def _ask(self, statement: str, analyst: str) -> None:
         reader = self.readers.pop() if self.readers else FrameReader(self.policy, self.kind)
-        statement = self.generator.choice([*STATEMENTS])
-        analyst = self.generator.choice([*self.policy.analysts])
         self.workers.append(SimulatedWorker(reader, statement, analyst))
 
     def _collect(self) -> None:

@@ -44,6 +44,11 @@ class _ServeGroup(TyperGroup):
             args = ["run", *args]
         return super().parse_args(context, args)
 
+    def invoke(self, context: Any) -> Any:
+        """Run a command. Its errors are texts with a hint."""
+        with readable_errors():
+            return super().invoke(context)
+
 
 serve_app = typer.Typer(
     cls=_ServeGroup,
@@ -63,8 +68,7 @@ def run(policy: PolicyFile) -> None:
 
     dfprivacy serve policy.yml
     """
-    with readable_errors():
-        _run_server(_read_policy(policy))
+    _run_server(_read_policy(policy))
 
 
 def _read_policy(file: Path) -> Policy:
@@ -87,6 +91,8 @@ def _run_server(policy: Policy) -> None:
         port = await listener.open()
         host, _ = policy.listen.host_and_port
         typer.echo(f"Serving {', '.join(policy.datasets)} on {host}:{port}.")
+        if listener.flight is not None:
+            typer.echo(f"Flight SQL on {host}:{listener.flight.port}.")
         await listener.serve()
 
     try:
@@ -98,65 +104,57 @@ def _run_server(policy: Policy) -> None:
 @serve_app.command("check")
 def check(policy: PolicyFile) -> None:
     """Check a policy, the files that it names and their rights. No row is read."""
-    with readable_errors():
-        rules = _read_policy(policy)
-        faults = [
-            f"dataset {name}: there is no file {file}"
-            for name, dataset in rules.datasets.items()
-            for file in dataset.files
-            if not file.is_file()
-        ]
-        users = read_users(rules.users)
-        faults += [
-            f"analyst {name} has no password" for name in rules.analysts if name not in users
-        ]
-        if rules.has_expired:
-            faults.append(f"the policy expired on {rules.expires}")
-        if faults:
-            raise InvalidDescriptionError(
-                f"the policy {policy.name!r} can't be served: {'; '.join(faults)}",
-                hint="dfprivacy serve user add POLICY NAME sets a password",
-            )
-        typer.echo(
-            f"{policy} can be served: {len(rules.datasets)} dataset(s), {len(users)} user(s)."
+    rules = _read_policy(policy)
+    faults = [
+        f"dataset {name}: there is no file {file}"
+        for name, dataset in rules.datasets.items()
+        for file in dataset.files
+        if not file.is_file()
+    ]
+    users = read_users(rules.users)
+    faults += [f"analyst {name} has no password" for name in rules.analysts if name not in users]
+    if rules.has_expired:
+        faults.append(f"the policy expired on {rules.expires}")
+    if faults:
+        raise InvalidDescriptionError(
+            f"the policy {policy.name!r} can't be served: {'; '.join(faults)}",
+            hint="dfprivacy serve user add POLICY NAME sets a password",
         )
+    typer.echo(f"{policy} can be served: {len(rules.datasets)} dataset(s), {len(users)} user(s).")
 
 
 @user_app.command("add")
 def add_user(policy: PolicyFile, name: UserName) -> None:
     """Set the password of an analyst. It is read from the terminal, or generated if left empty."""
-    with readable_errors():
-        rules = _read_policy(policy)
-        if name not in rules.analysts:
-            raise InvalidQuestionError(
-                f"the policy has no analyst {name!r}", hint="add the analyst to the policy first"
-            )
-        if sys.stdin.isatty():
-            password = getpass.getpass("Password (empty: generate one): ")
-        else:
-            password = sys.stdin.readline().rstrip("\n")
-        if not password:
-            password = make_password()
-            typer.echo(f"Password of {name}: {password}")
-        users = read_users(rules.users)
-        write_users(rules.users, {**users, name: Verifier.from_password(password)})
+    rules = _read_policy(policy)
+    if name not in rules.analysts:
+        raise InvalidQuestionError(
+            f"the policy has no analyst {name!r}", hint="add the analyst to the policy first"
+        )
+    if sys.stdin.isatty():
+        password = getpass.getpass("Password (empty: generate one): ")
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    if not password:
+        password = make_password()
+        typer.echo(f"Password of {name}: {password}")
+    users = read_users(rules.users)
+    write_users(rules.users, {**users, name: Verifier.from_password(password)})
 
 
 @user_app.command("list")
 def list_users(policy: PolicyFile) -> None:
     """List the analysts who have a password."""
-    with readable_errors():
-        for name in sorted(read_users(_read_policy(policy).users)):
-            typer.echo(name)
+    for name in sorted(read_users(_read_policy(policy).users)):
+        typer.echo(name)
 
 
 @user_app.command("remove")
 def remove_user(policy: PolicyFile, name: UserName) -> None:
     """Remove the password of an analyst, who can't log in any more."""
-    with readable_errors():
-        rules = _read_policy(policy)
-        users = read_users(rules.users)
-        write_users(rules.users, {user: key for user, key in users.items() if user != name})
+    rules = _read_policy(policy)
+    users = read_users(rules.users)
+    write_users(rules.users, {user: key for user, key in users.items() if user != name})
 
 
 @serve_app.command("approve")
@@ -172,9 +170,8 @@ def reject(policy: PolicyFile, number: Number) -> None:
 
 
 def _decide(policy: Path, number: int, state: str) -> None:
-    with readable_errors():
-        entry = ReviewQueue(_read_policy(policy).ledger).decide(number, state)
-        typer.echo(f"{entry.number} of {entry.analyst} is {state}: {entry.statement}")
+    entry = ReviewQueue(_read_policy(policy).ledger).decide(number, state)
+    typer.echo(f"{entry.number} of {entry.analyst} is {state}: {entry.statement}")
 
 
 @serve_app.command("log")
@@ -184,20 +181,18 @@ def show_log(
     waiting: Annotated[bool, typer.Option(help="List statements that wait for approval.")] = False,
 ) -> None:
     """Show who asked which statement, its price and its outcome."""
-    with readable_errors():
-        rules = _read_policy(policy)
-        if waiting:
-            for entry in ReviewQueue(rules.ledger).read():
-                if entry.state == "waiting":
-                    typer.echo(
-                        f"{entry.number} {entry.analyst} {entry.epsilon:g} {entry.statement}"
-                    )
-            return
-        lines = rules.log.read_text(encoding="utf-8").splitlines() if rules.log.exists() else []
-        for line in map(json.loads, lines):
-            typer.echo(" | ".join(str(value) for value in line.values()))
+    rules = _read_policy(policy)
+    if waiting:
+        for entry in ReviewQueue(rules.ledger).read():
+            if entry.state == "waiting":
+                typer.echo(f"{entry.number} {entry.analyst} {entry.epsilon:g} {entry.statement}")
+        return
+    lines = rules.log.read_text(encoding="utf-8").splitlines() if rules.log.exists() else []
+    for line in map(json.loads, lines):
+        typer.echo(" | ".join(str(value) for value in line.values()))
 
 
+_ROOT_OPTION = "adbc.flight.sql.client_option.tls_root_certs"
 _DEMO_POLICY = """\
 ledger: budget.db
 datasets:
@@ -235,34 +230,39 @@ def demo(
         "dfprivacy-serve-demo"
     ),
 ) -> None:
-    """Serve real flights: make data, policy, user and certificate, and print a psql command."""
-    with readable_errors():
-        flights = pd.read_csv(flights_file())  # noqa: F841 DuckDB reads it by name
-        folder.mkdir()
-        with duckdb.connect(str(folder / "flights.duckdb")) as connection:
-            connection.execute(
-                "CREATE TABLE flights AS SELECT * REPLACE "
-                "(make_timestamp(year, month, day, hour, 0, 0) AS time_hour) FROM flights"
-            )
-        (folder / "policy.yml").write_text(_DEMO_POLICY.format(tls=_make_certificate(folder)))
-        password = make_password()
-        write_users(folder / "users.scram", {"ann": Verifier.from_password(password)})
-        query = "SELECT origin, AVG(dep_delay) AS delay FROM flights GROUP BY origin"
-        address = "host=127.0.0.1 port=5433 user=ann dbname=flights"
-        shown = f'-c "SET dfprivacy.intervals = on" -c "{query}"'
-        typer.echo(f"PGPASSWORD={password} psql '{address}' {shown}")
-        _run_server(_read_policy(folder / "policy.yml"))
+    """Serve real flights: make data, policy, user and certificate, and print how to connect."""
+    flights = pd.read_csv(flights_file())  # noqa: F841 DuckDB reads it by name
+    folder.mkdir()
+    with duckdb.connect(str(folder / "flights.duckdb")) as connection:
+        connection.execute(
+            "CREATE TABLE flights AS SELECT * REPLACE "
+            "(make_timestamp(year, month, day, hour, 0, 0) AS time_hour) FROM flights"
+        )
+    (folder / "policy.yml").write_text(_DEMO_POLICY.format(tls=_make_certificate(folder)))
+    password = make_password()
+    write_users(folder / "users.scram", {"ann": Verifier.from_password(password)})
+    query = "SELECT origin, AVG(dep_delay) AS delay FROM flights GROUP BY origin"
+    address = "host=127.0.0.1 port=5433 user=ann dbname=flights"
+    shown = f'-c "SET dfprivacy.intervals = on" -c "{query}"'
+    typer.echo(f"PGPASSWORD={password} psql '{address}' {shown}")
+    policy = _read_policy(folder / "policy.yml")
+    if policy.listen.tls is not None:
+        root = f'open("{policy.listen.tls.certificate}").read()'
+        terms = f'"username": "ann", "password": "{password}", "{_ROOT_OPTION}": {root}'
+        address = f"grpc+tls://localhost:{policy.listen.flight}"
+        typer.echo(f'adbc_driver_flightsql.dbapi.connect("{address}", db_kwargs={{{terms}}})')
+    _run_server(policy)
 
 
 def _make_certificate(folder: Path) -> str:
-    """Make a certificate for this machine with openssl, and return its place in the policy."""
+    """Make a certificate for this machine with openssl, and return its lines of the policy."""
     command = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 365 -subj /CN=localhost "
-        "-keyout server.key -out server.crt"
+        "-addext subjectAltName=DNS:localhost -keyout server.key -out server.crt"
     )
     try:
         subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)  # noqa: S603 constants
     except (OSError, subprocess.CalledProcessError):
         return ""  # without TLS only this machine reaches the server
     (folder / "server.key").chmod(0o600)
-    return ", tls: {certificate: server.crt, key: server.key}"
+    return ", flight: 5434, tls: {certificate: server.crt, key: server.key}"

@@ -10,10 +10,10 @@ import signal
 import ssl
 import struct
 from base64 import b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pygwire import BackendConnection, messages
@@ -25,6 +25,7 @@ from dfprivacy.errors import DPError
 from dfprivacy.server import encoding
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import (
+    FAILED_LOGIN_SECONDS,
     STATUS,
     Outcome,
     Server,
@@ -35,29 +36,16 @@ from dfprivacy.server.session import (
 from dfprivacy.server.users import ScramExchange, make_secret, read_users
 from dfprivacy.server.workers import ServerError, describe_error
 
+Entry = TypeVar("Entry")
+
 _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
 _LOGIN_SECONDS = 20
-_FAILED_LOGIN_SECONDS = 1
 _SSL_REQUEST_SIZE = 8  # bytes
-_COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
-_COPY = re.compile(
-    r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
-    r"(?:(?:WITH\s*)?\(\s*FORMAT\s+\"?(?P<format>\w+)\"?\s*\))?\s*;?\s*$",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 class Disconnect(Exception):  # noqa: N818 no error
     """End the connection."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A statement and the types of its parameters."""
-
-    statement: str
-    oids: tuple[int, ...]
 
 
 @dataclass
@@ -88,6 +76,11 @@ class Listener:
     async def open(self) -> int:
         """Open the data and the port, which is returned."""
         await self.server.open()
+        self.flight: Any = None
+        if self.policy.listen.flight is not None:
+            from dfprivacy.server.flight import FlightListener  # noqa: PLC0415 loads gRPC
+
+            self.flight = FlightListener(self.server)
         host, number = self.policy.listen.host_and_port
         self._listening = await asyncio.start_server(self._accept, host, number, limit=2**16)
         port: int = self._listening.sockets[0].getsockname()[1]
@@ -105,6 +98,8 @@ class Listener:
             client.writer.close()
         for process in multiprocessing.active_children():  # all are workers
             process.kill()
+        if self.flight is not None:
+            await asyncio.to_thread(self.flight.shutdown)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = Client(self, reader, writer)
@@ -132,16 +127,16 @@ class Client:
         self.number, self.key = int.from_bytes(make_secret(4)) >> 1, make_secret(4)
         self.session: Session | None = None
         self.status = TransactionStatus.IDLE
-        self.prepared: dict[str, Prepared] = {}
+        self.prepared: dict[str, tuple[str, tuple[int, ...]]] = {}
+        """Statements and the types of their parameters."""
         self.portals: dict[str, Portal] = {}
         self.skips_to_sync = False
         self.chunk_size = 0
 
     def send(self, *replies: PGMessage) -> None:
         """Write messages to the client."""
-        for reply in replies:  # pygwire would leave the extended protocol after a COPY
-            is_copy = isinstance(reply, _COPY_MESSAGES)
-            self.writer.write(reply.to_wire() if is_copy else self.wire.send(reply))
+        for reply in replies:
+            self.writer.write(self.wire.send(reply))
 
     def send_error(self, error: ServerError, severity: str = "ERROR") -> None:
         """Write an error with its code and hint."""
@@ -232,19 +227,15 @@ class Client:
         return ScramExchange(self.user, verifier, self.listener.secret)
 
     async def _finish_login(self, signature: bytes | None) -> None:
-        user, dataset = self.user, self.dataset
-        rules = self.listener.policy.analysts.get(user)
-        if signature is None or rules is None:
-            self.listener.server.write_log(analyst=user, outcome="wrong password")
-            await asyncio.sleep(_FAILED_LOGIN_SECONDS)
-            raise self.turn_away("28P01", f'password authentication failed for user "{user}"')
-        if not rules.datasets:
-            dataset = ""  # a monitor asks SELECT 1
-        elif dataset not in rules.datasets:
-            raise self.turn_away("3D000", f"{user} has no part of a dataset {dataset!r}")
-        self.session = Session(self.listener.server, user, dataset)
+        server = self.listener.server
+        try:
+            self.session = server.log_in(self.user, self.dataset, is_proven=signature is not None)
+        except ServerError as error:
+            await asyncio.sleep(FAILED_LOGIN_SECONDS)
+            self.send_error(error, "FATAL")
+            raise Disconnect from None
         self.send(
-            messages.AuthenticationSASLFinal(data=b"v=" + b64encode(signature)),
+            messages.AuthenticationSASLFinal(data=b"v=" + b64encode(signature or b"")),
             messages.AuthenticationOk(),
             *(messages.ParameterStatus(name, value) for name, value in STATUS.items()),
             messages.BackendKeyData(process_id=self.number, secret_key=self.key),
@@ -289,7 +280,7 @@ class Client:
             case messages.Describe():
                 await self._describe(message)
             case messages.Execute():
-                await self._execute(self._find_portal(message.portal), message.max_rows)
+                await self._execute(_find(self.portals, message.portal), message.max_rows)
             case messages.Close():
                 names = self.prepared if message.kind == "S" else self.portals
                 names.pop(message.name, None)
@@ -317,9 +308,6 @@ class Client:
 
     async def _execute(self, portal: Portal, size: int = 0, *, describes: bool = False) -> None:
         """Run a portal, if it has not run, and send its next rows. A size of 0 means all."""
-        if copied := _COPY.match(portal.statement):
-            await self._copy(copied["query"], (copied["format"] or "text").lower())
-            return
         if portal.outcome is None:
             portal.outcome = await self._run(portal.statement, portal.parameters)
             if portal.outcome.table is not None:
@@ -339,72 +327,38 @@ class Client:
     def _parse(self, message: messages.Parse) -> None:
         numbers = {int(number) for number in re.findall(r"\$(\d+)", message.query)}
         oids = [*message.param_types, *[0] * (max(numbers, default=0) - len(message.param_types))]
-        self.prepared[message.statement] = Prepared(message.query, tuple(oids))
+        self.prepared[message.statement] = message.query, tuple(oids)
         self.send(messages.ParseComplete())
 
     def _bind(self, message: messages.Bind) -> None:
-        prepared = self._find_prepared(message.statement)
+        statement, oids = _find(self.prepared, message.statement)
         values = tuple(
             encoding.decode_parameter(
                 value, oid, binary=encoding.find_format(message.param_formats, index) == 1
             )
-            for index, (value, oid) in enumerate(
-                zip(message.param_values, prepared.oids, strict=True)
-            )
+            for index, (value, oid) in enumerate(zip(message.param_values, oids, strict=True))
         )
-        self.portals[message.portal] = Portal(prepared.statement, values, message.result_formats)
+        self.portals[message.portal] = Portal(statement, values, message.result_formats)
         self.send(messages.BindComplete())
-
-    def _find_prepared(self, name: str) -> Prepared:
-        if name not in self.prepared:
-            raise ServerError("26000", f"no statement is prepared under the name {name!r}")
-        return self.prepared[name]
-
-    def _find_portal(self, name: str) -> Portal:
-        if name not in self.portals:
-            raise ServerError("34000", f"no portal has the name {name!r}")
-        return self.portals[name]
 
     async def _describe(self, message: messages.Describe) -> None:
         assert self.session is not None  # noqa: S101 the login has made it
         if message.kind == "S":
-            prepared = self._find_prepared(message.name)
-            oids = [oid or encoding.TEXT for oid in prepared.oids]
-            self.send(messages.ParameterDescription(type_oids=oids))
-            portal = Portal(prepared.statement, tuple(map(_find_sample, prepared.oids)))
+            statement, oids = _find(self.prepared, message.name)
+            types = [oid or encoding.TEXT for oid in oids]
+            self.send(messages.ParameterDescription(type_oids=types))
+            portal = Portal(statement, tuple(map(_find_sample, oids)))
         else:
-            portal = self._find_portal(message.name)
-        schema = None
-        if not _COPY.match(portal.statement):
-            schema = await self.session.describe(portal.statement, portal.parameters)
+            portal = _find(self.portals, message.name)
+        schema = await self.session.describe(portal.statement, portal.parameters)
         self.send(messages.NoData() if schema is None else _describe_rows(schema, portal.formats))
 
-    async def _copy(self, query: str, form: str) -> None:
-        """Answer COPY (query) TO STDOUT, as text or binary."""
-        if form not in {"text", "binary"}:
-            raise ServerError("0A000", "COPY writes text or binary", "leave FORMAT out")
-        outcome = await self._run(query, ())
-        if outcome.table is None:
-            raise ServerError("42601", "COPY needs a SELECT")
-        code = int(form == "binary")
-        formats = [code] * outcome.table.num_columns
-        rows = encoding.encode_rows(outcome.table, formats)
-        if code:  # a row is the body of a DataRow
-            lines = [messages.DataRow(columns=row).encode() for row in rows]
-            header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-            lines = [header + b"".join(lines[:1]), *lines[1:], b"\xff\xff"]
-        else:
-            lines = [b"\t".join(map(_escape_cell, row)) + b"\n" for row in rows]
-        self.send(messages.CopyOutResponse(overall_format=code, col_formats=formats))
-        self.send(*(messages.CopyData(data=line) for line in lines), messages.CopyDone())
-        self.send(messages.CommandComplete(tag=f"COPY {len(rows)}"))
 
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-
-
-def _escape_cell(cell: bytes | None) -> bytes:
-    return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
+def _find(entries: Mapping[str, Entry], name: str) -> Entry:
+    """Return a prepared statement or a portal."""
+    if name not in entries:
+        raise ServerError("26000", f"nothing is prepared under the name {name!r}")
+    return entries[name]
 
 
 def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDescription:

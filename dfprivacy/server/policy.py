@@ -122,6 +122,8 @@ class Listen(_Part):
     """The address of the server. TLS can be left out on the machine's own address only."""
 
     address: Annotated[str, Field(pattern=r"^.+:\d{1,5}$")] = "127.0.0.1:5433"
+    flight: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """The port of Flight SQL, on the same host. None: only the Postgres protocol is spoken."""
     tls: Tls | None = None
 
     @property
@@ -138,6 +140,8 @@ class Listen(_Part):
             is_local = is_local or ipaddress.ip_address(host).is_loopback
         if self.tls is None and not is_local:
             raise ValueError("an address that other machines reach needs tls: certificate and key")
+        if self.tls is None and self.flight is not None:
+            raise ValueError("flight needs tls: its clients send their passwords")
         return self
 
 

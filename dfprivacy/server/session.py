@@ -28,6 +28,7 @@ from dfprivacy.server.workers import (
 )
 
 LONGEST_STATEMENT = 100_000  # characters
+FAILED_LOGIN_SECONDS = 1
 
 STATUS = {
     "server_version": "15.0",
@@ -94,6 +95,19 @@ class Server:
             async with pool.lend_worker() as worker:
                 answer = await asyncio.to_thread(worker.ask, Request("tables"))
             self.catalogs[name] = Catalog(name, answer.tables)
+
+    def log_in(self, user: str, dataset: str, *, is_proven: bool) -> Session:
+        """Return a session of a user whose password is right. A monitor has no dataset."""
+        rules = self.policy.analysts.get(user)
+        if rules is None or not is_proven:
+            self.write_log(analyst=user, outcome="wrong password")
+            raise ServerError("28P01", f'password authentication failed for user "{user}"')
+        if not dataset and len(rules.datasets) == 1:
+            (dataset,) = rules.datasets
+        if rules.datasets and dataset not in rules.datasets:
+            hint = f"datasets of {user}: {', '.join(rules.datasets)}"
+            raise ServerError("3D000", f"{user} has no part of a dataset {dataset!r}", hint)
+        return Session(self, user, dataset if rules.datasets else "")
 
     def write_log(self, **fields: Any) -> None:
         """Append a line to the log of statements."""
@@ -214,7 +228,7 @@ class Session:
     async def _ask(self, kind: Any, statement: str, parameters: tuple[Any, ...]) -> Answer:
         if not self.dataset:
             raise ServerError("42501", f"{self.analyst} has a part of no dataset")
-        request = Request(kind, statement, parameters, self.terms, self.analyst)
+        request = Request(kind, statement, parameters, {**self.terms}, self.analyst)
         async with self.server.pools[self.dataset].lend_worker() as worker:
             self.worker = worker
             try:
@@ -231,8 +245,8 @@ class Session:
         if setting := _SET_TERM.match(statement):
             self._set_term(setting[1].lower(), setting[2].strip())
         if reset := _RESET_TERM.match(statement):
-            names = {reset[1]} if reset[1] else {*self.terms}
-            self.terms = {name: v for name, v in self.terms.items() if name not in names}
+            for name in [reset[1]] if reset[1] else [*self.terms]:
+                self.terms.pop(name, None)
 
     def _set_term(self, name: str, text: str) -> None:
         """Change a term of this session's statements."""

@@ -203,6 +203,7 @@ REVIEWED = {
     "frames/tables.py find_origin": "a released frame that can't be compared has no origin",
     "frames/tables.py with_origin": "a released frame that can't be compared has no origin",
     "release/pipeline.py release": "the release is paid for, and must come out",
+    "server/flight.py _readable_errors": "the client reads its code, message and hint",
     "server/listener.py Client._answer": "the client reads its code, message and hint",
     "server/workers.py _run_worker": "the server reads them, and no row is in them",
     "statements/interface.py Result._repr_html_": "the notebook shows the plain repr",

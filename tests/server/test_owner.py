@@ -66,7 +66,7 @@ def test_the_statement_of_the_demo_has_a_useful_answer(tmp_path):
     process.terminate()
     process.communicate(timeout=30)
     file = tmp_path / "demo" / "policy.yml"
-    file.write_text(file.read_text().replace(":5433", ":0"))
+    file.write_text(file.read_text().replace(":5433", ":0").replace(": 5434", ": 0"))
     password, statements = shown.split()[0].partition("=")[2], shown.split('"')[1::2]
     with serve(file) as (port, _), connect_to(port, password=password) as connection:
         for statement in statements:

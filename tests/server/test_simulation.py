@@ -27,6 +27,7 @@ def test_answers_are_charged_and_charged_once(schedules):
         assert simulate(seed, AnswerLedger, counts) == ""
     assert counts["answers"] > schedules
     assert counts["kill in a write"] > schedules / 4
+    assert counts["fetch again"] > schedules
     assert counts["draws dropped for another worker's answer"] > schedules / 20
     assert counts[CHARGED_FAILURE] > schedules / 30
 
