@@ -276,23 +276,19 @@ _LEAST_WIDTH = 2.0**-200  # of bounds, which may be those of a bin that holds no
 def extend(look: Look, first: Integers, last: Integers, policy: BoundsPolicy) -> Integers:
     """Join bins outwards, nearest first, that are taller than the width they add is worth.
 
-    Below the bounds bins are joined as long as there are some, then above. After each join bins
-    below are looked at again.
+    A bin above the bounds is joined where there is none to join below them.
     """
     heights, edges, ruler = look.heights, look.edges, look.ruler
-    first, last, side = first.copy(), last.copy(), np.full(len(first), -1)
-    sure = [
-        rare_height(size, policy.absurd / heights.shape[1] / 6, laplace=look.laplace)
-        for size in _WINDOWS
-    ]
+    first, last, sizes = first.copy(), last.copy(), np.array(_WINDOWS)[:, None]
+    chance = policy.absurd / heights.shape[1] / 6
+    sure = np.array([[rare_height(size, chance, laplace=look.laplace)] for size in _WINDOWS])
     sums = _sums_on_the_way_out(heights)
-    is_tall = np.zeros(heights.shape, bool)
-    for size, height, windows in zip(_WINDOWS, sure, sums, strict=True):
-        lowest = window_height(np.array(policy.join), size, laplace=look.laplace)
-        is_tall |= windows.max(axis=0) >= min(float(lowest), height)
+    lowest = window_height(np.array(policy.join), sizes, laplace=look.laplace)
+    is_tall = (sums.max(axis=1) >= np.minimum(lowest, sure)[..., None]).any(axis=0)
     group, index = np.nonzero(is_tall & (heights >= 1))
     while len(group):
-        above, low, high = side[group] > 0, first[group], last[group]
+        low, high = first[group], last[group]
+        above = index > high
         distance = np.where(above, index - high, low - index)
         ends = edges[group, np.minimum(index, low)], edges[group, np.maximum(index, high) + 1]
         width = np.maximum(edges[group, high + 1] - edges[group, low], _LEAST_WIDTH)
@@ -303,41 +299,42 @@ def extend(look: Look, first: Integers, last: Integers, policy: BoundsPolicy) ->
             crossing = np.minimum(high, index) < ruler.middle, np.maximum(low, index) > ruler.middle
             signs = (high < ruler.middle) & crossing[1], (low > ruler.middle) & crossing[0]
             need += policy.doubling * np.where(above, *signs)
-        joins = np.zeros(len(group), bool)
-        for size, height, windows in zip(_WINDOWS, sure, sums, strict=True):
-            tall = np.minimum(window_height(need, size, laplace=look.laplace), height)
-            joins |= (distance >= size) & (windows[above * 1, group, index] >= tall)
-        joining = np.flatnonzero(joins)
+        tall = np.minimum(window_height(need, sizes, laplace=look.laplace), sure)
+        joins = (distance >= sizes) & (sums[:, above * 1, group, index] >= tall)
+        joining = np.flatnonzero(joins.any(axis=0))
+        if not len(joining):
+            break
         starts = run_starts(group[joining])
-        stops = np.append(starts, len(joining))[1:] - 1
-        joined = group[joining[starts]]
-        nearest = index[joining[np.where(side[joined] > 0, starts, stops)]]
-        first[joined] = np.minimum(first[joined], nearest)
-        last[joined] = np.maximum(last[joined], nearest)
-        side = np.where(side < 0, 1, 0)
-        side[joined] = -1
-        is_left = (side[group] != 0) & ((index < first[group]) | (index > last[group]))
-        group, index = group[is_left], index[is_left]
+        is_below, places = ~above[joining], np.arange(len(joining))
+        nearest = starts + np.maximum(np.add.reduceat(is_below, starts, dtype=np.int64) - 1, 0)
+        is_alone = is_below & joins[0, joining]  # still joins when the bins before it have
+        chosen = np.minimum.reduceat(np.where(is_alone, places, len(places)), starts)
+        chosen = joining[np.where(chosen < len(places), chosen, nearest)]
+        joined, index_joined = group[chosen], index[chosen]
+        first[joined] = np.minimum(first[joined], index_joined)
+        last[joined] = np.maximum(last[joined], index_joined)
+        is_wider = np.zeros(len(first), bool)
+        is_wider[joined] = True
+        is_open = is_wider[group] & ((index < first[group]) | (index > last[group]))
+        group, index = group[is_open], index[is_open]
     return np.array([first, last])
 
 
-def _sums_on_the_way_out(heights: Floats) -> list[Floats]:
+def _sums_on_the_way_out(heights: Floats) -> Floats:
     """Return sums of a few bins up to each bin, from above and from below."""
-    windows = []
-    for size in _WINDOWS:
-        both = np.full((2, *heights.shape), -np.inf)
+    windows = np.full((len(_WINDOWS), 2, *heights.shape), -np.inf)
+    for both, size in zip(windows, _WINDOWS, strict=True):
         if size <= heights.shape[1]:
             sums = window_sums(heights, size)
             both[0, :, : sums.shape[1]] = both[1, :, size - 1 :] = sums
-        windows.append(both)
     return windows
 
 
-def window_height(height: Floats, size: int, *, laplace: bool) -> Floats:
+def window_height(height: Floats, size: Integers | int, *, laplace: bool) -> Floats:
     """Return the height of `size` bins that is about as improbable as that of one bin."""
     if not laplace:
-        return np.sqrt(2 * size * height)
-    return height + (size - 1) * (0.55 + 0.09 * height)
+        return np.asarray(np.sqrt(2 * size * height))
+    return np.asarray(height + (size - 1) * (0.55 + 0.09 * height))
 
 
 def read_ends(look: Look, policy: BoundsPolicy) -> Integers:

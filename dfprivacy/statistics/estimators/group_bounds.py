@@ -80,7 +80,11 @@ class Distances:
     def count(self, table: BinTable) -> Integers:
         """Return the rows of each group at each distance. Secret."""
         size = len(self.lower)
-        numbers = self.numbers[np.searchsorted(self.starts, table.bins, "right") - 1]
+        last, bins = table.binning.last, table.bins
+        is_dense = len(bins) > 2 * last
+        read = np.arange(-last, last + 1) if is_dense else bins
+        numbers = self.numbers[np.searchsorted(self.starts, read, "right") - 1]
+        numbers = numbers[bins + last] if is_dense else numbers
         counts = np.bincount(table.group * size + numbers, table.rows, table.groups * size)
         return np.asarray(counts.reshape(table.groups, size), np.int64)  # exact below 2**53
 
