@@ -16,12 +16,11 @@ from benchmarks.peers.code_size import code_size, region
 from benchmarks.peers.data import DATASETS, timing_file, truth
 from benchmarks.peers.jobs import BOUNDS, Extent, ScoreJob, TimeJob, time_jobs
 from benchmarks.peers.registry import PEERS, chosen
-from benchmarks.peers.report import report
-from benchmarks.peers.run import Outcome, environment, measure
+from benchmarks.peers.run import Outcome, measure
 from benchmarks.peers.scores import Score, pooled, score
 from benchmarks.peers.session import prepare_all, score_all, time_all, timed
 from benchmarks.peers.store import Store
-from benchmarks.peers.tables import Notes, fastest_plain, ratio_text, time_cell, time_table, verdict
+from benchmarks.peers.tables import Notes, fastest_plain, time_cell, time_table, verdict
 
 pytestmark = pytest.mark.slow
 
@@ -247,20 +246,3 @@ def test_a_scoring_job_asks_for_the_same_terms_from_everyone():
     question = ScoreJob(*terms).question("points.json", (0.0, 1.0))
     assert (question["epsilon"], question["lower"], question["upper"]) == (0.5, 0.0, 1.0)
     assert json.dumps(question)
-
-
-def test_spark_works_with_the_peers_own_python():
-    """The workers of an engine run in the same environment as its driver."""
-    assert environment("/somewhere/python")["PYSPARK_PYTHON"] == "/somewhere/python"
-
-
-def test_ratios_are_printed_with_their_error():
-    """A ratio has its standard error beside it."""
-    assert ratio_text((0.5, 0.01)) == "0.500 ± 0.010"
-    assert ratio_text(None) == ""
-
-
-def test_a_report_without_measurements_is_a_report(tmp_path):
-    """Nothing measured yet is no error."""
-    store = Store.opened(tmp_path / "none.json", resume=False)
-    assert any("nothing timed" in line for line in report(store))

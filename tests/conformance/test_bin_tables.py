@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from decimal import Decimal
-from fractions import Fraction
 
-import duckdb
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl
@@ -16,65 +14,10 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
+from tests.conformance.bin_laws import KINDS, by_definition
 
-LARGEST = 2.0**126
-BITS = 17
-"""The bits of a value that a rank counts."""
-KINDS = {"octaves": 2, "means of octaves": 1, "values": 0}
 ASK = {"octaves": dfp.std, "means of octaves": dfp.mean, "values": dfp.median}
 EDGES = [-50.0, -0.5, 0.0, 1e-9, 50.0, 100.0]
-
-
-def kept(value, bits):
-    """Return a value rounded to so many bits by Veltkamp's splitting, double by double."""
-    scaled = value * (2.0 ** (53 - bits) + 1.0)
-    return scaled - (scaled - value)
-
-
-def octave(value):
-    """Return the number of (2**e, 2**(e + 1)], 1 for e = -127; negative values are mirrored."""
-    mantissa, exponent = math.frexp(abs(value))
-    number = max(exponent - (mantissa == 0.5) + 127, 0) if value else 0
-    return -number if value < 0 else number
-
-
-def part(value):
-    """Return the number of the bin of 1/2048 octave, the larger end in it, and its smaller end."""
-    size, whole = abs(value), abs(octave(value))
-    if not whole:
-        return 0, 0.0
-    least = 2.0 ** (whole - 128)
-    place = math.ceil((Fraction(size) / Fraction(least) - 1) * 2048)
-    number, base = (whole - 1) * 2048 + place, least * (1 + (place - 1) / 2048)
-    return (-number, -base) if value < 0 else (number, base)
-
-
-def rank(value, bits):
-    """Return the number of a value among those of so many bits; 2**-126 has number 1."""
-    mantissa, exponent = math.frexp(abs(value))
-    half = 2 ** (bits - 1)
-    number = max((exponent - 1 + 126) * half + int(mantissa * 2 * half) - half + 1, 0)
-    number = number if value else 0
-    return -number if value < 0 else number
-
-
-def by_definition(values, kind):
-    """Return the entries of one group by the law in words, added up in fractions.
-
-    Files have octaves cut into 2048 bins, whose sums are of what is beyond their ends.
-    """
-    present = [float(v) for v in values if v is not None and v == v]
-    held = {}
-    for value in (min(max(v, -LARGEST), LARGEST) for v in present):
-        own = kept(value, 22)
-        number, base = part(own)
-        number = rank(kept(value, BITS), BITS) if kind == "values" else number
-        powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
-        held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
-    return [
-        (number, len(rows), *(float(sum(column)) for column in zip(*rows, strict=True)))
-        for number, rows in sorted(held.items())
-    ]
 
 
 def reference(rows, kind, keys=None, column="x"):
@@ -151,56 +94,6 @@ def test_integers_are_ranked_as_floats(many, way, exact):
     """By group the values of integers are told apart by 17 bits, as those of floats."""
     found = exact.bins(way(many), dfp.median("i"), "g")
     assert found == reference(many.to_pylist(), "values", column="i")
-
-
-def test_order_chunks_and_slices_do_not_matter(many, way, exact):
-    """Permuted, turned and re-chunked rows give the same table, bit for bit."""
-    expected = exact.bins(way(many), dfp.std("x"), "hg")
-    permuted = many.take(np.random.default_rng(2).permutation(len(many)))
-    pieces = pa.concat_tables([many.slice(start, 331) for start in range(0, len(many), 331)])
-    for other in (permuted, many.take(np.arange(len(many))[::-1]), pieces):
-        assert exact.bins(way(other), dfp.std("x"), "hg") == expected
-
-
-NUMBERS = [
-    *[(name, [0, 1, 100, 127, None]) for name in ("int8", "uint8", "int16", "uint32")],
-    ("int64", [-(2**63), 2**63 - 1, 2**53 + 1, 3, None]),
-    ("uint64", [2**64 - 1, 2**63 + 1025, 50, None]),
-    ("float32", [0.1, math.inf, -math.inf, math.nan, 1e-45, 3e38, None]),
-    ("bool_", [True, False, True, None]),
-]
-
-
-@pytest.mark.parametrize(("kind", "values"), NUMBERS)
-def test_every_number_type_has_the_bins_of_its_floats(kind, values, engines, exact):
-    """Integers beyond 2**53, booleans and single precision are binned as their nearest doubles."""
-    column = pa.array(values, getattr(pa, kind)())
-    floats = [None if v is None else float(v) for v in column.to_pylist()]
-    expected = [(0, *entry) for entry in by_definition(floats, "octaves")]
-    for name in ("pandas", "polars", "arrow", "duckdb", "polars parquet"):
-        if name != "pandas" or kind in {"int64", "float32"}:
-            frame = engines[name](pa.table({"x": column}))
-            assert exact.bins(frame, dfp.std("x"))[1] == expected, name
-
-
-@pytest.mark.parametrize("scale", [0, 2, 9])
-def test_decimals_have_the_same_bins(scale, engines, exact):
-    """A decimal column has one table in every engine."""
-    generator = np.random.default_rng(scale)
-    values = [Decimal(int(v)).scaleb(-scale) for v in generator.integers(-(10**12), 10**12, 2000)]
-    table = pa.table({"x": pa.array([*values, None], pa.decimal128(18, scale))})
-    found = {name: exact.bins(made(table), dfp.std("x")) for name, made in engines.items()}
-    assert all(value == found["arrow"] for value in found.values())
-
-
-@pytest.mark.parametrize("threads", [1, 4])
-def test_threads_of_duckdb_do_not_matter(threads, many, exact):
-    """DuckDB adds up the same floats on any number of threads."""
-    connection = duckdb.connect()
-    connection.execute(f"SET threads = {threads}")
-    connection.register("many", many)
-    found = exact.bins(connection.table("many"), dfp.std("x"), "h")
-    assert found == exact.bins(many, dfp.std("x"), "h")
 
 
 @pytest.mark.parametrize("frame", ["polars", "arrow"])

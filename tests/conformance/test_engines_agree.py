@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from decimal import Decimal
 
@@ -16,6 +17,7 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from tests.conformance.asked_sums import BOUNDS, questions
+from tests.conformance.bin_laws import by_definition
 
 
 def grid_sums(values, low, high, anchor, size):
@@ -85,7 +87,7 @@ NUMBERS = [
     *[(name, [0, 2**31 - 1, 77, None]) for name in ("int32", "uint32")],
     ("int64", [-(2**63), 2**63 - 1, 2**53 + 1, 3, None]),
     ("uint64", [2**64 - 1, 2**63, 2**63 + 1025, 50, None]),
-    ("float32", [0.1, 99.9, math.inf, -math.inf, math.nan, 1e-45, None]),
+    ("float32", [0.1, 99.9, math.inf, -math.inf, math.nan, 1e-45, 3e38, None]),
     ("float64", [0.1, 99.9, 1e300, 5e-324, math.nan, -0.0, None]),
     ("bool_", [True, False, True, None]),
 ]
@@ -99,22 +101,27 @@ PANDAS = {
 
 @pytest.mark.parametrize(("kind", "values"), NUMBERS, ids=[kind for kind, _ in NUMBERS])
 def test_every_numeric_type_gives_the_same_integers(kind, values, engines, exact):
-    """Integers of all widths, floats and booleans count as the 64-bit float nearest to them."""
+    """Integers of all widths, floats and booleans count as the 64-bit float nearest to them.
+
+    So they do in sums within bounds, and in bins without any.
+    """
     array = pa.array(values, getattr(pa, kind)())
     plain = [None if v is None else float(v) for v in array.to_pylist()]
     rows = [{"g": None, "h": None, "x": v, "i": None} for v in plain]
     expected = reference(rows, 0, 100)[2:5]
     asked = {"variance": dfp.var("x", (0, 100), clipping=False)}
-    for name, convert in engines.items():
+    bins = [(0, *entry) for entry in by_definition(plain, "octaves")]
+    for (name, convert), is_binned in itertools.product(engines.items(), (False, True)):
         frame = convert(pa.table({"x": array}))
         if name == "pandas" and kind in PANDAS:
             frame = pd.DataFrame({"x": pd.array(values, dtype=PANDAS[kind])})
-        assert exact.sums(frame, asked) == [expected], name
+        found = exact.bins(frame, dfp.std("x"))[1] if is_binned else exact.sums(frame, asked)
+        assert found == (bins if is_binned else [expected]), name
 
 
 @pytest.mark.parametrize(("digits", "scale"), [(38, 18), (38, 10), (18, 2), (9, 9), (38, 0)])
 def test_decimals_give_the_same_integers(digits, scale, engines, exact):
-    """A decimal column becomes the same grid integers in every engine."""
+    """A decimal column has the same grid integers and the same bins in every engine."""
     generator = np.random.default_rng(scale)
     reach = 10 ** min(digits, 18) - 1
     values = [Decimal(int(v)).scaleb(-scale) for v in generator.integers(-reach, reach, 3000)]
@@ -123,6 +130,8 @@ def test_decimals_give_the_same_integers(digits, scale, engines, exact):
     for bounds in ((0, 1), (-1e6, 1e6), (0.1, 0.3)):
         asked |= {f"v{bounds}": dfp.var("x", bounds), f"s{bounds}": dfp.sum("x", bounds)}
     found = {name: exact.sums(convert(table), asked) for name, convert in engines.items()}
+    assert all(value == found["arrow"] for value in found.values()), found
+    found = {name: exact.bins(convert(table), dfp.std("x")) for name, convert in engines.items()}
     assert all(value == found["arrow"] for value in found.values()), found
 
 

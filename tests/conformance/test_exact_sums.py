@@ -30,12 +30,6 @@ def stored(query):
     return connection.table("t")
 
 
-def test_groups_of_floats_are_exact(exact):
-    """Sums of DuckDB, which adds floats where they can't round, are those of polars."""
-    frame = made(30_000)
-    assert exact.sums(frame, QUESTIONS, ["g"]) == exact.sums(frame.pl(), QUESTIONS, ["g"])
-
-
 def test_large_groups_are_exact(exact):
     """So they are where floats could round: a group of nine million values is added as integers."""
     frame = stored("SELECT 1 AS g, 256 - 9 * sqrt(range / 9e6) AS x FROM range(9_000_000)")

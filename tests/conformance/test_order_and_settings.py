@@ -37,15 +37,17 @@ def many():
 
 @pytest.mark.parametrize("by", [[], ["h", "g"]])
 def test_order_chunks_and_slices_do_not_matter(by, many, way, exact):
-    """Permuted, re-chunked, sliced and concatenated rows give the same table, bit for bit."""
+    """Permuted, re-chunked, sliced and concatenated rows give the same tables, bit for bit."""
     asked = questions(0, 100)
     expected = exact.sums(way(many), asked, by)
     permuted = many.take(np.random.default_rng(2).permutation(len(many)))
     turned = many.take(np.arange(len(many))[::-1])
     pieces = [many.slice(start, 37) for start in range(0, len(many), 37)]
     padded = pa.concat_tables([many.slice(0, 17), many]).slice(17)
+    bins = exact.bins(way(many), dfp.std("x"), by)
     for other in (permuted, turned, pa.concat_tables(pieces), padded):
         assert exact.sums(way(other), asked, by) == expected
+        assert exact.bins(way(other), dfp.std("x"), by) == bins
 
 
 @pytest.mark.parametrize("offset", [1, 8, 17])
@@ -61,12 +63,12 @@ def test_a_slice_counts_its_own_rows_only(offset, many, engines, exact):
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_duckdb_threads_do_not_matter(threads, many, exact):
-    """DuckDB adds up the same integers on any number of threads."""
+    """DuckDB adds up the same integers, and the same floats of bins, on any number of threads."""
     connection = duckdb.connect()
     connection.execute(f"SET threads = {threads}")
     connection.register("many", many)
-    found = exact.sums(connection.table("many"), questions(0, 100), ["g"])
-    assert found == exact.sums(many, questions(0, 100), ["g"])
+    for ask, about in ((exact.sums, questions(0, 100)), (exact.bins, dfp.std("x"))):
+        assert ask(connection.table("many"), about, ["g"]) == ask(many, about, ["g"])
 
 
 SETTINGS = [

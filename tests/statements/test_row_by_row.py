@@ -75,13 +75,6 @@ def test_neighbours_change_no_value(orders):
     assert not differing(orders, [expression(choose, 1 + n % 3) for n in range(150)])
 
 
-@pytest.mark.slow
-def test_neighbours_change_no_value_at_length(orders):
-    """The same for six hundred expressions."""
-    choose = random.Random(5)
-    assert not differing(orders, [expression(choose, 1 + n % 4) for n in range(600)])
-
-
 KINDS = {
     "us": pa.timestamp("us"), "s": pa.timestamp("s"), "ms": pa.timestamp("ms"),
     "zone": pa.timestamp("us", "UTC"), "fine": pa.timestamp("ns"), "clock": pa.time64("us"),
