@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.statistics import STATISTICS
 
 OUTER = 38
 """About so many rows lie beyond an answer at epsilon 1, as the forecast says."""
@@ -49,12 +48,6 @@ def test_too_few_rows_have_no_answer():
     frame = pl.DataFrame({"x": [1.0, 2.0, 3.0]})
     assert np.isnan(frame.dp.min("x", epsilon=1))
     assert np.isnan(frame.dp.max("x", epsilon=1))
-
-
-def test_extremes_name_what_sql_calls_them():
-    """MIN and MAX of SQL are derived from the statistics themselves."""
-    assert STATISTICS["min"].sql_names == ("min",)
-    assert STATISTICS["max"].sql_names == ("max",)
 
 
 def test_bounds_of_positive_values_begin_at_zero_or_above():

@@ -7,7 +7,6 @@ import re
 from decimal import Decimal
 
 import duckdb
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -15,7 +14,6 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
-from dfprivacy.statistics import Share
 from tests.command_line import command
 
 HUGE = {"epsilon": 1e9}
@@ -45,15 +43,6 @@ def test_a_share_is_of_the_values_that_are_there(engine, column):
     frame = dfp.frame(ENGINES[engine](pa.table({"x": pa.array(values, from_pandas=False)})))
     found = frame.share("x", constant, **HUGE)
     assert found == pytest.approx(share, abs=1e-6)
-
-
-def test_a_row_moves_the_sums_by_one_whole():
-    """A row adds a whole to one of two sums, whatever it holds, and nothing without a value."""
-    linear = Share("x", 5).linear(grouped=False)
-    moved = linear.moved({"x": np.array([5.0, -5.0, 0.0, np.inf, 5.000001])})
-    assert (moved >= 0).all()
-    assert (moved.sum(axis=0) == linear.l1).all()
-    assert moved[0].tolist() == [linear.l1, 0, 0, 0, 0]
 
 
 def test_constants_of_different_types_are_different_questions():

@@ -8,14 +8,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dfprivacy.server.session import split_statements
-
 from .test_protocol import MADE_UP
 
 psycopg = pytest.importorskip("psycopg")
 
 TEXT = (Path(__file__).parent / "bi_statements.sql").read_text()
-STATEMENTS = [statement.strip() for statement in split_statements(TEXT)]
+STATEMENTS = [parsed.query.strip(" \n;") for parsed in duckdb.extract_statements(TEXT)]
 NUMBER = (int, float, Decimal)
 
 

@@ -49,19 +49,20 @@ def grouped(rows):
 @pytest.mark.parametrize(
     ("name", "rows", "most"),
     [
-        ("normal", 20, 3.1),
-        pytest.param("normal", 200, 0.5, marks=pytest.mark.slow),
-        ("years", 20, 1.5),
+        ("normal", 20, 3.5),
+        pytest.param("normal", 200, 0.6, marks=pytest.mark.slow),
+        ("years", 20, 1.9),
         pytest.param("years", 200, 0.31, marks=pytest.mark.slow),
-        ("lognormal", 50, 4.5),
+        ("lognormal", 50, 5.6),
         pytest.param("lognormal", 200, 2.4, marks=pytest.mark.slow),
-        pytest.param("around zero", 200, 0.04, marks=pytest.mark.slow),
+        pytest.param("around zero", 200, 0.06, marks=pytest.mark.slow),
         pytest.param("of all sizes", 100, 0.5, marks=pytest.mark.slow),
     ],
 )
 def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
-    """The median error of 300 groups is at most three times that within the range of all rows.
+    """The median error of 300 groups is at most a fourth above its average.
 
+    The limits are seven standard deviations of that median, or more: false alarms below 1e-9.
     Where sizes of groups differ a thousandfold, it is at most half of the mean of the group.
     """
     generator = np.random.default_rng(1)
