@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from dfprivacy.engine.columns import MOMENTS
+from dfprivacy.errors import PictureError
 from dfprivacy.frames.tables import Origin
-from dfprivacy.frames.viz.numbers import Column, ShownColumns
+from dfprivacy.frames.viz.numbers import Column, Shown
 from dfprivacy.frames.viz.text import (
     count_decimals,
     covered,
@@ -22,16 +22,8 @@ from dfprivacy.frames.viz.text import (
     writer,
 )
 
-_HEAD = [
-    "column",
-    "type",
-    "count",
-    "count_low",
-    "count_high",
-    "missing",
-    "missing_low",
-    "missing_high",
-]
+_ENDS = ("", "_low", "_high")
+_HEAD = ["column", "type", *(f"{name}{end}" for name in ("count", "missing") for end in _ENDS)]
 MOST_COLUMNS = 400
 _ALWAYS = ("column", "type", "count", "missing")
 
@@ -41,78 +33,59 @@ def is_description(table: pa.Table) -> bool:
     return list(table.column_names[: len(_HEAD)]) == _HEAD
 
 
-@dataclass(frozen=True, repr=False)
-class ShownDescription(ShownColumns):
-    """A released description: text, HTML and CSV."""
-
-    origin: Origin
-    table: pa.Table
-
-    @cached_property
-    def rows_shown(self) -> list[dict[str, Any]]:
-        """The rows of the first columns."""
-        return list(self.table.slice(0, MOST_COLUMNS).to_pylist())
-
-    @cached_property
-    def levels(self) -> list[str]:
-        """The released quantiles, in their order."""
-        names = (name.partition("% ") for name in self.table.column_names)
-        levels = (f"{level}{mark.strip()}" for level, mark, _ in names)
-        return [name for name in dict.fromkeys(levels) if name.endswith("%")]
-
-    @cached_property
-    def columns(self) -> list[Column]:
-        """The columns of the table, without those that are empty."""
-        texts = [self._texts(row) for row in self.rows_shown]
-        heads = [*_ALWAYS, "mean", "std", *self.levels, "values"]
-        shown = [head for head in heads if head in _ALWAYS or any(row[head] for row in texts)]
-        words = ("column", "type", "values")
-        return [
+def show_description(origin: Origin, table: pa.Table) -> Shown:
+    """Return a released description as a table without its empty columns; it has no chart."""
+    rows = list(table.slice(0, MOST_COLUMNS).to_pylist())
+    parts = (name.partition("% ") for name in table.column_names)
+    names = dict.fromkeys(f"{level}{mark.strip()}" for level, mark, _ in parts)
+    levels = [name for name in names if name.endswith("%")]
+    texts = [_texts(row, levels) for row in rows]
+    words = ("column", "type", "values")
+    heads = [*_ALWAYS, "mean", "std", *levels, "values"]
+    shown = [head for head in heads if head in _ALWAYS or any(row[head] for row in texts)]
+    return Shown(
+        table,
+        _refuse_chart,
+        [
             Column(head, [row[head] for row in texts], head not in words, wraps=head == "values")
             for head in shown
-        ]
-
-    def _texts(self, row: dict[str, Any]) -> dict[str, str]:
-        """Return the displayed texts of a column by their heads."""
-        dated = row["type"] in MOMENTS
-        mean, low, high = (_number(row.get(key)) for key in ("mean", "mean_low", "mean_high"))
-        decimals = count_decimals([mean], [high / 2 - low / 2])
-        decimals = 0 if row["type"] == "integer" else decimals
-        levels = {
-            name: _level(row.get(f"{name} {row['type']}" if dated else name), decimals, dated=dated)
-            for name in self.levels
-        }
-        return {
-            "column": legible(shortened(row["column"])),
-            "type": row["type"],
-            "count": _bracketed(row, "count"),
-            "missing": _bracketed(row, "missing", percent=True) or "unknown",
-            "mean": _bracketed(row, "mean", percent=row["type"] == "boolean"),
-            "std": _bracketed(row, "std", percent=row["type"] == "boolean"),
-            **levels,
-            "values": legible(row.get("values") or ""),
-        }
-
-    @property
-    def heading(self) -> list[str]:
-        """The question."""
-        return [legible(shortened(self.origin.question))]
-
-    @property
-    def captions(self) -> list[str]:
-        """The notes, the cost, and the meaning of intervals."""
-        return [
-            *(legible(f"{r['column']}: {r['note']}") for r in self.rows_shown if r.get("note")),
-            self.origin.cost,
-            covered(self.origin.level),
+        ],
+        [legible(shortened(origin.question))],
+        [
+            *(legible(f"{row['column']}: {row['note']}") for row in rows if row.get("note")),
+            origin.cost,
+            covered(origin.level),
             "Quantiles are selected and have no interval.",
-            *left_out(len(self.rows_shown), self.table.num_rows, "columns"),
-        ]
+            *left_out(len(rows), table.num_rows, "columns"),
+        ],
+    )
 
-    @property
-    def written(self) -> pa.Table:
-        """The whole description."""
-        return self.table
+
+def _refuse_chart(_: object) -> Any:
+    raise PictureError("this has no chart", hint="dfp.show(released) is a table")
+
+
+def _texts(row: dict[str, Any], levels: Sequence[str]) -> dict[str, str]:
+    """Return the displayed texts of a described column by their heads."""
+    dated = row["type"] in MOMENTS
+    mean, low, high = (_number(row.get(key)) for key in ("mean", "mean_low", "mean_high"))
+    decimals = count_decimals([mean], [high / 2 - low / 2])
+    decimals = 0 if row["type"] == "integer" else decimals
+    is_boolean = row["type"] == "boolean"
+    quantiles = {
+        name: _level(row.get(f"{name} {row['type']}" if dated else name), decimals, dated=dated)
+        for name in levels
+    }
+    return {
+        "column": legible(shortened(row["column"])),
+        "type": row["type"],
+        "count": _bracketed(row, "count"),
+        "missing": _bracketed(row, "missing", percent=True) or "unknown",
+        "mean": _bracketed(row, "mean", percent=is_boolean),
+        "std": _bracketed(row, "std", percent=is_boolean),
+        **quantiles,
+        "values": legible(row.get("values") or ""),
+    }
 
 
 def _number(value: Any) -> float:

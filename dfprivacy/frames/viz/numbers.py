@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,6 @@ class Reading:
         return writer(numbers, [high / 2 - low / 2], percent=self.percent)
 
     @property
-    def numbers(self) -> tuple[float | None, float | None, float | None]:
-        """The value and the ends of its interval, None without one."""
-        return (self.value, *(self.ends or (None, None)))
-
-    @property
     def dot(self) -> Dot:
         """The number in a chart. Dates and times are shown as text alone."""
         if self.moment is not None:
@@ -145,64 +141,6 @@ class Reading:
     def span(self) -> Span:
         """The part of the number line that its interval bar shows."""
         return Span.around(self.ends or ())
-
-
-class Shown:
-    """The display of a release as text and HTML. It writes itself to files."""
-
-    def _repr_html_(self) -> str:
-        raise NotImplementedError
-
-    @property
-    def written(self) -> pa.Table:
-        """The table that is written as CSV."""
-        raise NotImplementedError
-
-    def _sheet(self, ending: str) -> bytes:
-        """Return the numbers as a CSV or Excel file, which reads back as they are."""
-        sink = io.BytesIO()
-        if ending == ".csv":
-            write_csv(self.written, sink)
-            return sink.getvalue()
-        frame = self.written.to_pandas()
-        zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
-        try:
-            frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
-        except ImportError:
-            raise PictureError(
-                "an Excel file needs openpyxl, which is not installed",
-                hint="pip install openpyxl",
-            ) from None
-        return sink.getvalue()
-
-    def chart(self, more: Sequence[str]) -> Any:  # noqa: ARG002 a subclass adds them
-        """Return its chart, with more captions."""
-        raise PictureError("this has no chart", hint="dfp.show(released) is a table")
-
-    def to_html(self) -> str:
-        """Return it as a page of its own, which loads nothing: the cost and today's date below."""
-        body = trusted(self._repr_html_())
-        return rendered("page.html", title="Private release", body=body, footer=_written())
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file that ends in .html, .csv, .xlsx, .png or .svg, and return its path.
-
-        A page and the caption of a chart have the cost and the date of writing; .csv and .xlsx
-        have the numbers alone. The file is written wholly or not at all. Charts (.png, .svg) need
-        the extra `plot`, .xlsx needs openpyxl.
-        """
-        target = Path(path)
-        ending = target.suffix.lower()
-        if ending == ".html":
-            return write_whole(target, self.to_html().encode())
-        if ending in {".csv", ".xlsx"}:
-            return write_whole(target, self._sheet(ending))
-        if ending in {".png", ".svg"}:
-            return save_plot(self.chart([_written()]), target)
-        raise PictureError(
-            f"a release can't be written to a file that ends in {target.suffix!r}",
-            hint="name a file that ends in .html, .csv, .xlsx, .png or .svg",
-        )
 
 
 @dataclass(frozen=True)
@@ -223,23 +161,20 @@ class Column:
         )
 
 
-class ShownColumns(Shown):
-    """A table of a release: text, and HTML with the bars of intervals."""
+@dataclass(frozen=True, repr=False)
+class Shown:
+    """The display of a release as text and HTML. It writes itself to files.
 
-    @property
-    def columns(self) -> list[Column]:
-        """The columns of the table."""
-        raise NotImplementedError
+    It consists of `readings`, or of a table of `columns` under its heading and over its captions.
+    `written` is the table for .csv files. `draw` returns the chart with more captions.
+    """
 
-    @property
-    def heading(self) -> list[str]:
-        """The question."""
-        raise NotImplementedError
-
-    @property
-    def captions(self) -> list[str]:
-        """The cost, and the meaning of the bars."""
-        raise NotImplementedError
+    written: pa.Table
+    draw: Callable[[Sequence[str]], Any]
+    columns: Sequence[Column] = ()
+    heading: Sequence[str] = ()
+    captions: Sequence[str] = ()
+    readings: Sequence[Reading] = ()
 
     def __repr__(self) -> str:
         padded = []
@@ -247,62 +182,85 @@ class ShownColumns(Shown):
             texts = [column.head, *column.texts]
             width = max(map(len, texts))
             padded.append([t.rjust(width) if column.numeric else t.ljust(width) for t in texts])
-        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+        lines = [reading.line for reading in self.readings]
+        lines += ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         return "\n".join([*self.heading, *lines, *self.captions])
 
     def _repr_html_(self) -> str:
-        return rendered("frame.html", view=self)
+        if self.readings:
+            return rendered("cards.html", readings=self.readings)
+        cells = (
+            zip_longest(repeat(column, len(column.texts)), column.texts, column.intervals)
+            for column in self.columns
+        )
+        return rendered("frame.html", view=self, rows=zip(*cells, strict=True))
 
-    @property
-    def rows(self) -> list[list[tuple[Column, str, Cell | None]]]:
-        """The cells of each row: column, text, and the interval to draw."""
-        columns = self.columns
-        return [
-            [
-                (column, column.texts[i], column.intervals[i] if column.intervals else None)
-                for column in columns
-            ]
-            for i in range(len(columns[0].texts))
-        ]
+    def _sheet(self, ending: str) -> bytes:
+        """Return the numbers as a CSV or Excel file, which reads back as they are."""
+        sink = io.BytesIO()
+        if ending == ".csv":
+            write_csv(self.written, sink)
+            return sink.getvalue()
+        frame = self.written.to_pandas()
+        zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
+        try:
+            frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
+        except ImportError:
+            raise PictureError(
+                "an Excel file needs openpyxl, which is not installed",
+                hint="pip install openpyxl",
+            ) from None
+        return sink.getvalue()
+
+    def to_html(self) -> str:
+        """Return it as a page of its own, which loads nothing: the cost and today's date below."""
+        body = trusted(self._repr_html_())
+        return rendered("page.html", title="Private release", body=body, footer=_written())
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file that ends in .html, .csv, .xlsx, .png or .svg, and return its path.
+
+        A page and the caption of a chart have the cost and the date of writing; .csv and .xlsx
+        have the numbers alone. The file is written wholly or not at all. Charts (.png, .svg) need
+        the extra `plot`, .xlsx needs openpyxl.
+        """
+        target = Path(path)
+        ending = target.suffix.lower()
+        if ending == ".html":
+            return write_whole(target, self.to_html().encode())
+        if ending in {".csv", ".xlsx"}:
+            return write_whole(target, self._sheet(ending))
+        if ending in {".png", ".svg"}:
+            return save_plot(self.draw([_written()]), target)
+        raise PictureError(
+            f"a release can't be written to a file that ends in {target.suffix!r}",
+            hint="name a file that ends in .html, .csv, .xlsx, .png or .svg",
+        )
 
 
 def _written() -> str:
     return f"Written on {dt.datetime.now(dt.UTC).date().isoformat()}."
 
 
-@dataclass(frozen=True, repr=False)
-class ShownNumbers(Shown):
-    """Released numbers, one under the other."""
-
-    readings: tuple[Reading, ...]
-    measured_in: MeasuredIn = None
-
-    def __repr__(self) -> str:
-        return "\n".join(reading.line for reading in self.readings)
-
-    def _repr_html_(self) -> str:
-        return rendered("cards.html", readings=self.readings)
-
-    @property
-    def written(self) -> pa.Table:
-        """The numbers: name, value, low and high."""
-        plain = not any(reading.moment for reading in self.readings)
-        rows = [
-            (
-                reading.name,
-                *(
-                    number if plain or number is None else reading.writer(number)
-                    for number in reading.numbers
-                ),
-            )
-            for reading in self.readings
-        ]
-        names = ("name", "value", "low", "high")
-        return pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
-
-    def chart(self, more: Sequence[str]) -> Any:
-        """Return the chart of the numbers, each on its axis."""
-        return readings_chart(self.readings, self.measured_in, more, separate=True)
+def show_readings(readings: Sequence[Reading], measured_in: MeasuredIn) -> Shown:
+    """Return released numbers, one under the other; .csv has name, value, low and high."""
+    are_plain = not any(reading.moment for reading in readings)
+    rows = [
+        (
+            reading.name,
+            *(
+                number if are_plain or number is None else reading.writer(number)
+                for number in (reading.value, *(reading.ends or (None, None)))
+            ),
+        )
+        for reading in readings
+    ]
+    names = ("name", "value", "low", "high")
+    return Shown(
+        pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))),
+        lambda more: readings_chart(readings, measured_in, more, separate=True),
+        readings=tuple(readings),
+    )
 
 
 def readings_chart(

@@ -10,9 +10,8 @@ import datetime as dt
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -46,16 +45,15 @@ from dfprivacy.frames.viz.charts import (
     fit_domain,
     save_plot,
 )
-from dfprivacy.frames.viz.descriptions import ShownDescription, is_description
+from dfprivacy.frames.viz.descriptions import is_description, show_description
 from dfprivacy.frames.viz.numbers import (
     Cell,
     Column,
     Readable,
     Reading,
     Shown,
-    ShownColumns,
-    ShownNumbers,
     readings_chart,
+    show_readings,
 )
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
@@ -134,20 +132,32 @@ def plot(
     readings = _readings(released)
     if readings is not None:
         return readings_chart(readings, measured_in, separate=isinstance(released, Mapping))
-    crossed = _find_table(released, measured_in)
-    if crossed is not None and answer is None:
-        return crossed.chart()
     origin = _require_origin(released, public=public)
+    if answer is None and origin.wide is not None and origin.wide.shown is not None:
+        return _chart_crosstab(origin.wide, measured_in, ())
     table = guarded(lambda: released_arrow(released))
     if answer is None and is_description(table):
-        return ShownDescription(origin, table).chart([])
+        return show_description(origin, table).draw([])
+    return _chart_table(table, origin, measured_in, answer=answer, by_value=sort == "value")
+
+
+def _chart_table(
+    table: pa.Table,
+    origin: Origin,
+    measured_in: MeasuredIn,
+    more: Sequence[str] = (),
+    *,
+    answer: str | None = None,
+    by_value: bool = False,
+) -> Any:
+    """Return the chart of a released table, with more captions."""
     if answer is None and is_histogram(table):
-        return histogram_chart(table, origin, measured_in)
+        return _chart_histogram(table, origin, measured_in, more)
     layout = layout_of(table, origin, answer)
-    return frame_chart(table, layout, origin, measured_in, by_value=sort == "value")
+    return _chart_groups(table, layout, origin, measured_in, more, by_value=by_value)
 
 
-def frame_chart(
+def _chart_groups(
     table: pa.Table,
     layout: Layout,
     origin: Origin,
@@ -156,23 +166,53 @@ def frame_chart(
     *,
     by_value: bool = False,
 ) -> Any:
-    """Return the chart of a released table; of compared groups, those with a group before."""
+    """Return a chart of answers by group, or of lines where the last key is a time.
+
+    Of compared groups it shows those with a group before them.
+    """
     more, order = [*more], ", the largest first" if by_value else ""
     if layout.keys == (*origin.keys, "against"):
         first = table.filter(pc.is_null(table["against"]))
-        table, layout = (
-            table.filter(pc.is_valid(table["against"])),
-            replace(layout, keys=origin.keys),
-        )
+        table = table.filter(pc.is_valid(table["against"]))
+        layout = replace(layout, keys=origin.keys)
         if first.num_rows:
             names = "; ".join(", ".join(keys) for keys in _key_rows(first, origin.keys))
             more.insert(0, shortened(f"Nothing to compare with: {names}"))
+    layout, answers = replace(layout, answers=layout.answers[:MOST_PANELS]), len(layout.answers)
     if by_value:
         table = table.sort_by([(layout.answers[0][0], "descending")])
-    shown = shown_frame(table, layout, origin, MOST_COORDINATES, measured_in)
-    if by_value or shown.over_time() is None:
-        shown = shown_frame(table, layout, origin, MOST_DOTS, measured_in)
-    return replace(shown, answers=shown.answers[:MOST_PANELS]).plot(order, more)
+    groups = _read_groups(table, layout, origin, MOST_DOTS if by_value else MOST_COORDINATES)
+    series = None if by_value else groups.over_time()
+    if series is None:
+        groups = _read_groups(table, layout, origin, MOST_DOTS)
+    panels, missing, by = [], 0, ", ".join(groups.key_names)
+    labels = unique_texts([", ".join(row_keys) for row_keys in groups.keys])
+    labels = [chart_text(text) for text in labels]
+    out: list[str] = []
+    for index, answer in enumerate(groups.answers):
+        dots = [
+            Dot(label, *cell, count=count, percent=answer.percent)
+            for label, cell, count in zip(labels, answer.cells, groups.counts, strict=True)
+        ]
+        missing += sum(not dot.known for dot in dots)
+        domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
+        out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
+        if series is None:
+            width = WIDTH if len(groups.answers) == 1 else 260
+            panel = dots_panel(dots, title, by, labels=not index, domain=domain, width=width)
+        else:
+            lines = [
+                Line(name, [dots[row] for row in rows], times)
+                for name, (rows, times) in series.items()
+            ]
+            panel = band_panel(lines, title, groups.key_names[-1], domain=domain)
+        panels.append(panel)
+    captions = [*_headings(origin), *groups.captions(table.num_rows, answers, order), *out]
+    captions += [*unanswered_lines(missing), *_note_lines(groups.answers, labels), *more]
+    names = ", ".join(answer.name for answer in groups.answers)
+    names = f"{origin.compared} {names}".strip()
+    stack = "h" if series is None else "v"
+    return build_chart(panels, f"{names} by {by}" if by else names, captions, stack)
 
 
 def show(
@@ -198,39 +238,61 @@ def show(
     """
     readings = _readings(released)
     if readings is not None:
-        return ShownNumbers(tuple(readings), measured_in)
-    shown = _find_table(released, measured_in)
-    if shown is not None:
-        return shown
+        return show_readings(readings, measured_in)
     origin = _require_origin(released, public=public)
+    if origin.wide is not None and origin.wide.shown is not None:
+        return _show_crosstab(origin, origin.wide, origin.wide.shown, measured_in)
     table = guarded(lambda: released_arrow(released))
-    if is_description(table):
-        return ShownDescription(origin, table)
+    return (
+        show_description(origin, table)
+        if is_description(table)
+        else _show_groups(table, origin, measured_in)
+    )
+
+
+def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Shown:
+    """Return the first groups, or bins, of a released table; dates have no bars."""
     if is_histogram(table):
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
-        layout = _shown_layout(table, origin)
-    return shown_frame(table, layout, origin, measured_in=measured_in)
+        try:
+            layout = layout_of(table, origin, None)
+            dated = [field.name for field in table.schema if kind_of(field.type)]
+            layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
+        except InvalidQuestionError:  # a release needs no answer
+            if not origin.question:
+                raise
+            layout = Layout(tuple(table.column_names), ())
+    groups = _read_groups(table, layout, origin, MOST_ROWS)
+    columns = [
+        Column(name, [row[index] for row in groups.keys], numeric=False)
+        for index, name in enumerate(groups.key_names)
+    ]
+    for answer in groups.answers:
+        columns += answer.columns(measured_in)
+    if any(count is not None for count in groups.counts):
+        texts = ["" if count is None else f"{count:,}" for count in groups.counts]
+        columns.append(Column("count", texts))
+    notes = [
+        f"{answer.name}: {legible(note)}"
+        for answer in groups.answers
+        for note in answer.repeated_notes
+        if ": " in note
+    ]
+    unknown = sum(math.isnan(value) for answer in groups.answers for value, _ in answer.cells)
+    captions = groups.captions(table.num_rows, len(layout.answers))
+    return Shown(
+        table,
+        lambda more: _chart_table(table, origin, measured_in, more),
+        columns,
+        _headings(origin),
+        [*captions, *unanswered_lines(unknown), *notes],
+    )
 
 
-def _shown_layout(table: pa.Table, origin: Origin) -> Layout:
-    """Return the layout of a shown table, where dates have no bars; a release needs no answer."""
-    try:
-        layout = layout_of(table, origin, None)
-    except InvalidQuestionError:
-        if not origin.question:
-            raise
-        return Layout(tuple(table.column_names), ())
-    dated = [field.name for field in table.schema if kind_of(field.type)]
-    return replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
-
-
-def _find_table(released: object, measured_in: MeasuredIn) -> ShownTable | None:
-    """Return the display of a table of two group columns. None for anything else."""
-    origin = find_origin(released)
-    if origin is None or origin.wide is None or origin.wide.shown is None:
-        return None
-    return ShownTable(origin, origin.wide, origin.wide.shown, measured_in)
+def _headings(origin: Origin) -> list[str]:
+    """Return the question of a release, if it is known."""
+    return [legible(shortened(origin.question))] if origin.question else []
 
 
 def _readings(released: object) -> list[Reading] | None:
@@ -371,120 +433,26 @@ class Series:
             yield Column(NOTE, notes, numeric=False, wraps=True)
 
 
-@dataclass(frozen=True, repr=False)
-class ShownFrame(ShownColumns):
-    """The first groups of a released frame as a table, out of `groups` that there are.
-
-    `keys` has the texts of each group's keys under `key_names`. `counts` has the noisy count of
-    each group, or None where the frame has none. `answers` are the first of `all_answers`. `table`
-    has all groups.
-    """
+@dataclass(frozen=True)
+class Groups:
+    """The first groups of a released table: texts of keys, answers, and noisy counts if any."""
 
     origin: Origin
     key_names: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
     answers: tuple[Series, ...]
-    counts: tuple[int | None, ...]
-    all_answers: int
-    table: pa.Table
-    measured_in: MeasuredIn = None
+    counts: Sequence[int | None]
 
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return int(self.table.num_rows)
-
-    @property
-    def written(self) -> pa.Table:
-        """All groups."""
-        return self.table
-
-    def chart(self, more: Sequence[str]) -> Any:
-        """Return its chart, with more captions."""
-        if is_histogram(self.table):
-            return histogram_chart(self.table, self.origin, self.measured_in, more)
-        layout = layout_of(self.table, self.origin, None)
-        return frame_chart(self.table, layout, self.origin, self.measured_in, more)
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns of the table."""
-        columns = [
-            Column(name, [row[index] for row in self.keys], numeric=False)
-            for index, name in enumerate(self.key_names)
-        ]
-        columns += [
-            column for answer in self.answers for column in answer.columns(self.measured_in)
-        ]
-        if any(count is not None for count in self.counts):
-            texts = ["" if count is None else f"{count:,}" for count in self.counts]
-            columns.append(Column("count", texts))
-        return columns
-
-    @property
-    def heading(self) -> list[str]:
-        """The question."""
-        return [legible(shortened(self.origin.question))] if self.origin.question else []
-
-    @property
-    def captions(self) -> list[str]:
-        """The cost, the meaning of the bars, the number of parts left out, and shared notes."""
-        notes = [
-            f"{answer.name}: {legible(note)}"
-            for answer in self.answers
-            for note in answer.repeated_notes
-            if ": " in note
-        ]
-        unknown = sum(math.isnan(value) for answer in self.answers for value, _ in answer.cells)
-        return [*self._captions(""), *unanswered_lines(unknown), *notes]
-
-    def _captions(self, order: str) -> list[str]:
-        bars = (
-            [covered(self.origin.level, self.origin.question)]
-            if any(answer.has_ends for answer in self.answers)
-            else []
-        )
+    def captions(self, groups: int, answers: int, order: str = "") -> list[str]:
+        """Return the cost, the meaning of the bars, and how many parts are left out."""
+        has_bars = any(answer.has_ends for answer in self.answers)
         return [
             self.origin.cost,
-            *bars,
+            *([covered(self.origin.level, self.origin.question)] if has_bars else []),
             *self.origin.hidden_groups,
-            *left_out(len(self.keys), self.groups, "groups", order),
-            *left_out(len(self.answers), self.all_answers, "answers"),
+            *left_out(len(self.keys), groups, "groups", order),
+            *left_out(len(self.answers), answers, "answers"),
         ]
-
-    def plot(self, order: str, more: Sequence[str]) -> Any:
-        """Return a chart of the answers by group, or of lines where the last key is a time."""
-        series = None if order else self.over_time()
-        panels, missing, by = [], 0, ", ".join(self.key_names)
-        labels = [
-            chart_text(text)
-            for text in unique_texts([", ".join(row_keys) for row_keys in self.keys])
-        ]
-        out: list[str] = []
-        for index, answer in enumerate(self.answers):
-            dots = [
-                Dot(label, *cell, count=count, percent=answer.percent)
-                for label, cell, count in zip(labels, answer.cells, self.counts, strict=True)
-            ]
-            missing += sum(not dot.known for dot in dots)
-            domain, title = fit_domain(dots), with_unit(answer.name, self.measured_in)
-            out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
-            if series is None:
-                width = WIDTH if len(self.answers) == 1 else 260
-                panel = dots_panel(dots, title, by, labels=not index, domain=domain, width=width)
-                panels.append(panel)
-            else:
-                lines = [
-                    Line(name, [dots[row] for row in rows], times)
-                    for name, (rows, times) in series.items()
-                ]
-                panels.append(band_panel(lines, title, self.key_names[-1], domain=domain))
-        captions = [*self.heading, *self._captions(order), *out, *unanswered_lines(missing)]
-        captions += [*_note_lines(self.answers, labels), *more]
-        names = ", ".join(answer.name for answer in self.answers)
-        names = f"{self.origin.compared} {names}".strip()
-        stack = "h" if series is None else "v"
-        return build_chart(panels, f"{names} by {by}" if by else names, captions, stack)
 
     def over_time(self) -> dict[str, tuple[list[int], list[Any]]] | None:
         """Return rows and times of each line over the last key, a time. None if it isn't one."""
@@ -510,90 +478,55 @@ def _least_to_most(errors: Sequence[float], *, percent: bool) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
-@dataclass(frozen=True, repr=False)
-class ShownTable(ShownColumns):
-    """A table of two group columns, with the totals that it has, as it is read."""
-
-    origin: Origin
-    wide: Wide
-    grid: Grid
-    measured_in: MeasuredIn = None
-
-    @cached_property
-    def halves(self) -> list[tuple[str, list[float]]]:
-        """Half the widths of intervals, of cells and of totals."""
-        table = guarded(lambda: released_arrow(self.wide.long))
-        row, column = self.grid.about
-        kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
-        half_widths = []
-        for kind, title in zip(kinds, self.wide.titles, strict=False):
-            ends = _ends_of(title, table.column_names)
-            low, high = (floats_in(table, end) for end in ends or ()) if ends else ([], [])
-            half_widths.append((kind, [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]))
-        return half_widths
-
-    @property
-    def percent(self) -> bool:
-        """True if cells are shares."""
-        return self.wide.titles[0] in self.origin.shares
-
-    def writer(self, numbers: Any) -> Callable[[float], str]:
-        """Return a function that writes numbers with the digits that the noise leaves."""
-        errors = [half for _, half_widths in self.halves[:1] for half in half_widths]
-        return writer(numbers.ravel().tolist(), errors, percent=self.percent)
-
-    @property
-    def columns(self) -> list[Column]:
-        """The column of the rows' keys, and one for each column of the table."""
-        grid = self.grid
-        shown = grid.numbers[:MOST_ROWS]
-        written = self.writer(shown)
-        columns = [Column(legible(grid.about[0]), grid.rows[:MOST_ROWS], numeric=False)]
-        for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
-            texts = ["" if math.isnan(number) else written(number) for number in numbers]
-            columns.append(Column(legible(head), texts))
-        return columns
-
-    @property
-    def heading(self) -> list[str]:
-        """The question, and the meaning of the columns."""
-        return [legible(shortened(self.origin.question))]
-
-    @property
-    def captions(self) -> list[str]:
-        """The cost, the half-widths of intervals, and the number of parts left out."""
-        widths = [
-            f"{kind} {_least_to_most(finite, percent=self.percent)}"
-            for kind, half_widths in self.halves
-            if (finite := [half for half in half_widths if math.isfinite(half)])
-        ]
-        level = "" if self.origin.level is None else f" at {100 * self.origin.level:.4g} %"
-        ends = f"Intervals{level} reach so far to either side: {', '.join(widths)}."
-        lines = [ends] if widths else []
-        if self.origin.measured and not self.wide.public:
-            lines.append("Totals were measured: cells that are not shown are part of them.")
-        rows, columns = len(self.grid.rows), len(self.grid.columns)
-        return [
-            self.origin.cost,
+def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: MeasuredIn) -> Shown:
+    """Return a table of two group columns, with the totals that it has, as it is read."""
+    percent = wide.titles[0] in origin.shares
+    table = guarded(lambda: released_arrow(wide.long))
+    row, column = grid.about
+    kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
+    errors, widths = list[float](), list[str]()
+    for kind, title in zip(kinds, wide.titles, strict=False):
+        ends = _ends_of(title, table.column_names)
+        low, high = (floats_in(table, end) for end in ends or ()) if ends else ([], [])
+        halves = [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]
+        errors = halves if kind == "cells" else errors
+        if finite := [half for half in halves if math.isfinite(half)]:
+            widths.append(f"{kind} {_least_to_most(finite, percent=percent)}")
+    shown = grid.numbers[:MOST_ROWS]
+    written = writer(shown.ravel().tolist(), errors, percent=percent)
+    columns = [Column(legible(row), grid.rows[:MOST_ROWS], numeric=False)]
+    for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
+        texts = ["" if math.isnan(number) else written(number) for number in numbers]
+        columns.append(Column(legible(head), texts))
+    level = "" if origin.level is None else f" at {100 * origin.level:.4g} %"
+    lines = [f"Intervals{level} reach so far to either side: {', '.join(widths)}."]
+    lines = lines if widths else []
+    if origin.measured and not wide.public:
+        lines.append("Totals were measured: cells that are not shown are part of them.")
+    return Shown(
+        pa.table(
+            [pa.array(grid.rows), *map(pa.array, grid.numbers.T)],
+            names=unique_texts([row, *grid.columns]),
+        ),
+        lambda more: _chart_crosstab(wide, measured_in, more),
+        columns,
+        _headings(origin),
+        [
+            origin.cost,
             *lines,
-            *self.origin.hidden_groups,
-            *left_out(min(rows, MOST_ROWS), rows, "rows"),
-            *left_out(min(columns, MOST_ROWS), columns, "columns"),
-        ]
+            *origin.hidden_groups,
+            *left_out(len(shown), len(grid.rows), "rows"),
+            *left_out(len(columns) - 1, len(grid.columns), "columns"),
+        ],
+    )
 
-    @property
-    def written(self) -> pa.Table:
-        """The whole table."""
-        grid = self.grid
-        names = unique_texts([grid.about[0], *grid.columns])
-        return pa.table([pa.array(grid.rows), *map(pa.array, grid.numbers.T)], names=names)
 
-    def chart(self, more: Sequence[str] = ()) -> Any:
-        """Return a chart of the cells, one after the other."""
-        table, origin = guarded(lambda: released_arrow(self.wide.long)), self.wide.origin
-        layout = layout_of(table, origin, self.wide.titles[0])
-        cells = replace(layout, keys=layout.keys[:2])
-        return frame_chart(table, cells, origin, self.measured_in, more)
+def _chart_crosstab(wide: Wide, measured_in: MeasuredIn, more: Sequence[str]) -> Any:
+    """Return a chart of the cells of a table, one after the other."""
+    table = guarded(lambda: released_arrow(wide.long))
+    layout = layout_of(table, wide.origin, wide.titles[0])
+    cells = replace(layout, keys=layout.keys[:2])
+    return _chart_groups(table, cells, wide.origin, measured_in, more)
 
 
 _FEWEST_TIMES = 3
@@ -649,28 +582,27 @@ def _note_lines(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
     ]
 
 
-def shown_frame(
-    table: pa.Table,
-    layout: Layout,
-    origin: Origin,
-    limit: int = MOST_ROWS,
-    measured_in: MeasuredIn = None,
-) -> ShownFrame:
-    """Return the first `limit` groups of a released table."""
+def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) -> Groups:
+    """Return the first `limit` groups of a released table, with the first answers."""
     shown = table.slice(0, limit)
-    counts = [None] * shown.num_rows if layout.count is None else shown[layout.count].to_pylist()
-    return ShownFrame(
-        origin=origin,
-        key_names=tuple(map(legible, layout.keys)),
-        keys=_key_rows(shown, layout.keys),
-        answers=tuple(
-            _series(shown, name, ends, percent=name in origin.shares)
-            for name, ends in layout.answers[:MOST_ANSWERS]
-        ),
-        counts=tuple(counts),
-        all_answers=len(layout.answers),
-        table=table,
-        measured_in=measured_in,
+    answers = []
+    for name, ends in layout.answers[:MOST_ANSWERS]:
+        values = floats_in(shown, name)
+        pairs: Any = [None] * len(values)
+        if ends is not None:
+            pairs = zip(*(floats_in(shown, end) for end in ends), strict=True)
+        notes: tuple[str, ...] = ()
+        for note in _note_column(table.column_names, name, ends):
+            if not is_number(table, note):
+                notes = tuple("" if text is None else str(text) for text in shown[note].to_pylist())
+        cells = tuple(zip(values, pairs, strict=True))
+        answers.append(Series(legible(name), cells, notes, name in origin.shares))
+    return Groups(
+        origin,
+        tuple(map(legible, layout.keys)),
+        _key_rows(shown, layout.keys),
+        tuple(answers),
+        shown[layout.count].to_pylist() if layout.count else [None] * shown.num_rows,
     )
 
 
@@ -688,23 +620,8 @@ def _key_text(key: object) -> str:
     return f"{key:.12g}" if isinstance(key, float) else legible(key)
 
 
-def _series(table: pa.Table, name: str, ends: tuple[str, str] | None, *, percent: bool) -> Series:
-    values = floats_in(table, name)
-    both = None if ends is None else zip(*(floats_in(table, end) for end in ends), strict=True)
-    cells = tuple(zip(values, both or [None] * len(values), strict=True))
-    return Series(legible(name), cells, _read_notes(table, name, ends), percent)
-
-
-def _read_notes(table: pa.Table, name: str, ends: tuple[str, str] | None) -> tuple[str, ...]:
-    """Return the notes of an answer, whose column stands right behind its interval."""
-    for note in _note_column(table.column_names, name, ends):
-        if not is_number(table, note):
-            return tuple("" if text is None else str(text) for text in table[note].to_pylist())
-    return ()
-
-
-def histogram_chart(
-    table: pa.Table, origin: Origin, measured_in: MeasuredIn, more: Sequence[str] = ()
+def _chart_histogram(
+    table: pa.Table, origin: Origin, measured_in: MeasuredIn, more: Sequence[str]
 ) -> Any:
     """Return the bars of a histogram, with a panel for each group."""
     keys, about = table.column_names[:-5], origin.about
