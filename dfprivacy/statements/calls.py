@@ -51,7 +51,6 @@ from dfprivacy.statistics.forms import (
     forms_of,
     function_of,
     functions,
-    part_of,
 )
 
 _MOST_DIGITS = 400
@@ -144,12 +143,6 @@ class Call:
     is_conditional: bool = field(default=False, compare=False)
     """FILTER, or CASE without ELSE, takes the value from some of the rows only."""
 
-    @property
-    def needs_numbers(self) -> bool:
-        """True if the question is about numbers; False if it counts values."""
-        finds = self.question.finds_bounds
-        return bool(self.values) and (finds or any(part_of(self.question).columns.values()))
-
 
 def holds_dp(node: Node) -> bool:
     """Return True if there is a dp_ call anywhere in an expression."""
@@ -217,25 +210,21 @@ def _form(
         if set(form.constants) != {end for pair in form.ends.values() for end in pair}:
             continue
         if positional in {0, 1} and not form.about_rows:
-            ends = _known_ends(form, [known(node) for node in given[: len(form.columns)]])
+            named = zip(form.columns, given, strict=False)
+            bounds = {column: known(node) for column, node in named}
+            pairs = {name: bounds.get(name.removesuffix("_bounds")) for name in form.ends}
+            ends = {
+                end: value
+                for name, pair in pairs.items()
+                if pair is not None
+                for end, value in zip(form.ends[name], (pair.lower, pair.upper), strict=True)
+            }
             loss = _read_epsilon(given[-1]) if positional else None
-            if ends is not None:
+            if None not in pairs.values():
                 return form, ends, loss
             if getattr(statistic, "searches", False):
                 return replace(form, constants=()), {}, loss
     raise _wrong(function)
-
-
-def _known_ends(form: Form, bounds: Sequence[Bounds | None]) -> dict[str, float] | None:
-    """Return the ends of the bounds of a form by their names; None where some are not known."""
-    ends: dict[str, float] = {}
-    pairs = dict(zip(form.columns, bounds, strict=True))
-    for name, (low, high) in form.ends.items():
-        pair = pairs.get(name.removesuffix("_bounds"))
-        if pair is None:
-            return None
-        ends |= {low: pair.lower, high: pair.upper}
-    return ends
 
 
 def _constant(form: Form, name: str, node: Node) -> Any:
@@ -474,32 +463,22 @@ def _asked(node: Function, known: Mapping[str, str]) -> Function:
     """Return an aggregate as a dp_ call, with the text by which DuckDB would name it."""
     call = node
     if not is_dp(node):
-        call = _unordered(node)
-        name = f"dp_{_kind(call, known)}"
-        call = replace(call, name=name, distinct=False, written=display_call(node))
+        if len(node.orders) == 1:  # quantile_cont(0.5) WITHIN GROUP (ORDER BY x)
+            operands, order = node.operands, node.orders[0]
+            if order.way == "DESCENDING":  # the same fraction from the other end
+                operands = [fill_template(read_template("1 - x"), {"x": x}) for x in operands]
+            given = tuple(map(Argument, [order.value, *operands]))
+            call = replace(node, orders=(), arguments=given)
+        kind = known[_name(call)]
+        if kind == "quantile" and call.arguments and called(call.operands[-1]) == "list_value":
+            kind = "quantiles"
+        call = replace(call, name=f"dp_{kind}", distinct=False, written=display_call(node))
         if node.name in {"count_if", "countif"} and len(call.arguments) == 1:
             call = replace(call, arguments=_chosen((), call.operands[0]))
     if node.filter is not None:
         given = _chosen(call.arguments, node.filter)
         call = replace(call, filter=None, written=display_call(node), arguments=given)
     return call
-
-
-def _kind(node: Function, known: Mapping[str, str]) -> str:
-    """Return the kind of the statistic that answers an aggregate; several fractions are a list."""
-    kind = known[_name(node)]
-    last = node.operands[-1] if node.arguments else None
-    return "quantiles" if kind == "quantile" and called(last) == "list_value" else kind
-
-
-def _unordered(node: Function) -> Function:
-    """Return quantile_cont(0.5) WITHIN GROUP (ORDER BY x) as quantile_cont(x, 0.5)."""
-    if len(node.orders) != 1:
-        return node
-    operands, order = node.operands, node.orders[0]
-    if order.way == "DESCENDING":  # the same fraction from the other end
-        operands = [fill_template(read_template("1 - x"), {"x": operand}) for operand in operands]
-    return replace(node, orders=(), arguments=tuple(map(Argument, [order.value, *operands])))
 
 
 def _chosen(given: Sequence[Argument], kept: Node) -> tuple[Argument, ...]:

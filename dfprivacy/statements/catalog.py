@@ -45,7 +45,6 @@ from dfprivacy.errors import (
     EngineError,
     MissingColumnError,
     OutputError,
-    RefusedStatementError,
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
@@ -71,15 +70,14 @@ _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
 _SCALAR = re.compile(r"col[0-9]+\Z")
 _FUNCTIONS = """
-    SELECT function_name, internal, parameters, parameter_types, database_name
-    FROM system.main.duckdb_functions()
+    SELECT function_name, parameters, parameter_types FROM system.main.duckdb_functions()
+    WHERE internal
 """
 _MARKS = """
     SELECT system.main.count_star() FILTER (internal),
         system.main.sum(system.main.hash(function_name, parameters, parameter_types))
             FILTER (internal),
-        system.main.list(system.main.list_value(database_name, function_name))
-            FILTER (NOT internal)
+        system.main.list(function_name) FILTER (NOT internal)
     FROM system.main.duckdb_functions()
 """
 """Query that lists functions that are not DuckDB's own, as one row: a row for each of
@@ -133,18 +131,20 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class ConnectionSource(Place):
-    """The tables and views of a connection, and the `functions` that are not DuckDB's own."""
+    """The tables and views of a connection."""
 
     connection: duckdb.DuckDBPyConnection
-    functions: Sequence[tuple[str, str]]
     lent: list[str] = field(default_factory=list)
     seen: dict[Names, Relation] = field(default_factory=dict)
 
     def find(self, parts: Names, near: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
         matches = self._found(parts[-1], parts[:-1], near)
+        if not matches and ("." in parts[-1] or "/" in parts[-1]):
+            raise refuse("file as a table", name=".".join(parts))
         if not matches:
-            raise self._no_such(parts)
+            close = nearly(parts[-1], [row[2] for row in self._known])
+            raise refuse("no such table", name=".".join(parts), near=close)
         if near is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
         *path, is_view = matches[0]
@@ -273,14 +273,6 @@ class ConnectionSource(Place):
         inside = [] if near is None else [(near.path[0], outer)]
         return [*given, *inside, (database, outer), (outer, "main"), ("temp", outer)]
 
-    def _no_such(self, parts: Names) -> RefusedStatementError:
-        name = ".".join(parts)
-        if "." in parts[-1] or "/" in parts[-1]:
-            return refuse("file as a table", name=name)
-        return refuse(
-            "no such table", name=name, near=nearly(parts[-1], [row[2] for row in self._known])
-        )
-
     def fenced(self) -> AbstractContextManager[None]:
         """Return a block in which the connection reads rows as queries are written."""
         return fenced(self.connection)
@@ -293,13 +285,12 @@ class ConnectionSource(Place):
         # tables in other schemas do not matter
         candidates = matches if target.temporary else matches[:1]
         existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
-        if existing is not None and (existing[3] or not target.replaces):
-            raise refuse("taken target", name=target.name, one="a view" if existing[3] else "one")
-        if (
-            existing is not None
-            and looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2]))[0][0]
-        ):
-            raise refuse("foreign key", name=target.name)
+        if existing is not None:
+            if existing[3] or not target.replaces:
+                is_view = existing[3]
+                raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
+            if looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
+                raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
             self._sent(f"EXPLAIN {_creation(target)}", empty)
             return
@@ -326,10 +317,11 @@ class ConnectionSource(Place):
 
 
 def _creation(target: Target) -> str:
-    start = "CREATE OR REPLACE" if target.replaces else "CREATE"
-    kind = "TEMP TABLE" if target.temporary else "TABLE"
+    start = (
+        f"CREATE {'OR REPLACE ' if target.replaces else ''}{'TEMP ' if target.temporary else ''}"
+    )
     path = ".".join(map(quoted, target.path)).replace("{", "{{").replace("}", "}}")
-    return f"{start} {kind} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
+    return f"{start} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
 
 
 @contextmanager
@@ -357,7 +349,7 @@ def connection_source(connection: object) -> ConnectionSource:
             f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
-    functions = _other_functions(connection)
+    _check_functions(connection)
     ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
@@ -365,43 +357,34 @@ def connection_source(connection: object) -> ConnectionSource:
         raise refuse("locked")
     if telling:
         raise refuse("profiling")
-    return ConnectionSource(connection, functions)
+    return ConnectionSource(connection)
 
 
-def _other_functions(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
-    """Return databases and names of the functions of a connection that are not DuckDB's own.
+def _check_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse a connection on which a name of DuckDB's functions means another one, too.
 
-    A connection on which a name of DuckDB's functions means another one, too, is refused. Names
-    compare as DuckDB compares them. What Python adds to a function of DuckDB's counts as DuckDB's
-    own there; its parameters are called col0, col1, ...
+    Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts as
+    DuckDB's own there; its parameters are called col0, col1, ...
     """
-    seen = _own_functions().seen
-    ((*mark, listed),) = looked_up(connection, _MARKS)
-    rows = [] if tuple(mark) in seen else looked_up(connection, _FUNCTIONS)
-    if rows:
-        added = sorted({row[0] for row in rows if row[1] and _is_from_python(row)})
-        names = _own_functions().names.union(folded(row[0]) for row in rows if row[1])
-        listed = [(row[4], row[0]) for row in rows if not row[1]]
-    else:
-        added, names = [], seen[tuple(mark)]
-    hiding = sorted({name for _, name in listed or [] if folded(name) in names})
+    functions = _own_functions()
+    ((*mark, others),) = looked_up(connection, _MARKS)
+    names, added = functions.seen.get(tuple(mark)), []
+    if names is None:
+        rows = looked_up(connection, _FUNCTIONS)
+        names = functions.names.union(folded(name) for name, *_ in rows)
+        added = [
+            name
+            for name, parameters, types in rows
+            if name in functions.arguments
+            and str(types) not in functions.arguments[name]
+            and all(map(_SCALAR.match, parameters or []))
+        ]
+    hiding = sorted(name for name in others or [] if folded(name) in names)
     if hiding:
         raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
     if added:
-        raise refuse("Python function", name=added[0])
-    seen[tuple(mark)] = names
-    return [(database, name) for database, name in listed or []]
-
-
-def _is_from_python(row: tuple[Any, ...]) -> bool:
-    """Return True if DuckDB has a function of that name, but not with these arguments."""
-    name, _, parameters, kinds, _ = row
-    arguments = _own_functions().arguments.get(name)
-    return (
-        arguments is not None
-        and all(map(_SCALAR.match, parameters or []))
-        and str(kinds) not in arguments
-    )
+        raise refuse("Python function", name=min(added))
+    functions.seen[tuple(mark)] = names
 
 
 @dataclass(frozen=True)
@@ -422,7 +405,7 @@ def _own_functions() -> _Functions:
     arguments: dict[str, set[str]] = {}
     with embedded() as engine:
         ((*mark, _),) = looked_up(engine, _MARKS)
-        for name, _, _, kinds, _ in looked_up(engine, _FUNCTIONS):
+        for name, _, kinds in looked_up(engine, _FUNCTIONS):
             arguments.setdefault(name, set()).add(str(kinds))
     names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
     return _Functions(names, arguments, {tuple(mark): names})
@@ -617,27 +600,17 @@ def _arrow(name: str, series: pd.Series[Any]) -> Any:
         values = _arrow(name, pd.Series(dtype.categories))
         codes = series.cat.codes.to_numpy()
         return values.take(pa.array(codes.astype(np.int64), mask=codes < 0))
-    if pd.api.types.is_object_dtype(dtype):
-        return _texts(series)
-    if not _goes_as_it_is(dtype):
-        raise no_type(dtype, name)
-    if isinstance(dtype, np.dtype):
-        is_other = dtype.kind == "f" and dtype.itemsize not in (4, 8)
-        series = series.astype(np.float64 if is_other else dtype.newbyteorder("="))
-    try:
-        return pa.array(series, from_pandas=True)
-    except UnicodeError:  # text without a UTF-8 form
-        return _texts(series)
-
-
-def _goes_as_it_is(dtype: Any) -> bool:
-    if isinstance(dtype, np.dtype):
-        return dtype.kind in "biufMm"
-    is_plain = isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype | pd.ArrowDtype)
-    return is_plain or hasattr(dtype, "numpy_dtype")
-
-
-def _texts(series: pd.Series[Any]) -> pa.Array:
+    if not pd.api.types.is_object_dtype(dtype):
+        if isinstance(dtype, np.dtype) and dtype.kind in "biufMm":
+            is_other = dtype.kind == "f" and dtype.itemsize not in (4, 8)
+            series = series.astype(np.float64 if is_other else dtype.newbyteorder("="))
+        elif not (
+            isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype | pd.ArrowDtype)
+            or hasattr(dtype, "numpy_dtype")
+        ):
+            raise no_type(dtype, name)
+        with suppress(UnicodeError):  # text without a UTF-8 form
+            return pa.array(series, from_pandas=True)
     return pa.array([_text_of(value) for value in series], type=pa.string())
 
 
@@ -646,15 +619,12 @@ def _text_of(value: object) -> str | None:
     plain_value = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
     if plain_value is None:
         return None
-    named = isinstance(type(plain_value.shown), EnumMeta)  # a member's own text is its class's code
-    try:
-        return (
-            str(plain_value.mark[1] if named else plain_value.shown)
-            .encode("utf-8", "replace")
-            .decode()
-        )
-    except ValueError:  # an integer of thousands of digits
-        return None
+    text = plain_value.shown
+    if isinstance(type(text), EnumMeta):  # a member's own text is its class's code
+        text = plain_value.mark[1]
+    with suppress(ValueError):  # an integer of thousands of digits
+        return str(text).encode("utf-8", "replace").decode()
+    return None
 
 
 def typed_frame(table: pa.Table) -> pd.DataFrame:

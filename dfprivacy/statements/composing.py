@@ -19,10 +19,6 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from typing import Any
 
-import duckdb
-import pyarrow as pa
-
-from dfprivacy.engine.returning import released_rows
 from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.expressions import is_dp
@@ -99,12 +95,6 @@ class Script:
         ]
         return tuple(names[: answered.index(True) if True in answered else None])
 
-    @property
-    def givens(self) -> tuple[Given, ...]:
-        """Tables that releases take from earlier releases, in the order in which they are made."""
-        inputs = (given for statement in self.statements for given in statement.givens)
-        return tuple({given.name: given for given in inputs}.values())
-
 
 def read(text: object, reader: Reader) -> Script:
     """Return a text that has been checked whole; nothing of the data is looked at."""
@@ -112,7 +102,7 @@ def read(text: object, reader: Reader) -> Script:
     try:
         text, explains = split_explain(text)
         target, select = parse(text, reader.engine)
-        script = _read_query(select, reader)
+        script = _read_query(rewrite(select), reader)
         return replace(script, target=target, explains=explains)
     except RecursionError:
         raise refuse("nested") from None
@@ -122,11 +112,10 @@ def read(text: object, reader: Reader) -> Script:
 
 def _read_query(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement, or those of another with the same answer."""
-    tree = rewrite(select)
     try:
-        return _taken_apart(tree, reader)
+        return _taken_apart(select, reader)
     except RefusedStatementError:
-        alternative = find_alternative(rewrite(select))
+        alternative = find_alternative(select)
         if alternative is not None:
             reader.givens.clear()
             with suppress(DPError):
@@ -136,7 +125,10 @@ def _read_query(select: Query, reader: Reader) -> Script:
 
 def _taken_apart(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
-    pieces = _Taken(fresh_name(select), reader)
+    text, start = folded(json.dumps(to_json(select))), "release"
+    while f'"{start}' in text:  # no name in the statement begins like those of released tables
+        start += "_"
+    pieces = _Taken(start, reader)
     try:
         rest = None if asks(select) else pieces.query(select, {})
     except _Unreleased:
@@ -151,7 +143,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         raise refuse("count of released groups")
     public_alone = rest is not None and not pieces.releases and not holds_dp(select)
     if rest is None or not (pieces.releases or public_alone):
-        pieces = _Taken(pieces.start, reader)
+        pieces = _Taken(start, reader)
         pieces.release(pieces.below(select, {}), {})
         return Script(tuple(pieces.releases), tuple(pieces.names))
     if reader.intervals:
@@ -160,14 +152,6 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         ]
         rest = with_ends(rest, dict(zip(pieces.names, columns, strict=True)))
     return pieces.composed(rest)
-
-
-def fresh_name(select: Query) -> str:
-    """Return a prefix for names of released tables that no name in a statement begins with."""
-    text, start = folded(json.dumps(to_json(select))), "release"
-    while f'"{start}' in text:
-        start += "_"
-    return start
 
 
 def asks(select: Query) -> bool:
@@ -582,15 +566,6 @@ def _used(tree: object, sees: _Seen) -> set[str]:
         others = {other: common for other, common in sees.items() if other != name}
         names |= _used(sees[name].entry.query, others)
     return names
-
-
-def run_rest(
-    text: str, names: Sequence[str], tables: Sequence[pa.Table], engine: duckdb.DuckDBPyConnection
-) -> pa.Table:
-    """Run a query over released tables and return its result."""
-    for name, table in zip(names, tables, strict=True):
-        engine.register(name, table)
-    return released_rows(engine.sql(text))
 
 
 def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:

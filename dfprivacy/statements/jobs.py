@@ -22,6 +22,7 @@ from dfprivacy.engine.embedded import (
     with_all_optimizers,
 )
 from dfprivacy.engine.files import RowCondition, list_data_files, open_source, quoted
+from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
@@ -35,7 +36,7 @@ from dfprivacy.release.plan import JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.catalog import ConnectionSource, place_of
-from dfprivacy.statements.composing import Script, read, run_rest
+from dfprivacy.statements.composing import Script, read
 from dfprivacy.statements.gate import gated, reads
 from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.nodes import Node, Select
@@ -47,7 +48,7 @@ from dfprivacy.statements.plan import (
     planned,
     released_query,
 )
-from dfprivacy.statements.relations import Expression, stored
+from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
 from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
@@ -204,11 +205,12 @@ class _Drawn:
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    return gated(rows, plan.statement.rows.gated)
+    return gated(rows, plan.statement.rows.bag.read | {OWNER})
 
 
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
-    return guarded(lambda: _gated(plan, plan.statement.rows.twin(plan.used)))
+    rows = plan.statement.rows
+    return guarded(lambda: _gated(plan, rows.tables.planned(rows.bag, plan.used)))
 
 
 def _waits(plan: Plan) -> bool:
@@ -238,7 +240,9 @@ def resulting(script: Script, tables: Sequence[pa.Table], public: Iterable[pa.Ta
         return tables[-1]
     names = [*script.names, *(name for name, _ in script.public)]
     with apart() as engine:
-        return run_rest(script.rest, names, [*tables, *public], engine)
+        for name, table in zip(names, [*tables, *public], strict=True):
+            engine.register(name, table)
+        return released_rows(engine.sql(script.rest))
 
 
 @contextmanager
@@ -269,7 +273,9 @@ def job_of(
         )
     frames, schema, terms = declared(frames, schema, terms)
     frames = {name: open_source(frame) for name, frame in frames.items()}
-    terms = replace(terms, snapshot=_version_of(frames))
+    snapshots = {n: f.version for n, f in sorted(frames.items()) if isinstance(f, Snapshot)}
+    version = repr(snapshots) if frames and len(snapshots) == len(frames) else None
+    terms = replace(terms, snapshot=version)
     with (
         place_of(con, frames) as place,
         place.in_time_zone(timezone),
@@ -288,17 +294,12 @@ def job_of(
         empty = _without_rows(script, plans, engine)
         target = script.target
         if target is not None:
-            read_of = [table for plan in plans for table in plan.statement.rows.tables]
+            read_of = [
+                table for plan in plans for table in plan.statement.rows.tables.used.values()
+            ]
             for relation in (*read_of, *(table for _, table in script.public)):
                 place.check(target, relation, empty)
         yield Job(script, plans, place, engine, terms, keys, empty)
-
-
-def _version_of(frames: Mapping[str, object]) -> str | None:
-    """Return the versions of frames that are all snapshots of tables; None for any others."""
-    frames = dict(sorted(frames.items()))
-    versions = {n: frame.version for n, frame in frames.items() if isinstance(frame, Snapshot)}
-    return repr(versions) if frames and versions.keys() == frames.keys() else None
 
 
 def _without_rows(
@@ -396,19 +397,6 @@ def _columns(job: Job) -> tuple[tuple[str, str], ...]:
     return tuple(zip(result.columns, map(str, result.types), strict=True))
 
 
-_ZONED = re.compile(r"TIMESTAMPTZ|timezone\(|%z")
-"""SQL that reads times by the time zone of the session."""
-
-
-def _time_zone(plans: Sequence[Plan]) -> str | None:
-    """Return the time zone that a row depends on, if there is one."""
-    for plan in plans:
-        kinds = " ".join(map(str, _twin(plan).types))
-        if "WITH TIME ZONE" in kinds or _ZONED.search(plan.row_query):
-            return session_zone()
-    return None
-
-
 def _exact(job: Job) -> StatementExplanation:
     """Explain a text over public tables alone, which costs nothing."""
     script = job.script
@@ -435,7 +423,8 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     if len(plans) > 1 or script.rest is not None:
         named = zip(script.names, queries, strict=True)
         queries = [f"{name}: {query}" for name, query in named]
-        queries += [f"{given.name}: {given.script.rest}" for given in script.givens]
+        inputs = [given for plan in plans for given in plan.statement.givens]
+        queries += dict.fromkeys(f"{given.name}: {given.script.rest}" for given in inputs)
     if script.rest is not None:
         queries.append(script.rest)
     return StatementExplanation(
@@ -448,7 +437,15 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         released_query="; ".join(queries),
         target=None if script.target is None else f"table {script.target.name}",
         columns=_columns(job),
-        timezone=_time_zone(plans),
+        timezone=session_zone() if any(map(_reads_times, plans)) else None,
+    )
+
+
+def _reads_times(plan: Plan) -> bool:
+    """Check whether rows are read by the time zone of the session."""
+    kinds = " ".join(map(str, _twin(plan).types))
+    return "WITH TIME ZONE" in kinds or bool(
+        re.search(r"TIMESTAMPTZ|timezone\(|%z", plan.row_query)
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +44,7 @@ from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tables import TEXT, unplanned
 from dfprivacy.statements.tree import folded, fresh
 from dfprivacy.statistics import Count, NUnique, Statistic
+from dfprivacy.statistics.forms import part_of
 from dfprivacy.statistics.linear import LinearPart
 
 
@@ -68,30 +69,28 @@ class Plan:
         """True if the row query computes a value that other rows could change: see `by_row`."""
         keys, calls = self.statement.keys, [call for _, call in self.statement.calls]
         safe = {key.sql for key in keys if key.by_row}.union(
-            *(call.values for call in calls if call.by_row), self._plain
+            *(call.values for call in calls if call.by_row),
+            map(quoted, self.statement.rows.columns),
         )
         is_computed = any(sql not in safe for _, sql in self.columns)
-        return is_computed or self.statement.rows.computes(self.used)
-
-    @property
-    def _plain(self) -> set[str]:
-        """The SQL of columns that are read as they are."""
-        return {quoted(name) for name in self.statement.rows.columns}
+        rows = self.statement.rows
+        can_fail = not rows.bag.sure or rows.tables.reads_by_try(rows.bag, self.used)
+        return is_computed or can_fail
 
     @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
-        plain = self._plain
+        plain = {*map(quoted, self.statement.rows.columns)}
         pairs = [
             (sql if sql in plain else f"TRY({sql})", quoted(label)) for label, sql in self.columns
         ]
-        columns = [sql if sql == label else f"{sql} AS {label}" for sql, label in pairs]
-        return ", ".join(columns) or NO_COLUMN
+        return ", ".join(s if s == label else f"{s} AS {label}" for s, label in pairs) or NO_COLUMN
 
     @property
     def row_query(self) -> str:
         """The row query as one SELECT."""
-        return f"SELECT {self.projection} FROM ({self.statement.rows.text(self.used)})"  # noqa: S608 every part was written by rules
+        rows = self.statement.rows
+        return f"SELECT {self.projection} FROM ({rows.bag.sql(self.used, rows.tables.shown)})"  # noqa: S608 every part was written by rules
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -139,7 +138,8 @@ class Plan:
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
-    if keys is None and any(key.sql in statement.rows.unit_columns for key in statement.keys):
+    unit_columns = {*map(quoted, (OWNER, *statement.rows.bag.keys))}
+    if keys is None and any(key.sql in unit_columns for key in statement.keys):
         raise refuse("GROUP BY the unit")
     columns: dict[str, str] = {}
     unit = terms.unit
@@ -161,7 +161,13 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         own[f"{start}{SELECTION}"] = statement.selection
     elif keys is None and _needs_row_count(statement):
         questions[f"{start}answer_rows"] = Count()
-    public = _public(statement, by, keys)
+    public = None
+    if isinstance(keys, Mapping):
+        labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
+        listed: Any = {labels[folded(str(name))]: values for name, values in keys.items()}
+        public = Terms(keys=listed).keys_for(by, None)
+    elif keys is not None:
+        public = Terms().keys_for(by, keys)
     delta, copies = _delta(statement, terms, keys), statement.rows.bag.copies
     terms = replace(terms, unit=unit, delta=delta, copies=copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
@@ -174,18 +180,11 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
     pairs = list(zip(statements, public, strict=True))
     deltas = [terms.delta] * len(pairs)
     if len(pairs) > 1:
-        sharing = [
-            statement
-            for statement in statements
-            if any(call.epsilon is None for _, call in statement.calls)
-        ]
-
-        def part_of(loss: str) -> object:
-            amount = getattr(terms, loss)
-            alone = amount is None or len(sharing) < 2
-            return amount if alone else positive_number(loss, amount) / len(sharing)
-
-        terms = replace(terms, epsilon=part_of("epsilon"), rho=part_of("rho"))
+        sharing = sum(any(call.epsilon is None for _, call in s.calls) for s in statements)
+        for loss in ("epsilon", "rho") if sharing > 1 else ():
+            if (amount := getattr(terms, loss)) is not None:
+                share: Any = positive_number(loss, amount) / sharing
+                terms = replace(terms, **{loss: share})
         secret = [
             bool(statement.keys) and listed is None and statement.delta is None
             for statement, listed in pairs
@@ -261,7 +260,9 @@ def _label(made: dict[str, str], wanted: str, sql: str) -> str:
 
 def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:
     """Yield the labels of what a call aggregates, texts of files as numbers; none for rows."""
-    kinds = statement.rows.bag.kinds if call.needs_numbers else {}
+    mechanism, finds_bounds = part_of(call.question), call.question.finds_bounds
+    is_about_numbers = bool(call.values) and (finds_bounds or any(mechanism.columns.values()))
+    kinds = statement.rows.bag.kinds if is_about_numbers else {}
     texts = {quoted(name) for name, kind in kinds.items() if kind == TEXT}
     for shown, sql in zip(call.shown, call.values, strict=True):
         yield _label(columns, shown, f"TRY_CAST({sql} AS DOUBLE)" if sql in texts else sql)
@@ -281,18 +282,6 @@ def _delta(statement: Statement, terms: Terms, keys: object) -> object:
         other = "delta=" if keys is None else "keys="
         raise refuse("dp_keep and terms", other=other)
     return statement.delta
-
-
-def _public(statement: Statement, by: tuple[str, ...], keys: object) -> PublicKeys | None:
-    if keys is None:
-        return None
-    if not isinstance(keys, Mapping):
-        return Terms().keys_for(by, keys)
-    names = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
-    labels: dict[Hashable, object] = {
-        names[folded(str(name))]: values for name, values in keys.items()
-    }
-    return Terms(keys=labels).keys_for(by, None)
 
 
 _PLACE = "place"
@@ -424,6 +413,9 @@ def planned(
     raise _unplanned(plan, twin, engine, kind)
 
 
+_CONDITION = "a condition or an order of released answers"
+
+
 def _unplanned(
     plan: Plan,
     twin: duckdb.DuckDBPyRelation,
@@ -433,7 +425,14 @@ def _unplanned(
     """Return the error for a statement that DuckDB can't plan, in words that are not DuckDB's."""
     types = dict(zip(twin.columns, map(str, twin.types), strict=True))
     what, names, kinds = "the whole of it", list[str](), list[str]()
-    for relation, text, sql in _expressions(plan, twin, engine):
+    expressions = [(twin, label, sql) for label, sql in plan.columns]
+    with suppress(duckdb.Error):
+        answers, released = engine.sql("FROM released"), plan.statement.released
+        expressions += [(answers, output.name, output.sql) for output in released.outputs]
+        order, text = [sql for sql, _ in released.order], _CONDITION
+        sqls = (*released.having, *order, *released.qualify)
+        expressions += [(answers, text, sql) for sql in sqls]
+    for relation, text, sql in expressions:
         try:
             relation.project(f"TRY({sql}) AS x").to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
@@ -442,20 +441,6 @@ def _unplanned(
             what, kind = text, type(error)
             break
     return unplanned(what, names, kinds, kind)
-
-
-def _expressions(
-    plan: Plan, twin: duckdb.DuckDBPyRelation, engine: duckdb.DuckDBPyConnection
-) -> Iterator[tuple[duckdb.DuckDBPyRelation, str, str]]:
-    """Yield the expressions of a statement, each with what it is over and its text."""
-    for label, sql in plan.columns:
-        yield twin, label, sql
-    with suppress(duckdb.Error):
-        answers, released = engine.sql("FROM released"), plan.statement.released
-        for output in released.outputs:
-            yield answers, output.name, output.sql
-        for sql in (*released.having, *(sql for sql, _ in released.order), *released.qualify):
-            yield answers, "a condition or an order of released answers", sql
 
 
 def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:

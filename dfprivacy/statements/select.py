@@ -440,10 +440,9 @@ class _Select:
 
     def _window(self, node: Over) -> str:
         name = node.name
-        rule = WINDOWS.get(name)
-        if rule is None:
+        if name not in WINDOWS:
             raise refuse_node(node)
-        nulls = node.ignores_nulls or node.names_nulls
+        rule, nulls = WINDOWS[name], node.ignores_nulls or node.names_nulls
         if node.distinct or nulls or node.filter is not None or node.inner_orders:
             raise refuse("parts of a window function")
         if node.exclude != "NO_OTHER":
@@ -602,16 +601,6 @@ class Rows:
         pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
         return {sql: bounds for sql, bounds in pairs if bounds is not None}
 
-    @property
-    def unit_columns(self) -> frozenset[str]:
-        """The SQL of columns whose values belong to one unit each."""
-        return frozenset(map(quoted, (OWNER, *self.bag.keys)))
-
-    @property
-    def tables(self) -> tuple[Relation, ...]:
-        """The tables that the rows are made of."""
-        return tuple(self.compiler.tables.used.values())
-
     def written(self, node: Node, items: Items) -> Expression:
         """Return an expression over the rows; `items` are aliases that it may name."""
 
@@ -622,29 +611,17 @@ class Rows:
 
         return self.compiler.written(node, self.scope, items, constant)
 
-    def text(self, names: Sequence[str]) -> str:
-        """Return the query of some columns as it is shown."""
-        return self.bag.sql(names, self.compiler.tables.shown)
+    @property
+    def tables(self) -> Tables:
+        """The tables that the rows are made of."""
+        return self.compiler.tables
 
     def read(
         self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
     ) -> duckdb.DuckDBPyRelation:
         """Return some columns; no row is read yet."""
-        tables = self.compiler.tables
-        return tables.place.query(self.bag.sql(names, tables.leaves(self.bag, names)), engine)
-
-    def twin(self, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
-        """Return some columns without rows."""
-        return self.compiler.tables.planned(self.bag, names)
-
-    def computes(self, names: Sequence[str]) -> bool:
-        """Check whether an expression of some columns can fail for a row."""
-        return not self.bag.sure or self.compiler.tables.reads_by_try(self.bag, names)
-
-    @property
-    def gated(self) -> frozenset[str]:
-        """The columns whose values have come through the gate."""
-        return self.bag.read | {OWNER}
+        text = self.bag.sql(names, self.tables.leaves(self.bag, names))
+        return self.tables.place.query(text, engine)
 
 
 def require_handling(select: Select) -> None:
