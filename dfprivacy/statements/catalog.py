@@ -317,9 +317,7 @@ class ConnectionSource(Place):
 
 
 def _creation(target: Target) -> str:
-    start = (
-        f"CREATE {'OR REPLACE ' if target.replaces else ''}{'TEMP ' if target.temporary else ''}"
-    )
+    start = f"CREATE {'OR REPLACE ' * target.replaces}{'TEMP ' * target.temporary}TABLE"
     path = ".".join(map(quoted, target.path)).replace("{", "{{").replace("}", "}}")
     return f"{start} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
 

@@ -142,8 +142,14 @@ def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
     if name in ORDERED or (name == "count" and call.is_unique):
         for column in call.uses:
             require_single(kinds[column], f"{name} by {column!r}")
-    if name in ORDERED:
-        return _ordered_aggregate(call), ""
+    if name in ORDERED:  # the value itself breaks ties
+        order = ", ".join([*(f"{quoted(column)} {way}" for column, way in call.order), text])
+        present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in sorted(call.uses))
+        by_value = f"first({text} ORDER BY {order}) FILTER (WHERE {present})"
+        return (
+            by_value if name in ORDERED_BY_VALUE else f"{name}({once}{text} ORDER BY {order})",
+            "",
+        )
     if name == "count":
         return f"count({once}{text if argument else '*'})", ""
     if name in {"min", "max", "any_value"}:
@@ -164,17 +170,6 @@ def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
     number = f"CAST({text} AS DOUBLE)"
     present = f"FILTER (WHERE {text} IS NOT NULL)"
     return f"list({once}{number} ORDER BY {number}) {present}", function
-
-
-def _ordered_aggregate(call: Aggregate) -> str:
-    """Return an aggregate by the order of some columns; the value itself breaks ties."""
-    value = quoted(call.argument)
-    order = ", ".join([*(f"{quoted(column)} {way}" for column, way in call.order), value])
-    unique = "DISTINCT " if call.is_unique else ""
-    if call.name not in ORDERED_BY_VALUE:
-        return f"{call.name}({unique}{value} ORDER BY {order})"
-    present = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in sorted(call.uses))
-    return f"first({value} ORDER BY {order}) FILTER (WHERE {present})"
 
 
 @dataclass(frozen=True)
@@ -351,7 +346,6 @@ _TAKEN = frozenset({"date_part", "datepart"})
 _CUT = frozenset({"date_trunc", "datetrunc"})
 _PARTED = _TAKEN | _CUT | {"date_diff", "datediff", "date_sub", "datesub"}
 _PLACED = _PLACES | {"weekofyear"}
-_DATED = ("coalesce(", ", CAST(NULL AS DATE))")
 
 _WIDTH = re.compile(r"([1-9][0-9]{0,8})(?: +([a-z]+))?\Z", re.IGNORECASE)
 _SPAN = re.compile(r"(-?[0-9]{1,9})(?: +([a-z]+))?\Z", re.IGNORECASE)
@@ -364,26 +358,22 @@ _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
 
 def shielded(node: Function, inner: Inner) -> Inner:
     """Return a writer of the arguments that plans only types with the named parts."""
-    name = node.name
-    shield = _shield(name, node)
-    if shield is None:
-        return inner
-    start, end = shield
-    part = node.operands[0] if name in _PARTED else None
-    return lambda own: inner(own) if own is part else f"{start}{inner(own)}{end}"
-
-
-def _shield(name: str, node: Function) -> tuple[str, str] | None:
-    if name in _PLACED:
-        return _DATED
+    name, start, end = node.name, "", ""
+    dated = name in _PLACED
     if name == "epoch_ms":  # of a number it makes times that have no place in DuckDB's calendar
-        return ("date_trunc('microsecond', ", ")")
-    if name not in _PARTED or name in _CUT:
-        return None
-    part = folded(next(map(text_of, node.operands), None) or "").removesuffix("s")
-    if name not in _TAKEN and part not in _CLOCK:
-        return _DATED
-    return ("date_trunc('day', ", ")") if part in _LENGTHS else _DATED if part in _PLACES else None
+        start, end = "date_trunc('microsecond', ", ")"
+    elif not dated and name in _PARTED - _CUT:
+        part = folded(next(map(text_of, node.operands), None) or "").removesuffix("s")
+        if name not in _TAKEN:
+            dated = part not in _CLOCK
+        elif part in _LENGTHS:
+            start, end = "date_trunc('day', ", ")"
+        else:
+            dated = part in _PLACES
+    if dated:
+        start, end = "coalesce(", ", CAST(NULL AS DATE))"
+    unshielded = node.operands[0] if name in _PARTED else None
+    return lambda own: inner(own) if own is unshielded else f"{start}{inner(own)}{end}"
 
 
 def check_dates(node: Function) -> None:
@@ -392,7 +382,11 @@ def check_dates(node: Function) -> None:
     first = operands[0] if operands else None
     match name:
         case "time_bucket":
-            _check_width(first)
+            text, unit = _width(first)
+            width = _WIDTH.match(text.strip())
+            named = folded((width and width[2]) or "").removesuffix("s")
+            if width is None or bool(unit) == bool(named) or (unit or named) not in _WIDTHS:
+                raise refuse("width")
             kinds = {"DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE"}
             for operand in operands[2:]:  # where buckets start: a text would name a time zone
                 if cast_to(operand) not in kinds or _cast_text(operand) is None:
@@ -433,16 +427,6 @@ def _list_zones() -> frozenset[str]:
     with embedded(idle=True) as engine:
         rows = engine.execute("SELECT name FROM pg_timezone_names()").fetchall()
     return frozenset(folded(name) for (name,) in rows)
-
-
-def _check_width(node: Node | None) -> None:
-    """Refuse the width of a bucket, unless it is so many of one unit, and at least one."""
-    text, unit = _width(node)
-    match = _WIDTH.match(text.strip())
-    if match is None or bool(unit) == bool(match[2]):
-        raise refuse("width")
-    if (unit or folded(match[2]).removesuffix("s")) not in _WIDTHS:
-        raise refuse("width")
 
 
 def span_of(node: Node) -> timedelta | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -43,7 +43,7 @@ from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.catalog import typed_frame
 from dfprivacy.statements.nodes import Other, Select, rebuild, walk
-from dfprivacy.statements.schema import schema_of, unit_in
+from dfprivacy.statements.schema import schema_of
 from dfprivacy.statements.tree import parse, text_of_query
 
 if TYPE_CHECKING:
@@ -214,7 +214,6 @@ def explain(
         return explanation_of(job, target)
 
 
-@contextmanager
 def asked(
     query: str,
     frames: Mapping[str, Any],
@@ -228,8 +227,10 @@ def asked(
     schema: Any,
     timezone: str | None,
     **given: Any,
-) -> Iterator[Job]:
-    """Return the job that arguments of `sql` describe; no row is read, nothing is spent.
+) -> AbstractContextManager[Job]:
+    """Return a block with the job that arguments of `sql` describe.
+
+    No row is read there, and nothing is spent.
 
     Raises
     ------
@@ -249,14 +250,14 @@ def asked(
                 hint=f'with dfp.spending(ledger, dataset="visits", {name}={frames[name]!r}): '
                 "dfp.sql(...)",
             )
-    schema = None if schema is None else schema_of(schema)
-    terms = Terms(unit=unit_of(unit_in(schema, unit), max_rows, max_groups), **given)
+    schema = None if schema is None else schema_of(schema, unit)
+    column = unit if schema is None else schema.unit
+    terms = Terms(unit=unit_of(column, max_rows, max_groups), **given)
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
-    with job_of(
+    return job_of(
         query, con, frames, terms, keys, schema=schema, intervals=intervals, timezone=timezone
-    ) as job:
-        yield job
+    )
 
 
 def connect(database: Any = None, /, **given: Any) -> Connection:

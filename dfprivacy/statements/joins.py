@@ -10,11 +10,10 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, cast
 
 from dfprivacy.engine.files import quoted
-from dfprivacy.errors import MissingColumnError
+from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
@@ -39,8 +38,6 @@ from dfprivacy.statements.names import (
     VisibleQuery,
     definition_of,
     holds_subquery,
-    inside,
-    is_about,
     is_plain,
     name_unnamed,
     named_in,
@@ -165,7 +162,7 @@ class Joins(ABC):
             return
         sides = [split_condition(child) for child in node.operands]
         for view in views if len(views) > 1 else ():
-            term = [[part for part in side if is_about(view, part)] for side in sides]
+            term = [[part for part in side if _is_about(view, part)] for side in sides]
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
                 compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
@@ -200,8 +197,7 @@ class Joins(ABC):
             self.later, behind, over = later[:waiting], [], False
             left, right, correlated = self._lateral(node, left, ahead, ctes, used_names)
             way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
-        names = _shared_names(node, left, right)
-        right, conditions = _by_names(names, left, right, over=over)
+        right, conditions, names = _by_names(node, left, right, over=over)
         conditions += correlated
         right, behind, nearest = self._nearest(node, left, right, behind)
         conditions += nearest
@@ -249,7 +245,7 @@ class Joins(ABC):
             self.join(right, left, "ANTI", conditions),
         ]
         missing = {name: Expression("NULL", sure=True) for name in left.bag.columns}
-        values, seen = [{}, missing], [*left.seen, *right.seen]
+        values, seen = [{}, missing], Scope(left.bag, (*left.seen, *right.seen))
         for name, condition_ in zip(using, conditions, strict=False):
             assert condition_.pair is not None  # noqa: S101 USING compares columns
             either = fresh(name, [*used_names, OWNER])
@@ -262,13 +258,10 @@ class Joins(ABC):
             ]
             if not alike(*kinds[0], *kinds[1]):
                 raise refuse("UNION ALL of types", name=name)
-            seen = [
-                replace(term, plain=term.plain and folded(term.name) != folded(name))
-                for term in seen
-            ]
-            seen.append(VisibleColumn((), name, either))
+            seen = seen.without_plain(name)
+            seen = replace(seen, seen=(*seen.seen, VisibleColumn((), name, either)))
         bags = [extended(bag, value) for bag, value in zip(bags, values, strict=True)]
-        return Scope(united(bags, [{name: name for name in bags[0].columns}] * 2), tuple(seen))
+        return replace(seen, bag=united(bags, [{name: name for name in bags[0].columns}] * 2))
 
     def _nearest(
         self,
@@ -453,19 +446,18 @@ class Joins(ABC):
         names_units = relation is self.tables.lone
         try:
             self.tables = self.tables.below_view() if names_units else self.tables
-            with inside(relation):
-                compiled = self.query(definition_of(relation, self.tables.engine), {})
-                if len(compiled.names) != len(relation.columns):
-                    raise refuse("view without definition")
+            compiled = self.query(definition_of(relation, self.tables.engine), {})
+            if len(compiled.names) != len(relation.columns):
+                raise refuse("view without definition")
+        except RefusedStatementError as error:
+            raise RefusedStatementError(
+                f"in the view {relation.name!r}: {error.message}", hint=error.hint
+            ) from None
         finally:
             self.view_around, self.tables = above
         pairs = zip(relation.columns, compiled.names, strict=True)
-        names = tuple((name, column) for name, (_, column) in pairs)
-        bag = (
-            self.tables.own_rows(relation, compiled.bag, dict(names))
-            if names_units
-            else compiled.bag
-        )
+        names, bag = tuple((name, column) for name, (_, column) in pairs), compiled.bag
+        bag = self.tables.own_rows(relation, bag, dict(names)) if names_units else bag
         return CompiledQuery(bag, names)
 
     @abstractmethod
@@ -531,7 +523,12 @@ class Joins(ABC):
         compiled = max(parts, key=lambda term: (term.bag.owned, term.bag.depth))
         parts.remove(compiled)
         while parts:
-            other = max(parts, key=lambda term: self._nearness(compiled.bag, term.bag, waiting))
+            pairs = [[_across(c, compiled.bag, part.bag) for c in waiting] for part in parts]
+            nearness = [
+                (_says_owner(compiled.bag, part.bag, of_part), any(of_part))
+                for part, of_part in zip(parts, pairs, strict=True)
+            ]
+            other = parts[nearness.index(max(nearness))]
             parts.remove(other)
             both = frozenset((*compiled.bag.columns, *other.bag.columns))
             now = [term for term in waiting if term.uses <= both]
@@ -540,10 +537,6 @@ class Joins(ABC):
                 self.join(compiled, other, "INNER", now), (*compiled.seen, *other.seen)
             )
         return replace(joint, bag=compiled.bag)
-
-    def _nearness(self, bag: Bag, other: Bag, waiting: Sequence[Condition]) -> tuple[bool, bool]:
-        pairs = [_across(term, bag, other) for term in waiting]
-        return _says_owner(bag, other, pairs), any(pairs)
 
     def join(
         self,
@@ -623,7 +616,14 @@ class Joins(ABC):
     ) -> Expression:
         """Return an expression over rows and items; `special` has other nodes for some."""
         resolved = _resolve(node, scope, items, special)
-        check_constants(resolved, partial(self._find_kind, scope))
+
+        def find_kind(ref: ColumnRef) -> str:
+            name = next(iter(ref.uses), "")
+            if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
+                return ""
+            return str(self.tables.kinds(scope.bag, [name])[0])
+
+        check_constants(resolved, find_kind)
         refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
         uses, outer = (
             frozenset[str]().union(*(ref.uses for ref in refs if ref.is_outer is is_outer))
@@ -634,13 +634,6 @@ class Joins(ABC):
             raise refuse("too long")
         sure = special is None and bool(certain(resolved))
         return Expression(sql, uses, outer, sure, size, by_row(resolved))
-
-    def _find_kind(self, scope: Scope, ref: ColumnRef) -> str:
-        """Return the type of a column: declared in a catalog, or planned over no rows."""
-        name = next(iter(ref.uses), "")
-        if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
-            return ""
-        return str(self.tables.kinds(scope.bag, [name])[0])
 
     def condition_of(
         self, node: Node, view: Scope, items: Items, special: Special | None = None
@@ -714,7 +707,11 @@ class Joins(ABC):
             )
             conditions = []
             values = [column(new[term]) for _, term in compiled.names] if is_any else []
-        terms = _list_operands(sub.operand)
+        match sub.operand:
+            case Function(name="row") as row:
+                terms = arguments(row)
+            case operand:
+                terms = [operand] if operand else []
         if values and len(values) != len(terms):
             raise refuse("IN over several columns")
         for term, value in zip(terms, values, strict=False):
@@ -812,24 +809,18 @@ class Subqueries:
             return None
         return self._membership(node) if _is_membership(node) else self._scalar(node)
 
-    def name(self, label: str, other: Scope) -> str:
-        """Return a name that no column has: of the rows, or of those that they are joined with."""
-        columns = (*self.view.bag.columns, *other.bag.columns)
-        name = fresh(label, [*self.used_names, *columns, OWNER])
-        self.used_names.add(folded(name))
-        return name
-
     def _membership(self, node: Subquery) -> ColumnRef:
         compiler = self.compiler
         other, conditions = compiler.matches(
             node, self.view, self.ctes, self.items, self.used_names
         )
-        result = self.name("found", other)
+        columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
+        result, unsure = fresh("found", columns), fresh("unsure", columns)
+        self.used_names |= {result, unsure}
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
             return ColumnRef(quoted(result), frozenset([result]), size=Size())
         _require_one_column(node)
-        unsure = self.name("unsure", other)
         *rest, same = conditions
         perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
         self._mark(other, conditions, result)
@@ -849,7 +840,7 @@ class Subqueries:
             self.compiler.join(self.view, other, how, conditions, is_said=True)
             for how in ("SEMI", "ANTI")
         )
-        self._become(marked(matched, others, name))
+        self.view = replace(self.view, bag=marked(matched, others, name))
 
     def extended(self, select: Select, path: tuple[str, ...]) -> Scope:
         """Return the rows with the aggregates of a SELECT for each row."""
@@ -858,12 +849,9 @@ class Subqueries:
             ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
             bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
             self.used_names.add(folded(term))
-            self._become(bag)
+            self.view = replace(self.view, bag=bag)
             seen.append(VisibleColumn(path, item.alias or name_unnamed(item), term))
         return Scope(self.view.bag, tuple(seen))
-
-    def _become(self, bag: Bag) -> None:
-        self.view = replace(self.view, bag=bag)
 
     def _scalar(self, node: Subquery) -> ColumnRef:
         """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
@@ -877,7 +865,8 @@ class Subqueries:
         for mine, theirs in keys:
             same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
             pairs.append(Condition(same, (mine, column(theirs))))
-        self._become(compiler.join(self.view, Scope(bag, ()), "LEFT", pairs))
+        joined_bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
+        self.view = replace(self.view, bag=joined_bag)
         sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
         size = self.view.bag.sizes.get(value, STORED)
         return ColumnRef(sql, frozenset([value]), size=size)
@@ -929,6 +918,12 @@ def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQu
     return replace(compiled, names=names)
 
 
+def _is_about(view: Scope, node: Node) -> bool:
+    """Check if a condition names columns of one relation, and no others."""
+    names = [part.path for part in walk(node) if isinstance(part, Name)]
+    return bool(names) and all(view.find(path) is not None for path in names)
+
+
 def _is_beside(node: Join) -> bool:
     """Check for a join with a subquery without FROM, which has one row at most beside each."""
     match node.right:
@@ -948,24 +943,19 @@ def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) ->
     return any(put_beside(left).find(term) for term in lacking)
 
 
-def _shared_names(node: Join, left: Sequence[Scope], right: Sequence[Scope]) -> list[str]:
-    """Return the names of the columns that USING names, or that NATURAL finds on both sides."""
-    if node.sort != "NATURAL":
-        return [*node.using]
-    mine, theirs = (
-        [term.name for term in put_beside(side).seen if term.plain] for side in (left, right)
-    )
-    names = [name for name in mine if folded(name) in map(folded, theirs)]
-    if not names:
-        raise refuse("NATURAL JOIN")
-    return names
-
-
 def _by_names(
-    names: Sequence[str], left: Sequence[Scope], right: Sequence[Scope], *, over: bool
-) -> tuple[list[Scope], list[Condition]]:
-    """Return the right side of a join as it is seen beside USING, and what that compares."""
-    mine, theirs, seen = put_beside(left), put_beside(right), [*right]
+    node: Join, left: Sequence[Scope], right: Sequence[Scope], *, over: bool
+) -> tuple[list[Scope], list[Condition], list[str]]:
+    """Return the right side of a join as it is seen beside USING or NATURAL, and what is equal.
+
+    Last are the names of the columns that are compared.
+    """
+    mine, theirs, seen, names = put_beside(left), put_beside(right), [*right], [*node.using]
+    if node.sort == "NATURAL":
+        others = {folded(term.name) for term in theirs.seen if term.plain}
+        names = [term.name for term in mine.seen if term.plain and folded(term.name) in others]
+        if not names:
+            raise refuse("NATURAL JOIN")
     conditions = []
     for name in names:
         first_side, two = mine.find([name]), theirs.find([name])
@@ -973,11 +963,8 @@ def _by_names(
             raise (theirs if two is None else mine).missing([name])
         equal = Expression(f"({first_side[0]} = {two[0]})", frozenset([first_side[1], two[1]]))
         conditions.append(Condition(equal, (column(first_side[1]), column(two[1]))))
-        for position, view in enumerate(seen):  # the name alone means the left one
-            hidden = (replace(term, plain=term.plain and folded(term.name) != folded(name))
-                      for term in view.seen)  # fmt: skip
-            seen[position] = replace(view, seen=tuple(hidden))
-    return seen, conditions
+        seen = [view.without_plain(name) for view in seen]  # the name alone means the left one
+    return seen, conditions, names
 
 
 _JOINS = frozenset(("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"))
@@ -1065,13 +1052,6 @@ def _negated(node: Node) -> tuple[Subquery, bool] | None:
 
 def _is_membership(node: Subquery) -> bool:
     return node.sort == "EXISTS" or (node.sort == "ANY" and node.comparison == "COMPARE_EQUAL")
-
-
-def _list_operands(node: Node | None) -> list[Node]:
-    """Return the operands of an IN."""
-    if isinstance(node, Function) and node.name == "row":
-        return arguments(node)
-    return [] if node is None else [node]
 
 
 def _require_one_column(sub: Subquery) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import duckdb
@@ -83,6 +82,14 @@ class Scope:
             names = " or ".join(visible.written for visible in matches)
             raise refuse("column of several tables", name=name, names=names)
         return matches[0].column if matches else None
+
+    def without_plain(self, name: str) -> Scope:
+        """Return the scope where a name alone means none of its columns."""
+        seen = (
+            replace(column, plain=column.plain and folded(column.name) != folded(name))
+            for column in self.seen
+        )
+        return replace(self, seen=tuple(seen))
 
     def kind(self, parts: Sequence[str]) -> str:
         """Return the declared type of a column, where a catalog says it; "" for other names."""
@@ -211,17 +218,6 @@ def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
     return rewrite(select)
 
 
-@contextmanager
-def inside(view: Relation) -> Iterator[None]:
-    """Name the view in the refusals of a block."""
-    try:
-        yield
-    except RefusedStatementError as error:
-        raise RefusedStatementError(
-            f"in the view {view.name!r}: {error.message}", hint=error.hint
-        ) from None
-
-
 def require_apart(columns: Sequence[tuple[str, object]]) -> None:
     """Refuse columns of a subquery, CTE or view of which two have one name."""
     if len({folded(name) for name, _ in columns}) < len(columns):
@@ -279,12 +275,6 @@ def split_condition(node: Node | None) -> list[Node]:
             first, *others = map(split_condition, part.operands)
             result += [term for term in first if all(term in other for other in others)]
     return result
-
-
-def is_about(view: Scope, node: Node) -> bool:
-    """Check if a condition names columns of one relation, and no others."""
-    names = [column.path for column in walk(node) if isinstance(column, Name)]
-    return bool(names) and all(view.find(path) is not None for path in names)
 
 
 def holds_subquery(node: Node) -> bool:

@@ -121,20 +121,21 @@ class Schema:
         if isinstance(self.public, str) or not all(isinstance(t, str) for t in self.public):
             raise _wrong("public is no list of names of tables", _HINT)
         object.__setattr__(self, "public", tuple(self.public))
-        self._check()
+        self._check_links()
+        self._check_facts()
 
-    def _check(self) -> None:
+    def _check_links(self) -> None:
         parents: dict[str, str] = {}
         names = set(map(folded, self.public))
         for child, parent in self.links.items():
-            (table, _), (above, _) = _split(child, "a link"), _split(parent, "a link")
+            (table, _), (parent_table, _) = _split(child, "a link"), _split(parent, "a link")
             if folded(table) in parents:
                 raise _wrong(
                     f"table {table!r} has two links",
                     "a row belongs to whom one link says; name that one, and join along the other",
                 )
-            parents[folded(table)] = folded(above)
-            if folded(table) in names or folded(above) in names:
+            parents[folded(table)] = folded(parent_table)
+            if folded(table) in names or folded(parent_table) in names:
                 raise _wrong(
                     f"the link from {child!r} to {parent!r} touches a public table",
                     "a table is public, or belongs to units: leave it out of one of them",
@@ -148,7 +149,19 @@ class Schema:
                 "its rows belong to whom the unit's column names; leave the link out",
             )
         for table in parents:
-            _reaches(table, start, parents)
+            path = [table]
+            while (above := parents.get(path[-1])) is not None and above not in path:
+                path.append(above)
+            if above is not None:
+                circle = " -> ".join([*path, above])
+                raise _wrong(f"links run in a circle: {circle}", "a link leads to whom it owns")
+            if path[-1] != start:
+                raise _wrong(
+                    f"table {table!r} is linked to {path[-1]!r}, which the unit does not reach",
+                    f"link {path[-1]!r} to {start!r}, or declare the tables public",
+                )
+
+    def _check_facts(self) -> None:
         for column, ends in self.bounds.items():
             _split(column, "a bound")
             if not isinstance(ends, tuple) or len(ends) != 2:
@@ -166,7 +179,7 @@ class Schema:
                     f"the matches of {column!r} are no whole number from 1 to {MOST_MATCHES}",
                     'matches={"prices.product": 4}',
                 )
-            if self.rows is not None and folded(table) == start:
+            if self.rows is not None and folded(table) == folded(self.unit_table):
                 raise _wrong(
                     f"{column!r} has matches", "each of its rows is protected by itself; leave out"
                 )
@@ -228,28 +241,24 @@ def _split(name: object, what: str) -> tuple[str, str]:
     return table, column
 
 
-def _reaches(table: str, start: str, parents: Mapping[str, str]) -> None:
-    seen, above = [table], parents.get(table)
-    while above is not None and above not in seen:
-        seen.append(above)
-        above = parents.get(above)
-    if above is not None:
-        raise _wrong(
-            f"links run in a circle: {' -> '.join([*seen, above])}", "a link leads to whom it owns"
-        )
-    if seen[-1] != start:
-        raise _wrong(
-            f"table {table!r} is linked to {seen[-1]!r}, which the unit does not reach",
-            f"link {seen[-1]!r} to {start!r}, or declare the tables public",
-        )
+def schema_of(value: object, unit: object = None) -> Schema:
+    """Return the schema that a caller passes: a Schema, a mapping of its parts, or a YAML file.
 
-
-def schema_of(value: object) -> Schema:
-    """Return the schema that a caller passes: a Schema, a mapping of its parts, or a YAML file."""
+    It names the unit, so that no other one may be named beside it.
+    """
+    if unit is not None:
+        raise _wrong("it comes with unit=", "the schema names the unit: leave unit= out")
     if isinstance(value, Schema):
         return value
     if isinstance(value, str | Path):
-        value = _read(Path(value))
+        from dfprivacy.statements.yaml_files import read_plainly  # noqa: PLC0415 on first use
+
+        path = Path(value)
+        try:
+            value = read_plainly(path)
+        except InvalidDescriptionError as error:
+            what = f"{path.name!r} is no YAML file that can be read"
+            raise _wrong(what, f"{error.message}; write e.g. unit: customer.id") from None
     if not isinstance(value, Mapping):
         raise _wrong("it is no Schema, mapping of unit, links, public and bounds, or file", _HINT)
     names = Schema.__dataclass_fields__
@@ -263,25 +272,6 @@ def schema_of(value: object) -> Schema:
             name: tuple(ends) if isinstance(ends, list) else ends for name, ends in bounds.items()
         }
     return Schema(**given)
-
-
-def _read(path: Path) -> object:
-    from dfprivacy.statements.yaml_files import read_plainly  # noqa: PLC0415 on first use
-
-    try:
-        return read_plainly(path)
-    except InvalidDescriptionError as error:
-        what = f"{path.name!r} is no YAML file that can be read"
-        raise _wrong(what, f"{error.message}; write e.g. unit: customer.id") from None
-
-
-def unit_in(schema: Schema | None, unit: object) -> object:
-    """Return the unit of a statement: that of its schema, if it has one."""
-    if schema is None:
-        return unit
-    if unit is not None:
-        raise _wrong("it comes with unit=", "the schema names the unit: leave unit= out")
-    return schema.unit
 
 
 def declared(

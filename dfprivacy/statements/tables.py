@@ -205,11 +205,6 @@ class Tables:
         """The name of the unit's column, as columns with the same values are known by."""
         return folded(str(self.schema.unit)) if self.schema is not None else "unit"
 
-    def _is_public(self, name: str) -> bool:
-        if self.schema is None:
-            return name in self.givens
-        return name not in map(folded, self.schema.tables)
-
     def _has_unit(self, name: str) -> bool:
         """Check whether a table has the column of the unit."""
         return self.schema is None or name == folded(self.schema.unit_table)
@@ -232,7 +227,9 @@ class Tables:
         columns = {here: own for own, here in new.items()}
         pairs = tuple(new.items())
         kinds = self.types(relation)
-        if self._is_public(name):
+        schema = self.schema
+        owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
+        if not owned:
             most = self.matches(relation)
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
             unique = self.givens[name].unique if name in self.givens else None
@@ -249,15 +246,22 @@ class Tables:
         else:
             link = None if self.schema is None else self.schema.link_of(name)
             assert link is not None  # noqa: S101 a table with owners is the unit's or linked
-            above, key = self._above(link)
+            above, above_columns = self.bag(self.known[self.names[folded(link[1])]])
             own = self._spelt(relation, link[0])
-            one, two = self._check_link(name, own, link)
+            path = folded(link[1])
+            column = self._spelt(self.known[self.names[path]], link[2])
+            one, two = self._kind(name, own), self._kind(path, column)
+            if not alike(one, two):
+                raise refuse(
+                    "types of a link", name=name, own=own, one=one, above=path, key=column, two=two
+                )
             target = f"{folded(link[1])}.{folded(link[2])}"
             mine = None
             if target == self._unit_key:
                 whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
                 mine = owner_of(new[own], one) if str(one) == str(two) else whole
             rows = stored(name, columns, kinds=kinds)
+            key = dict(above_columns)[column]
             bag = linked(Link(rows, new[own], above, key, target, owner=mine))
         origins = {
             here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(own)}"}
@@ -265,24 +269,9 @@ class Tables:
         }
         return replace(bag, keys=self._keys(name, relation, new), origins=origins), pairs
 
-    def _above(self, link: tuple[str, str, str]) -> tuple[Bag, str]:
-        relation = self.known[self.names[folded(link[1])]]
-        above, pairs = self.bag(relation)
-        return above, dict(pairs)[self._spelt(relation, link[2])]
-
     def _kind(self, name: str, column: str) -> Any:
         kinds = self.known[self.names[name]].table.kinds
         return self.kinds(stored(name, {"x": column}, kinds=kinds), ["x"])[0]
-
-    def _check_link(self, name: str, own: str, link: tuple[str, str, str]) -> tuple[Any, Any]:
-        above = folded(link[1])
-        key = self._spelt(self.known[self.names[above]], link[2])
-        one, two = self._kind(name, own), self._kind(above, key)
-        if not alike(one, two):
-            raise refuse(
-                "types of a link", name=name, own=own, one=one, above=above, key=key, two=two
-            )
-        return one, two
 
     def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
         """Return the columns that belong to one owner, each with the key that it stands for."""

@@ -122,7 +122,15 @@ def parse(
         raise refuse("too long a text", most=LONGEST)
     words, target = _Words(text), None
     if words.has("CREATE"):
-        target = _created(words)
+        replaces = words.has("OR", "REPLACE")
+        temporary = words.has("TEMP") or words.has("TEMPORARY")
+        if not words.has("TABLE"):
+            raise refused_statement(f"create {words.next()}")
+        if words.has("IF", "NOT", "EXISTS"):
+            raise refuse("IF NOT EXISTS")
+        target = Target(words.path(), replaces, temporary)
+        if not words.has("AS"):
+            raise refuse("CREATE")
     elif words.has("INSERT"):
         raise refuse("INSERT")
     else:
@@ -147,19 +155,6 @@ def parse_view(definition: str, engine: duckdb.DuckDBPyConnection) -> Query | No
     words.path()
     words.names()
     return _query(words, engine) if words.has("AS") else None
-
-
-def _created(words: _Words) -> Target:
-    replaces = words.has("OR", "REPLACE")
-    temporary = words.has("TEMP") or words.has("TEMPORARY")
-    if not words.has("TABLE"):
-        raise refused_statement(f"create {words.next()}")
-    if words.has("IF", "NOT", "EXISTS"):
-        raise refuse("IF NOT EXISTS")
-    path = words.path()
-    if not words.has("AS"):
-        raise refuse("CREATE")
-    return Target(path, replaces, temporary)
 
 
 def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Query:
