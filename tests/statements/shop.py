@@ -89,7 +89,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
             _Drawn(job).give(plan)
         protected = plan.statement.rows
         rows = protected.read(plan.used, job.engine)
-        read = gated(rows, protected.gated)
+        read = gated(rows, protected.bag.read | {"owner"})
         try:
             with job.reading(plain=read is rows):
                 return plan, plan.rows_of(read).to_arrow_table()

@@ -160,6 +160,6 @@ def test_results_can_be_shown(shared, groups):
         query = f"SELECT {by}, count(*) AS n FROM visits GROUP BY {by}"
     terms = {"con": shared, "epsilon": 50, "delta": 1e-3 if by else None, **UNIT}
     shown = dfp.show(dfp.sql(query, intervals=True, **terms))
-    assert shown.key_names == groups
-    assert shown.answers[0].has_ends
+    heads = [column.head for column in shown.columns]
+    assert heads == [*groups, "n", "interval"]
     assert "epsilon=50" in repr(shown)
