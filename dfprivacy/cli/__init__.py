@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import Annotated, Any
@@ -14,12 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from dfprivacy.accounting.spending import NoAccount
-from dfprivacy.cli.commands import (
-    agg,
-    command_names,
-    make_command,
-    sql,
-)
+from dfprivacy.cli.commands import add_commands, agg, sql
 from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import show_error
@@ -45,8 +41,13 @@ class Commands(TyperGroup):
         try:
             result = super().main(*args, **quiet)
         except _UsageError as error:
-            if message := error.format_message():  # none where the help has been shown already
-                show_error(Console(stderr=True), _plain_words(message), self._hint(error))
+            message = re.sub(
+                r"(No such command '.*?'\.) Did you mean.*", r"\1", error.format_message()
+            )
+            pattern, plain = r"Input should be a valid (\w+),.*", r"this is not a valid \1."
+            message = re.sub(pattern, plain, message).replace("Value error, ", "")
+            if message:  # none where the help has been shown already
+                show_error(Console(stderr=True), message, self._hint(error))
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)
@@ -68,13 +69,6 @@ class Commands(TyperGroup):
         if other is None:
             return f"{path} --help lists its options"
         return f"write {path} {other}, or see {path} --help"
-
-
-def _plain_words(message: str) -> str:
-    """Return an error of usage in plain words, without those of typer and pydantic."""
-    message = re.sub(r"(No such command '.*?'\.) Did you mean.*", r"\1", message)
-    message = re.sub(r"Input should be a valid (\w+),.*", r"this is not a valid \1.", message)
-    return message.replace("Value error, ", "")
 
 
 app = typer.Typer(
@@ -101,24 +95,17 @@ def main() -> None:
 @cache
 def _built(_: tuple[type[Statistic], ...]) -> Any:
     """Return all commands, made once for the statistics that are registered by now."""
-    names = {command.name for command in app.registered_commands}
-    for name in command_names():
-        if name not in names:
-            app.command(name)(make_command(name))
+    add_commands(app)
     return get_command(app)
 
 
 def _show_version(show: bool) -> None:
     if show:
-        typer.echo(f"dfprivacy {_version()}")
+        number = "(not installed)"
+        with suppress(PackageNotFoundError):
+            number = version("dfprivacy")
+        typer.echo(f"dfprivacy {number}")
         raise typer.Exit
-
-
-def _version() -> str:
-    try:
-        return version("dfprivacy")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 @app.callback()

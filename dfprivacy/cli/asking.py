@@ -11,7 +11,6 @@ import pyarrow as pa
 from rich.console import Console
 
 from dfprivacy.cli.output import (
-    ENDS,
     answers_table,
     check_output,
     cost,
@@ -29,11 +28,8 @@ from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import find_origin
-from dfprivacy.release.plan import NOTE
 from dfprivacy.release.terms import INTERVAL
 from dfprivacy.statistics.base import Question
-
-_COLUMNS_OF_ANSWERS = (*ENDS, NOTE, "count", "quantile")
 
 
 def source_of(file: Path, values: Mapping[str, Any]) -> Source:
@@ -126,13 +122,15 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     """Explain a release, or make it, then print the answers or write them."""
     if values["explain"]:
         if spec.where is not None:
-            with open_rows(spec.source, spec.where):  # refuses a condition
-                pass
+            with open_rows(spec.source, spec.where):
+                pass  # refuses a condition
         show_lines(Console(), spec.explain())
         return
     unit, is_description = spec.privacy_unit, spec.described is not None
     whose = "a row" if unit is None else f"all rows of one {unit.column}"
-    spent = "" if is_description else f"Spent {cost(spec.charge())}; neighbors: add/remove {whose}"
+    spent = (
+        "" if is_description else f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
+    )
     answers, output, console = spec.release(spec.terms), values["output"], Console()
     if is_description and (origin := find_origin(answers)):
         spent = f"Spent {origin.cost.replace('=', ' ')}"
@@ -147,12 +145,6 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     show_answers(console, answers)
     if not is_description:  # whose page says so
         show_line(console, spent)
-
-
-def name_of(question: Any, by: Sequence[str]) -> str:
-    """Return the name of an answer: its column, with the question where that name is taken."""
-    reserved = [*by, *(_COLUMNS_OF_ANSWERS if question.columns else ())]
-    return str(question.full_name if question.name in reserved else question.name)
 
 
 def typed_value(source: Source, column: str, text: str) -> Any:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import csv
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich.console import Console
 
 from dfprivacy.cli.asking import (
     answer,
-    name_of,
     source_of,
     spec_of,
     text_form,
@@ -34,6 +34,7 @@ from dfprivacy.cli.options import (
     with_options,
 )
 from dfprivacy.cli.output import (
+    ENDS,
     check_output,
     show_answers,
     show_line,
@@ -47,6 +48,7 @@ from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.tables import with_origin
+from dfprivacy.release.plan import NOTE
 from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS
@@ -101,35 +103,29 @@ _BOUNDS, _EVERY_BOUNDS = (
 )
 
 
-def command_names() -> list[str]:
-    """Return the names of all questions: each is a command."""
-    return [*STATISTICS, *_FRAME_QUESTIONS]
+def add_commands(app: typer.Typer) -> None:
+    """Add a command for each question that has none."""
+    named = {command.name for command in app.registered_commands}
+    for name in [*STATISTICS, *_FRAME_QUESTIONS]:
+        if name not in named:
+            app.command(name)(_make_command(name))
 
 
-def make_command(kind: str) -> Command:
+def _make_command(kind: str) -> Command:
     """Return the command of a question."""
-    if kind in _FRAME_QUESTIONS:
-        return _frame_command(kind)
-    question = STATISTICS[kind]
-    return _command(question, map(argument_option, question.arguments()), _help(question))
-
-
-def _frame_command(kind: str) -> Command:
-    """Return the command of a question that frames alone are asked."""
-    question = QUESTIONS[kind]
-    arguments = [
-        argument_option(argument)
-        for argument in question.arguments()
-        if argument.type.job_field is not None and argument.form != "bounds"
-    ]
-    if kind == "histogram":
-        arguments = [*_BINS]
+    if kind in STATISTICS:
+        statistic = STATISTICS[kind]
+        return _command(statistic, map(argument_option, statistic.arguments()), _help(statistic))
+    question, listed = QUESTIONS[kind], QUESTIONS[kind].arguments()
+    without = {"crosstab": {"by"}, "describe": {"by", "keys"}}.get(kind, set())
     if kind == "crosstab":
-        named = [a for a in question.arguments() if a.name not in {"keys", "rounded"}]
+        named = [a for a in listed if a.name not in {"keys", "rounded"}]
         arguments = [*map(argument_option, named), *_READ_AS]
+    else:
+        named = [a for a in listed if a.type.job_field is not None and a.form != "bounds"]
+        arguments = [*_BINS] if kind == "histogram" else [*map(argument_option, named)]
     if kind in {"describe", "regression"}:
         arguments.append(_EVERY_BOUNDS if kind == "regression" else _BOUNDS)
-    without = {"crosstab": {"by"}, "describe": {"by", "keys"}}.get(kind, set())
     return _command(question, arguments, _FRAME_QUESTIONS[kind], without)
 
 
@@ -137,12 +133,10 @@ def _help(kind: type[Statistic]) -> tuple[str, str]:
     """Return the purpose of a command, and an example of it."""
     columns = ["delay", "distance"][: len(kind.places())] if kind.arguments()[0].required else []
     words, ends = [kind.kind, "flights.csv", *columns], iter(("-60 240", "0 5000"))
-    has_list = any(
-        argument.form == "numbers" for argument in kind.arguments()
-    )  # one line has to do
+    forms = {argument.form for argument in kind.arguments()}
     for argument in kind.arguments():
         flag = flag_of(argument)
-        if argument.form == "bounds" and not has_list:
+        if argument.form == "bounds" and "numbers" not in forms:  # one line has to do
             words.append(f"{flag} {next(ends)}")
         elif argument.required and argument.form != "column":
             samples = argument.sample if argument.form == "numbers" else [argument.sample]
@@ -168,12 +162,14 @@ def _command(
             if "value" in chosen and not values["explain"]:
                 source = source_of(file, values)
                 chosen["value"] = typed_value(source, chosen["column"], chosen["value"])
-            question, by = _question_of(kind, chosen, bounds), None
-            name = "count"
+            question, name, by = _question_of(kind, chosen, bounds), "count", None
             if isinstance(question, Crosstab):
                 by = [str(question.index), str(question.columns)]
-            elif isinstance(question, Statistic):
-                name = name_of(question, values["by"] or ())
+            elif isinstance(
+                question, Statistic
+            ):  # its column, or its whole name where that is taken
+                names = [*(values["by"] or ()), *(_COLUMNS_OF_ANSWERS if question.columns else ())]
+                name = str(question.full_name if question.name in names else question.name)
             answer(spec_of(file, values, {name: question}, by=by, bounds=bounds), values)
 
     run.__doc__ = "{}\n\n[bold]Example[/bold]\n\ndfprivacy {}\n".format(*help_)
@@ -197,6 +193,9 @@ def _question_of(kind: type[Any], chosen: dict[str, Any], bounds: Mapping[str, A
                 hint=f"add --bounds {lacking[0]}=LOW,HIGH, with numbers that you know",
             )
     return kind(**chosen)
+
+
+_COLUMNS_OF_ANSWERS = (*ENDS, NOTE, "count", "quantile")
 
 
 def _histogram(
@@ -224,9 +223,7 @@ def _needed(kind: type[Statistic]) -> list[Argument]:
 
 def _question_option(kind: type[Statistic]) -> inspect.Parameter:
     """Return the option that asks a question: a column, with =numbers where it needs some."""
-    needed = [
-        argument for argument in kind.arguments() if argument.required and argument.form != "column"
-    ]
+    needed = _needed(kind)
     flag = "--bounds-of" if kind.kind == "bounds" else f"--{kind.kind.replace('_', '-')}"
     name = f"ask_{kind.kind}"
     if not kind.arguments()[0].required:
@@ -238,21 +235,8 @@ def _question_option(kind: type[Statistic]) -> inspect.Parameter:
     return option(name, list[str], f"Ask for {kind.title}. Repeat for several.", metavar, flag)
 
 
-def _questions(values: Mapping[str, Any], source: Source) -> Iterator[Statistic]:
-    """Yield the questions that options ask, each about a column or several."""
-    for kind, statistic in STATISTICS.items():
-        texts = values.get(f"ask_{kind}") or ()
-        if texts is True:
-            yield statistic()
-            continue
-        for text in texts:
-            yield _question(statistic, text, source)
-
-
 def _question(kind: type[Statistic], text: str, source: Source) -> Statistic:
-    needed = [
-        argument for argument in kind.arguments() if argument.required and argument.form != "column"
-    ]
+    needed = _needed(kind)
     arguments: dict[str, Any] = {}
     if "=" in text and any(argument.form == "value" for argument in kind.arguments()):
         text, _, value = text.partition("=")
@@ -306,9 +290,15 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
     dfprivacy agg flights.csv --count --mean delay --bounds delay=-60,240
     """
     with session(values):
-        ends = _bounds(bounds)
-        questions = _questions(values, source_of(file, values))
-        named = questions_by_name([*questions], {}, Terms(bounds={**ends}))
+        ends, source, questions = _bounds(bounds), source_of(file, values), list[Statistic]()
+        for kind, statistic in STATISTICS.items():
+            texts = values.get(f"ask_{kind}") or ()
+            questions += (
+                [statistic()]
+                if texts is True
+                else [_question(statistic, text, source) for text in texts]
+            )
+        named = questions_by_name(questions, {}, Terms(bounds={**ends}))
         answer(spec_of(file, values, named, bounds=ends), values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -88,9 +89,9 @@ def run(
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.name}: {price}{again}")
         for step in () if explain else steps:
-            log.start_release(step.name)
+            log.release, log.start = step.name, time.monotonic()
             _report_release(run_release(job, step), console, log)
-        log.end_release()
+        log.release = None
 
 
 def _report_release(done: Done, console: Console, log: RunLog) -> None:
@@ -109,14 +110,9 @@ def _report_release(done: Done, console: Console, log: RunLog) -> None:
         return
     for name in names:
         log.write_event("output", path=name, rows=done.rows)
-    log.write_event(
-        "release",
-        seconds=log.seconds,
-        cost=cost_by_name(step.charge),
-        charged=not done.is_paid_before,
-        remembered=done.is_remembered,
-        outputs=names,
-    )
+    fields = {"cost": cost_by_name(step.charge), "charged": not done.is_paid_before}
+    fields |= {"remembered": done.is_remembered, "outputs": names}
+    log.write_event("release", seconds=log.seconds, **fields)
 
 
 @contextmanager
@@ -135,7 +131,8 @@ def _exit_codes(log: RunLog) -> Iterator[None]:
         raise typer.Exit(WRONG) from None
     except DPError as error:
         code = REFUSED if isinstance(error, BudgetExceededError) else FAILED
-        log.report_error(error, _hint_of_run(error), code)
+        in_own_words = isinstance(error, EngineSpaceError | LedgerFileError)
+        log.report_error(error, hint_of(error) if in_own_words else error.hint, code)
         raise typer.Exit(code) from None
     except typer.Exit:
         raise
@@ -148,8 +145,3 @@ def _exit_codes(log: RunLog) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 its text could quote a row
         log.report_error(published(error), None, FAILED)
         raise typer.Exit(FAILED) from None
-
-
-def _hint_of_run(error: DPError) -> str | None:
-    """Return the remedy of an error in the words of the command line and of descriptions."""
-    return hint_of(error) if isinstance(error, EngineSpaceError | LedgerFileError) else error.hint

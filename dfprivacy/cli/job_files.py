@@ -131,25 +131,23 @@ def _inherited(value: Any) -> Any:
     if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
         return value
     top = _without_nothing(value)
+    shared = {name: top[name] for name in _SHARED if name in top}
     releases = {
-        name: _inheriting(top, _without_nothing(release)) if isinstance(release, dict) else release
+        name: _inheriting(shared, release) if isinstance(release, dict) else release
         for name, release in top["releases"].items()
     }
     return {**top, "releases": releases}
 
 
-def _without_nothing(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields without those that hold nothing, at any depth."""
-    return {
-        name: _without_nothing(item) if isinstance(item, dict) else item
-        for name, item in fields.items()
-        if item is not None
-    }
+def _without_nothing(value: Any) -> Any:
+    """Return a value without fields that hold nothing, at any depth."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nothing(item) for name, item in value.items() if item is not None}
 
 
-def _inheriting(top: Mapping[str, Any], release: dict[str, Any]) -> dict[str, Any]:
-    """Return a release with the fields of the top that it lacks; lone items become lists."""
-    shared = {name: top[name] for name in _SHARED if name in top}
+def _inheriting(shared: Mapping[str, Any], release: dict[str, Any]) -> dict[str, Any]:
+    """Return a release with the shared fields that it lacks; lone items become lists."""
     for name in ("by", "outputs"):
         if name in release:
             release[name] = as_list(release[name])

@@ -97,11 +97,10 @@ def argument_option(argument: Argument) -> inspect.Parameter:
     default = _REQUIRED if argument.required else argument.default
     is_list = type_ == list[str]
     if argument.form == "column" or (is_list and default in {_REQUIRED, None}):
+        dots, word = "..." if is_list else "", name[:-1] if is_list else name
         if default is None:
-            return positional(
-                name, type_ | None, "[COLUMN]..." if is_list else "[COLUMN]", doc, None
-            )
-        return positional(name, type_, f"{name[:-1].upper()}..." if is_list else name.upper(), doc)
+            return positional(name, type_ | None, f"[COLUMN]{dots}", doc, None)
+        return positional(name, type_, f"{word.upper()}{dots}", doc)
     metavar = {"bounds": "LOW HIGH", "number": name.upper()}.get(argument.form)
     if argument.choices:
         doc += f" One of {', '.join(argument.choices)}."

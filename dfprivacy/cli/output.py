@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -75,12 +75,11 @@ def plain(text: object) -> Text:
 
 
 def write_json(table: pa.Table, path: Path) -> None:
-    """Write a list of records, one a group."""
-    records = table.to_pylist()
-    for row in records:
-        for name, value in row.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                row[name] = None  # JSON has no number for it
+    """Write a list of records, one a group; null for infinity and NaN."""
+    records = [
+        {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in row.items()}
+        for row in table.to_pylist()
+    ]
     text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -92,34 +91,26 @@ WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
 }
 
 
-def answers_table(numbers: Any) -> pa.Table:
-    """Return a released table, or numbers by name, one row each; mixed dates are texts."""
-    if isinstance(numbers, pa.Table):
-        return numbers
-    if not all(isinstance(number, float) for number in numbers.values()):
-        return _dated_table(numbers)
-    rows = list(numbers.values())
-    columns: dict[str, Any] = {"name": list(numbers), "value": pa.array(rows, pa.float64())}
-    for end in ENDS:
-        ends = [getattr(number, end) if number.has_interval else None for number in rows]
-        columns[end] = pa.array(ends, pa.float64())
-    columns[NOTE] = pa.array([number.note for number in rows], pa.string())
-    return pa.table(columns)
-
-
-def _dated_table(answers: Mapping[str, Any]) -> pa.Table:
-    columns = {"value": list(answers.values())}
-    for end in ENDS:
-        columns[end] = [getattr(answer, end, None) for answer in answers.values()]
-    kinds = {type(answer) for answer in answers.values() if answer is not None}
-    if len(kinds) > 1 or Estimate in kinds:
-        columns = {
-            name: [None if value is None else str(value) for value in values]
-            for name, values in columns.items()
-        }
-    typed = pa.array(columns["value"]).type
-    arrays = {name: pa.array(values, typed) for name, values in columns.items()}
-    notes = [getattr(answer, NOTE, None) for answer in answers.values()]
+def answers_table(answers: Any) -> pa.Table:
+    """Return a released table, or answers by name, one row each; mixed dates are texts."""
+    if isinstance(answers, pa.Table):
+        return answers
+    values = list(answers.values())
+    columns = {"value": values} | {end: [getattr(v, end, None) for v in values] for end in ENDS}
+    kind: pa.DataType = pa.float64()
+    if all(isinstance(value, float) for value in values):
+        for end in ENDS:
+            columns[end] = [getattr(v, end) if v.has_interval else None for v in values]
+    else:
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) > 1 or Estimate in kinds:
+            columns = {
+                name: [None if value is None else str(value) for value in column]
+                for name, column in columns.items()
+            }
+        kind = pa.array(columns["value"]).type
+    arrays = {name: pa.array(column, kind) for name, column in columns.items()}
+    notes = [getattr(value, NOTE, None) for value in values]
     return pa.table({"name": list(answers), **arrays, NOTE: pa.array(notes, pa.string())})
 
 
@@ -136,13 +127,10 @@ def check_output(output: Path | None, source: Path) -> None:
         raise InvalidQuestionError(
             f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
         )
-    what = None
-    if output.exists() and source.exists() and output.samefile(source):
-        what = "the file that is read"
-    elif is_ledger(output):
-        what = "a ledger, which nothing replaces"
-    if what is not None:
-        raise InvalidQuestionError(f"the output is {what}", hint="write to another file")
+    is_read = output.exists() and source.exists() and output.samefile(source)
+    if is_read or is_ledger(output):
+        role = "the file that is read" if is_read else "a ledger, which nothing replaces"
+        raise InvalidQuestionError(f"the output is {role}", hint="write to another file")
 
 
 def write_table(table: pa.Table, output: Path) -> None:
@@ -229,10 +217,10 @@ def hint_of(error: DPError) -> str | None:
         return None
     for library, here in _SPELLINGS:
         hint = re.sub(library, here, hint)
-    return _ARGUMENT.sub(_as_option, hint)
+    return _ARGUMENT.sub(
+        lambda part: f"--{part[1].replace('_', '-')} {part[2].translate(_PYTHON_SIGNS)}",
+        hint,
+    )
 
 
-def _as_option(argument: re.Match[str]) -> str:
-    """Return an argument of Python as an option of a command."""
-    values = re.sub(r"[\"'(){},]", "", argument[2])
-    return f"--{argument[1].replace('_', '-')} {values}"
+_PYTHON_SIGNS = str.maketrans("", "", "\"'(){},")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -74,27 +74,22 @@ def open_rows(source: Source, where: str | None = None) -> Iterator[Any]:
     """
     from dfprivacy.statements.jobs import filtered  # noqa: PLC0415 on first use
 
-    with _open_all_rows(source, restricted=where is not None) as rows:
+    with ExitStack() as stack:
+        rows: Rows | None = None
+        if source.table is None or source.database is None:
+            rows = open_source(source.rows, **source.text_form)
+        else:
+            connection = stack.enter_context(open_database(source.database.path))
+            if where is not None:
+                restrict_optimizer(connection)
+            with suppress(duckdb.Error):
+                rows = connection.table(source.table)
+            if rows is None:
+                raise MissingColumnError(
+                    f"there is no table {source.table!r} in {str(source.database.path)!r}",
+                    hint="name a table or view of the file, with its schema where it is not main",
+                )
         yield rows if where is None else filtered(rows, where)
-
-
-@contextmanager
-def _open_all_rows(source: Source, *, restricted: bool) -> Iterator[Rows]:
-    if source.table is None or source.database is None:
-        yield open_source(source.rows, **source.text_form)
-        return
-    with open_database(source.database.path) as connection:
-        if restricted:
-            restrict_optimizer(connection)
-        table = None
-        with suppress(duckdb.Error):
-            table = connection.table(source.table)
-        if table is None:
-            raise MissingColumnError(
-                f"there is no table {source.table!r} in {str(source.database.path)!r}",
-                hint="name a table or view of the file, with its schema where it is not main",
-            )
-        yield table
 
 
 def column_types(source: Source) -> dict[str, pa.DataType]:
@@ -183,9 +178,14 @@ def typed_column(name: str, keys: Sequence[object], declared: pa.DataType) -> li
         declared = declared.value_type
     for key in keys:
         require_kind(name, key, declared)
-    texts = pa.array([_key_text(key, declared) for key in keys], pa.string())
+    texts = []
+    for key in keys:
+        if isinstance(key, float) and key.is_integer() and pa.types.is_integer(declared):
+            key = int(key)  # noqa: PLW2901 Arrow reads no 1.0 as an integer
+        text = str(key).lower() if isinstance(key, bool) else str(key)
+        texts.append(None if key is None else text)
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return list(texts.cast(declared).to_pylist())
+        return list(pa.array(texts, pa.string()).cast(declared).to_pylist())
     raise InvalidKeysError(
         f"a key does not fit column {name!r}, which is declared {declared}",
         hint=f"list keys that can be read as {declared}",
@@ -205,12 +205,3 @@ def require_kind(name: str, key: object, declared: pa.DataType) -> None:
             f"declared {declared}",
             hint=f"quote it: '{key}'" if is_text else f"list keys that can be read as {declared}",
         )
-
-
-def _key_text(key: object, declared: pa.DataType) -> str | None:
-    """Return a key as text that Arrow reads in the declared type."""
-    if isinstance(key, float) and key.is_integer() and pa.types.is_integer(declared):
-        key = int(key)
-    if key is None:
-        return None
-    return str(key).lower() if isinstance(key, bool) else str(key)

@@ -16,7 +16,6 @@ from typing import Any
 from rich.console import Console
 
 from dfprivacy.cli.output import show_error, show_line
-from dfprivacy.errors import DPError
 
 
 class LogFormat(StrEnum):
@@ -39,14 +38,6 @@ class RunLog:
         """Return if the log is read by programs."""
         return self.format is LogFormat.JSON
 
-    def start_release(self, name: str) -> None:
-        """Begin to measure the duration of a release."""
-        self.release, self.start = name, time.monotonic()
-
-    def end_release(self) -> None:
-        """Relate later events to the run as a whole."""
-        self.release = None
-
     @property
     def seconds(self) -> float:
         """The duration of the current release so far, or that of the run before the first."""
@@ -68,15 +59,9 @@ class RunLog:
 
     def report_error(self, error: BaseException, hint: str | None, exit_code: int) -> None:
         """Write a published error and its remedy."""
-        message = error.message if isinstance(error, DPError) else str(error)
+        message, name = getattr(error, "message", str(error)), type(error).__name__
         if self.is_json:
-            self.write_event(
-                "error",
-                seconds=self.seconds,
-                error=type(error).__name__,
-                message=message,
-                hint=hint,
-                exit_code=exit_code,
-            )
+            fields: Any = {"error": name, "message": message, "hint": hint, "exit_code": exit_code}
+            self.write_event("error", seconds=self.seconds, **fields)
         else:
             show_error(Console(stderr=True), message, hint)

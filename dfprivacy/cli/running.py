@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +97,7 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
     with open_rows(release.source, release.where) as rows:  # refuses a condition
         if release.described is not None:
             return description_of(rows, release.described, release.terms).plan.charge
-        return release.charge()
+        return release.plan.charge
 
 
 def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
@@ -117,15 +116,13 @@ def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
 
 def _require_room(steps: Sequence[Step]) -> None:
     """Refuse a run whose releases do not fit together; two that are the same are charged once."""
-    once = {step.release.mark: step for step in steps}.values()
-    for _, steps_of_account in groupby(sorted(once, key=_account), _account):
-        first, *others = steps_of_account
-        charges = [(step.charge, step.release.budget.analyst) for step in (first, *others)]
-        first.ledger.require_room(charges)
-
-
-def _account(step: Step) -> tuple[Path, str]:
-    return step.release.budget.ledger.path.resolve(), step.release.budget.account
+    accounts: dict[tuple[Path, str], list[Step]] = {}
+    for step in {step.release.mark: step for step in steps}.values():
+        budget = step.release.budget
+        accounts.setdefault((budget.ledger.path.resolve(), budget.account), []).append(step)
+    for _, steps_of_account in sorted(accounts.items()):
+        charges = [(step.charge, step.release.budget.analyst) for step in steps_of_account]
+        steps_of_account[0].ledger.require_room(charges)
 
 
 def run_release(job: JobFileContent, step: Step) -> Done:

@@ -163,14 +163,9 @@ class Source:
         with checking("schema"):
             _ = self.owners
         with checking("encoding"):
-            self._require_text_files()
-
-    def _require_text_files(self) -> None:
-        """Refuse a form of text that is none, or beside which no text file is named."""
-        if self.text_form:
             files = [file.path for file in (self.file, *(self.tables or {}).values()) if file]
-            sources = [with_form(path, self.text_form) for path in files]
-            if not any(isinstance(source, TextFile) for source in sources):
+            sources = [with_form(path, self.text_form) for path in files if self.text_form]
+            if self.text_form and not any(isinstance(source, TextFile) for source in sources):
                 raise UnsupportedFrameError(
                     f"{next(iter(self.text_form))} is for CSV and TSV files, and none is named",
                     hint="leave it out, or name a text file",
@@ -188,13 +183,6 @@ class Source:
         """The form of text files that fields name."""
         named = {name: getattr(self, name) for name in FORM}
         return {name: value for name, value in named.items() if value not in (None, False)}
-
-    @property
-    def kind(self) -> str:
-        """The name of the source's kind in the fingerprint of a release."""
-        if self.query is not None:
-            return "QuerySource"
-        return "FileSource" if self.table is None else "TableSource"
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:

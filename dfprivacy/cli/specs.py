@@ -11,11 +11,11 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 
-from dfprivacy.accounting.charge import Charge, account_name
+from dfprivacy.accounting.charge import account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
@@ -72,10 +72,6 @@ from dfprivacy.statistics.regression import Regression
 
 if TYPE_CHECKING:
     from dfprivacy.statements.jobs import Job
-
-T = TypeVar("T")
-
-Plain = str | int | float | bool | None
 
 
 @spec
@@ -309,9 +305,8 @@ class ReleaseSpec:
                     raise ValueError(f"{question.kind} is a release of its own")
                 questions[name] = completed
         self._set(questions=questions)
-        counted = self._alone_of(Frequencies)
-        if counted is not None:
-            self._set(by=(*self.by, str(counted.column)))
+        if isinstance(self._first, Frequencies):
+            self._set(by=(*self.by, str(self._first.column)))
         with checking("keys"):
             self._set(keys=TypedKeys.of(self.keys, self.by))
             if self.keys is not None and not self.by and self.source.query is None:
@@ -385,15 +380,13 @@ class ReleaseSpec:
         with open_rows(self.source, self.where) as rows:
             if terms.ledger is None and isinstance(rows, Snapshot):
                 terms = replace(terms, snapshot=rows.version)
-            if self.described is not None:
-                answers = release_plan(description_of(rows, self.described, terms).plan, rows)
-            elif self.margins:
+            if self.margins:
                 answers = release_frame(self.plan_under(terms, keys), FrameSource(rows))
-            else:
+            elif self.described is None:
                 answers = release_plan(self.plan_under(terms, keys), rows)
-            if isinstance(answers, dict):
-                return answers
-            return answers if isinstance(answers, pa.Table) else frame_table(answers)
+            else:
+                answers = release_plan(description_of(rows, self.described, terms).plan, rows)
+            return answers if isinstance(answers, dict | pa.Table) else frame_table(answers)
 
     @contextmanager
     def open_statement(self, terms: Terms) -> Iterator[Job]:
@@ -444,10 +437,6 @@ class ReleaseSpec:
         """The plan of its questions."""
         return self.plan_under(self.terms, self.public_keys)
 
-    def charge(self) -> Charge:
-        """Return the cost of a release of questions: a function of its fields."""
-        return self.plan.charge
-
     def plan_under(self, terms: Terms, keys: PublicKeys | None) -> Plan:
         """Return the plan of its questions under terms; a description needs rows as well."""
         if self.margins:
@@ -464,21 +453,20 @@ class ReleaseSpec:
             return plan_line(alone, terms)
         return plan_answers(self.numbers, terms, self.by, keys)
 
-    def _alone_of(self, kind: type[T]) -> T | None:
-        """Return the question if it is of this kind, which is always asked for alone."""
-        first = next(iter(self.questions.values()), None)
-        return first if isinstance(first, kind) else None
+    @property
+    def _first(self) -> Question | None:
+        return next(iter(self.questions.values()), None)
 
     @property
     def described(self) -> Describe | None:
         """The description that is asked for; its price follows from the source's columns."""
-        return self._alone_of(Describe)
+        return self._first if isinstance(self._first, Describe) else None
 
     @property
     def numbers(self) -> dict[str, Statistic]:
         """The questions that are asked together; by group a line is one for each coefficient."""
-        if (regression := self._alone_of(Regression)) is not None:
-            return dict(regression.questions) if self.by else {}
+        if isinstance(self._first, Regression):
+            return dict(self._first.questions) if self.by else {}
         return {name: q for name, q in self.questions.items() if isinstance(q, Statistic)}
 
 
@@ -522,7 +510,7 @@ class JobRelease(ReleaseSpec):
         with checking("budget"):
             self._check_budget()
         if not is_query and self.described is None:
-            self.charge()
+            _ = self.plan.charge
 
     def _check_budget(self) -> None:
         budget = self.budget
@@ -539,10 +527,12 @@ class JobRelease(ReleaseSpec):
     def mark(self) -> bytes:
         """The fingerprint of the release: its rows, questions and loss, wherever it is written."""
         budget, source = self.budget, self.source
+        kind = "FileSource" if source.table is None else "TableSource"
+        kind = kind if source.query is None else "QuerySource"
         names = ("where", "by", "keys", "unit", "bounds", "interval", *_FLAGS)
         known_by = {
             **{name: getattr(self, name) for name in names},
-            "source": [source.kind, source.text, source.table, source.query, source.files],
+            "source": [kind, source.text, source.table, source.query, source.files],
             "form": [source.hive, source.text_form, repr(source.owners)],
             "timezone": self.timezone or UTC,
             "questions": list(self.questions.items()),
