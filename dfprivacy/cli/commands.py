@@ -116,13 +116,13 @@ def _make_command(kind: str) -> Command:
     if kind in STATISTICS:
         statistic = STATISTICS[kind]
         return _command(statistic, map(argument_option, statistic.arguments()), _help(statistic))
-    question, listed = QUESTIONS[kind], QUESTIONS[kind].arguments()
+    question, declared = QUESTIONS[kind], QUESTIONS[kind].arguments()
     without = {"crosstab": {"by"}, "describe": {"by", "keys"}}.get(kind, set())
     if kind == "crosstab":
-        named = [a for a in listed if a.name not in {"keys", "rounded"}]
+        named = [a for a in declared if a.name not in {"keys", "rounded"}]
         arguments = [*map(argument_option, named), *_READ_AS]
     else:
-        named = [a for a in listed if a.type.job_field is not None and a.form != "bounds"]
+        named = [a for a in declared if a.type.job_field is not None and a.form != "bounds"]
         arguments = [*_BINS] if kind == "histogram" else [*map(argument_option, named)]
     if kind in {"describe", "regression"}:
         arguments.append(_EVERY_BOUNDS if kind == "regression" else _BOUNDS)

@@ -12,11 +12,13 @@ it is a query over released answers: a table that everybody may know once these 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any
 
 from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
@@ -88,12 +90,10 @@ class Script:
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns before the first one that is made of answers, where there is no rest."""
-        texts = [output.sql for output in self.statements[-1].released.outputs]
-        names = [output.name for output in self.statements[-1].released.outputs]
-        answered = [
-            any(f"released.{prefix}_" in sql for prefix in ("answer", "window")) for sql in texts
-        ]
-        return tuple(names[: answered.index(True) if True in answered else None])
+        outputs = self.statements[-1].outputs
+        pattern = re.compile(r"released\.(answer|window)_")
+        keys = takewhile(lambda output: not pattern.search(output.sql), outputs)
+        return tuple(output.name for output in keys)
 
 
 def read(text: object, reader: Reader) -> Script:
@@ -147,9 +147,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         pieces.release(pieces.below(select, {}), {})
         return Script(tuple(pieces.releases), tuple(pieces.names))
     if reader.intervals:
-        columns = [
-            [output.name for output in release.released.outputs] for release in pieces.releases
-        ]
+        columns = [[output.name for output in release.outputs] for release in pieces.releases]
         rest = with_ends(rest, dict(zip(pieces.names, columns, strict=True)))
     return pieces.composed(rest)
 
@@ -442,8 +440,13 @@ class _Taken:
             computed = self.reader.computed
             assert planned is not None  # noqa: S101 whoever reads plans
             assert computed is not None  # noqa: S101 as above
-            releases = zip(self.names, map(unique_outputs, self.releases), strict=True)
-            unique = unique_columns(rest, {folded(release): names for release, names in releases})
+            keys: dict[str, Unique] = {}
+            for release_name, release in zip(self.names, self.releases, strict=True):
+                outputs = {output.sql: folded(output.name) for output in release.outputs}
+                names = [outputs.get(qualified(f"key_{n}"), "") for n in range(len(release.keys))]
+                is_complete = "" not in names and not release.sets
+                keys[folded(release_name)] = frozenset(names) if is_complete else None
+            unique = unique_columns(rest, keys)
             compute = None if script.statements else partial(computed, script)
             self.reader.givens[name] = Given(name, script, planned(script), single, unique, compute)
             self.lent[rest] = name
@@ -495,18 +498,6 @@ def _constant(value: str | None) -> str:
 
 Unique = frozenset[str] | None
 """Folded names of columns that no two rows have in common; None where none are known."""
-
-
-def unique_outputs(release: Statement) -> Unique:
-    """Return the columns of a release that hold all of its keys."""
-    places = {qualified(f"key_{place}"): place for place in range(len(release.keys))}
-    outputs = {
-        places[output.sql]: folded(output.name)
-        for output in release.released.outputs
-        if output.sql in places
-    }
-    complete = len(outputs) == len(places) and not release.sets
-    return frozenset(outputs.values()) if complete else None
 
 
 def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,10 @@ class Job:
         )
         if self.script.target is not None:
             self.place.make(self.script.target, table)
-        keys = self.script.keys if self.script.rest is None else _leading_texts(table)
+        if self.script.rest is None:
+            keys = self.script.keys
+        else:  # the columns before the first number
+            keys = tuple(field.name for field in takewhile(_is_text, table.schema))
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
@@ -218,13 +222,8 @@ def _waits(plan: Plan) -> bool:
     return any(given.script.statements for given in plan.statement.givens)
 
 
-def _leading_texts(table: pa.Table) -> tuple[str, ...]:
-    """Return the columns before the first number: what tells rows apart."""
-    plain = [
-        pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        for field in table.schema
-    ]
-    return tuple(table.column_names[: plain.index(True) if True in plain else None])
+def _is_text(field: pa.Field) -> bool:
+    return not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 
 def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:

@@ -109,9 +109,7 @@ class Plan:
         shares_drawn = {
             qualified(f"answer_{index}") for index, question in numbered if question.kind == "share"
         }
-        return tuple(
-            output.name for output in self.statement.released.outputs if output.sql in shares_drawn
-        )
+        return tuple(output.name for output in self.statement.outputs if output.sql in shares_drawn)
 
     @cached_property
     def request(self) -> ReleasePlan:
@@ -200,10 +198,10 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
 
 def _keys_of(statement: Statement, keys: object) -> object:
     """Return the public keys of one release: of a mapping, those of its own columns."""
-    if statement.table_keys is not None and keys is None:
-        return statement.table_keys
-    if not statement.keys or not isinstance(keys, Mapping):
-        return keys if statement.keys else None
+    if not statement.keys:
+        return None
+    if not isinstance(keys, Mapping):
+        return statement.table_keys if keys is None else keys
     names = {folded(key.name) for key in statement.keys}
     return {name: keys[name] for name in keys if folded(str(name)) in names} or None
 
@@ -300,20 +298,17 @@ def describe_input(given: Given) -> str:
 
 def released_query(statement: Statement) -> str:
     """Return the query over the released table; ties keep the order of the keys."""
-    released = statement.released
-    chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in released.outputs)
-    source, where = "released", _where(released.having)
-    if released.windows or released.qualify:
-        windows = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(released.windows))
+    chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in statement.outputs)
+    source, where = "released", _where(statement.having)
+    if statement.windows or statement.qualify:
+        windows = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(statement.windows))
         source = f"(SELECT *{windows} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
-        where = _where(released.qualify)
+        where = _where(statement.qualify)
     parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
-    order = [f"{tried(sql)} {direction}" for sql, direction in released.order]
+    order = [f"{tried(sql)} {direction}" for sql, direction in statement.order]
     parts.append(f"ORDER BY {', '.join([*order, qualified(_PLACE)])}")
-    if released.limit is not None:
-        parts.append(f"LIMIT {released.limit}")
-    if released.offset is not None:
-        parts.append(f"OFFSET {released.offset}")
+    limits = {"LIMIT": statement.limit, "OFFSET": statement.offset}
+    parts += [f"{word} {number}" for word, number in limits.items() if number is not None]
     return " ".join(parts)
 
 
@@ -338,7 +333,7 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     for given in plan.statement.givens:
         if given.single:
             named = named.append_column(given.name, given.repeated(named.num_rows))
-    for index, steps in enumerate(plan.statement.released.computed):
+    for index, steps in enumerate(plan.statement.computed):
         named = _append_interval(plan, named, f"computed_{index}", steps)
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
 
@@ -427,10 +422,10 @@ def _unplanned(
     what, names, kinds = "the whole of it", list[str](), list[str]()
     expressions = [(twin, label, sql) for label, sql in plan.columns]
     with suppress(duckdb.Error):
-        answers, released = engine.sql("FROM released"), plan.statement.released
-        expressions += [(answers, output.name, output.sql) for output in released.outputs]
-        order, text = [sql for sql, _ in released.order], _CONDITION
-        sqls = (*released.having, *order, *released.qualify)
+        answers, statement = engine.sql("FROM released"), plan.statement
+        expressions += [(answers, output.name, output.sql) for output in statement.outputs]
+        order, text = [sql for sql, _ in statement.order], _CONDITION
+        sqls = (*statement.having, *order, *statement.qualify)
         expressions += [(answers, text, sql) for sql in sqls]
     for relation, text, sql in expressions:
         try:

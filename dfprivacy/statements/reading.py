@@ -87,33 +87,15 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Released:
-    """The query over the released table, whose columns are key_0, ... and answer_0, ...
-
-    `windows` are functions with OVER, over the groups that `having` leaves; the n-th of them is
-    column window_n of what `qualify`, outputs and order are about. `order` are SQL texts, each
-    with its direction.
-    """
-
-    outputs: tuple[Column, ...]
-    having: tuple[str, ...] = ()
-    windows: tuple[str, ...] = ()
-    qualify: tuple[str, ...] = ()
-    order: tuple[tuple[str, str], ...] = ()
-    limit: int | None = None
-    offset: int | None = None
-    computed: tuple[tuple[Any, ...], ...] = ()
-    """Arithmetic with answers: names of answers, numbers, and each sign behind its operands."""
-
-
-@dataclass(frozen=True)
 class Statement:
-    """One statement: rows, keys, draws, what is released of them, and where it goes.
+    """One statement: rows, keys, calls, and the query over the released table of their answers.
 
     `calls` are the draws, by their text; the n-th of them is answer_n of the released table.
     `selection` is the epsilon of a count that does nothing but select groups, if there is one.
-    `givens` is what it takes of the releases before it, `sets` the grouping sets, as places of
-    keys; none where keys make groups.
+    `windows` are functions with OVER, over the groups that `having` leaves; the n-th of them is
+    column window_n of what `qualify`, outputs and order are about. `order` are SQL texts, each
+    with its direction. `givens` is what it takes of the releases before it, `sets` the grouping
+    sets, as places of keys; none where keys make groups.
     """
 
     rows: Rows
@@ -121,10 +103,18 @@ class Statement:
     calls: tuple[tuple[str, Call], ...]
     delta: int | float | None
     selection: Epsilon | None
-    released: Released
-    givens: tuple[Given, ...] = ()
-    sets: tuple[tuple[int, ...], ...] = ()
-    table_keys: list[Any] | None = None
+    outputs: tuple[Column, ...]
+    having: tuple[str, ...]
+    windows: tuple[str, ...]
+    qualify: tuple[str, ...]
+    order: tuple[tuple[str, str], ...]
+    limit: int | None
+    offset: int | None
+    computed: tuple[tuple[Any, ...], ...]
+    """Arithmetic with answers: names of answers, numbers, and each sign behind its operands."""
+    givens: tuple[Given, ...]
+    sets: tuple[tuple[int, ...], ...]
+    table_keys: list[Any] | None
     """The keys that a public table lists, if one does."""
 
 
@@ -143,17 +133,15 @@ def statement(select: Query, reader: Reader) -> Statement:
     outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
-    columns = [folded(output.name) for output in outputs]
+    names = [folded(output.name) for output in outputs]
     for output in outputs:
-        if columns.count(folded(output.name)) > 1:
+        if names.count(folded(output.name)) > 1:
             raise refuse("two columns in the result", twice=output.name)
     delta, selection, having = _having(select, release)
-    chosen = select.qualify
-    qualify = () if chosen is None else (condition(chosen, release.written(chosen)),)
+    qualify = tuple(
+        condition(node, release.written(node)) for node in (select.qualify,) if node is not None
+    )
     sorts = tuple(pair for item in order for pair in _sorted(item, release))
-    windows = tuple(release.windows)
-    computed = tuple(release.computed)
-    released = Released(outputs, having, windows, qualify, sorts, limit, offset, computed)
     if not release.calls and (not keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     calls = tuple((shown, release.asked(call)) for call, shown in release.calls.items())
@@ -166,7 +154,10 @@ def statement(select: Query, reader: Reader) -> Statement:
         values = call.values or [""]  # count(*) would count public rows without a match
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
             raise refuse("keys of a public table")
-    return Statement(rows, keys, calls, delta, selection, released, givens, sets, table_keys)
+    return Statement(
+        rows, keys, calls, delta, selection, outputs, having, tuple(release.windows), qualify,
+        sorts, limit, offset, tuple(release.computed), givens, sets, table_keys,
+    )  # fmt: skip
 
 
 def _by_distinct(select: Select) -> Select:
@@ -215,7 +206,11 @@ def _keys(
     if sets_found == [tuple(range(len(keys)))]:
         sets_found = []
     sets_found.sort(key=len, reverse=True)
-    return tuple(_named_apart(list(keys.values()))), tuple(sets_found)
+    columns: list[Column] = []
+    for key in keys.values():
+        used = {folded(other.name) for other in columns}
+        columns.append(key if folded(key.name) not in used else replace(key, name=f"{key.name} "))
+    return tuple(columns), tuple(sets_found)
 
 
 def _is_released(node: Node) -> bool:
@@ -236,14 +231,6 @@ def _key(node: Node, rows: Rows, items: Items) -> Column:
         if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
             return Column(name, key.sql, key.by_row, key.uses)
     return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row, key.uses)
-
-
-def _named_apart(keys: list[Column]) -> list[Column]:
-    columns: list[Column] = []
-    for key in keys:
-        used = {folded(other.name) for other in columns}
-        columns.append(key if folded(key.name) not in used else replace(key, name=f"{key.name} "))
-    return columns
 
 
 def _having(
@@ -300,7 +287,7 @@ class Release:
     calls: dict[Call, str] = field(default_factory=dict)
     windows: list[str] = field(default_factory=list)
     computed: list[tuple[Any, ...]] = field(default_factory=list)
-    """Arithmetic with answers whose interval is computed, as in `Released`."""
+    """Arithmetic with answers whose interval is computed, as in `Statement`."""
     with_ends: set[Call] = field(default_factory=set)
     """The calls of which an interval is shown, and a note beside it."""
 
