@@ -15,7 +15,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
 import duckdb
 import numpy as np
@@ -315,10 +315,13 @@ def _opened(
     """Return the frames that `dfp.sql` reads, and the connection to close with ours."""
     if isinstance(database, Mapping):
         for name in database:
-            if not isinstance(name, str):
-                raise _no_name(f"an object of type {type(name).__name__}, and names are text")
-            if name in ASKED:
-                raise _no_name(f"{name!r}, which is that of a term")
+            if not isinstance(name, str) or name in ASKED:
+                shown = f"{name!r}, which is that of a term"
+                if not isinstance(name, str):
+                    shown = f"an object of type {type(name).__name__}, and names are text"
+                raise UnsupportedFrameError(
+                    f"a frame is given by the name {shown}", hint="dfp.connect({'flights': frame})"
+                )
         return {**database, **frames}, None
     if database is None and frames:
         return dict(frames), None
@@ -344,22 +347,16 @@ def _opened(
     )
 
 
-def _no_name(what: str) -> UnsupportedFrameError:
-    return UnsupportedFrameError(
-        f"a frame is given by the name {what}", hint="dfp.connect({'flights': frame})"
-    )
-
-
 class _Closing:
     """A resource that is closed at the end of its block at the latest."""
 
     _open = True
-    _hints: ClassVar = {"connection": "dfp.connect(...)", "cursor": "con.cursor()"}
+    _maker = "dfp.connect(...)"
 
     def _require_open(self) -> None:
         if not self._open:
-            what = type(self).__name__.lower()
-            raise EngineError(f"the {what} is closed", hint=f"open another: {self._hints[what]}")
+            name = type(self).__name__.lower()
+            raise EngineError(f"the {name} is closed", hint=f"open another: {self._maker}")
 
     def close(self) -> None:
         """End its use."""
@@ -447,8 +444,7 @@ def with_constants(query: str, parameters: Sequence[Any]) -> str:
         target, tree = parse(query, engine, parameters=True)
         if target is not None:
             raise _wrong_parameters("it makes a table")
-        parameters_found = [node for node in walk(tree) if _is_parameter(node)]
-        places = {dict(node.parts)["identifier"] for node in parameters_found}
+        places = {dict(n.parts)["identifier"] for n in walk(tree) if _is_parameter(n)}
         if places != {str(index + 1) for index in range(len(parameters))}:
             raise _wrong_parameters(f"{len(parameters)} are given for {len(places)} places")
 
@@ -577,6 +573,7 @@ class Cursor(_Closing):
     """A cursor of PEP 249: one statement at a time, and its rows."""
 
     arraysize = 1
+    _maker = "con.cursor()"
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection

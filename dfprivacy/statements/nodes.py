@@ -6,7 +6,7 @@ part, or of a kind without a class, becomes an `Other`, which no rule over rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -388,10 +388,12 @@ def read_node(json: Any) -> Any:
         return tuple(map(read_node, json))
     if not isinstance(json, dict):
         return json
-    cls = _class_of(json)
-    source = _move_operands(json) if cls is Operator else json
+    cls, source = _class_of(json), json
     if cls is None:
         return _read_other(json, None)
+    if cls is Operator and (operands := _OPERANDS[json["class"]]):
+        source = {part: value for part, value in json.items() if part not in operands}
+        source["children"] = [json.get(part) for part in operands]
     ignored = [[part] for part in _PATH_PARTS] if cls is Table else []
     unknown = _find_unread(source, [*(path for path, _ in _FIELDS[cls].values()), *ignored])
     if unknown is not None:
@@ -432,15 +434,6 @@ def _read_other(json: Mapping[str, Any], unknown: str | None) -> Node:
     return cls(alias=str(json.get("alias", "")), **values)
 
 
-def _move_operands(json: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON of an operator with all operands in "children"."""
-    named = _OPERANDS[json["class"]]
-    if not named:
-        return dict(json)
-    others = {part: value for part, value in json.items() if part not in named}
-    return {**others, "children": [json.get(part) for part in named]}
-
-
 def to_json(node: Any) -> Any:
     """Return a tree as DuckDB's JSON."""
     if isinstance(node, tuple):
@@ -468,16 +461,10 @@ def to_json(node: Any) -> Any:
     return json
 
 
-def _list_branches(node: Node) -> list[str]:
-    """Return the fields of a node that may hold nodes."""
-    match node:
-        case EndOfSteps():
-            return ["steps"]
-        case Other():
-            return ["parts"]
-        case OtherQuery():
-            return [*_FIELDS[Query], "parts"]
-    return [*_FIELDS.get(type(node), ())]
+_BRANCHES: Mapping[type[Node], Iterable[str]] = _FIELDS | {
+    EndOfSteps: ["steps"], Other: ["parts"], OtherQuery: [*_FIELDS[Query], "parts"]
+}  # fmt: skip
+"""The fields of nodes that may hold nodes."""
 
 
 def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
@@ -489,7 +476,7 @@ def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
             waiting += reversed(node)
         elif isinstance(node, Node) and (queries or not isinstance(node, Query)):
             yield node
-            waiting += [getattr(node, name) for name in reversed(_list_branches(node))]
+            waiting += [getattr(node, name) for name in reversed([*_BRANCHES.get(type(node), ())])]
 
 
 def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
@@ -498,7 +485,7 @@ def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
         parts = tuple(rebuild_part(part, change) for part in node)
         return node if all(a is b for a, b in zip(node, parts, strict=True)) else parts
     changed = {}
-    for name in _list_branches(node):
+    for name in _BRANCHES.get(type(node), ()):
         was = getattr(node, name)
         now = rebuild_part(was, change)
         if now is not was:
@@ -526,14 +513,18 @@ def split_modifiers(
     query: Query,
 ) -> tuple[Distinct | None, tuple[Order, ...], Limit | None]:
     """Return DISTINCT, the items of ORDER BY, and LIMIT; each comes once, and in this order."""
-    parts = query.modifiers
-    distinct = next((part for part in parts if isinstance(part, Distinct)), None)
-    order = next((part for part in parts if isinstance(part, OrderBy)), None)
-    limit = next((part for part in parts if isinstance(part, Limit)), None)
-    for part in parts:
-        if isinstance(part, Other):
-            raise refuse_node(part)
-    if parts != tuple(part for part in (distinct, order, limit) if part is not None):
+    distinct, order, limit = None, None, None
+    for part in query.modifiers:
+        match part:
+            case Distinct():
+                distinct = part
+            case OrderBy():
+                order = part
+            case Limit():
+                limit = part
+            case Other():
+                raise refuse_node(part)
+    if query.modifiers != tuple(filter(None, (distinct, order, limit))):
         raise refuse_part("modifiers")
     return distinct, () if order is None else order.orders, limit
 

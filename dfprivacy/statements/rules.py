@@ -32,24 +32,16 @@ def refuse_part(name: str) -> RefusedStatementError:
 
 def nearly(name: str, known: Collection[str], shown: Callable[[str], str] = repr) -> str:
     """Return the start of a hint: the name that was meant, if one is close to what was written."""
-    close = get_close_matches(
-        name.lower(), {candidate.lower(): candidate for candidate in known}, 1, 0.6
-    )
-    similar = next(
-        (candidate for candidate in known if close and candidate.lower() == close[0]), None
-    )
-    return "" if similar is None else f"did you mean {shown(similar)}? "
+    close = get_close_matches(name.lower(), [candidate.lower() for candidate in known], 1, 0.6)
+    similar = [candidate for candidate in known if candidate.lower() in close]
+    return f"did you mean {shown(similar[0])}? " if similar else ""
 
 
 def refused_statement(word: str) -> RefusedStatementError:
     """Return the error for a statement that is neither a query nor makes a table of one."""
-    rules = {
-        "SUMMARIZE": "SUMMARIZE",
-        "DESCRIBE": "SUMMARIZE",
-        "PIVOT": "PIVOT",
-        "UNPIVOT": "PIVOT",
-    }
-    return refuse(rules.get(word.upper(), "no query"), word=word.upper())
+    rules = {"DESCRIBE": "SUMMARIZE", "UNPIVOT": "PIVOT"}
+    rule = rules.get(word.upper(), word.upper())
+    return refuse(rule if rule in {"SUMMARIZE", "PIVOT"} else "no query", word=word.upper())
 
 
 @dataclass(frozen=True)

@@ -318,7 +318,7 @@ class Tables:
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
-        tables = self._reads_of(bag, names).keys() & self.givens.keys()
+        tables = self._reads_of(bag, names)[0].keys() & self.givens.keys()
         return any(self.givens[name].compute is None for name in tables)
 
     def repeats(self, bag: Bag, names: Sequence[str]) -> bool:
@@ -340,7 +340,7 @@ class Tables:
 
     def _public_rows(self, bag: Bag, names: Sequence[str]) -> str:
         """Return the query of a public relation; what it takes of others is computed first."""
-        for name in self._reads_of(bag, names).keys() & self.givens.keys():
+        for name in self._reads_of(bag, names)[0].keys() & self.givens.keys():
             if (compute := self.givens[name].compute) is not None:
                 self.givens[name].table = compute()
         return bag.sql(names, self.leaves(bag, names))
@@ -369,14 +369,8 @@ class Tables:
 
     def reads_by_try(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether the gate reads a column by an expression that can fail."""
-        for table, stored_reads in self._reads_of(bag, names).items():
-            columns = dict.fromkeys(
-                column for read in stored_reads for column in read.columns.values()
-            )
-            rows, _ = self._twin(table, tuple(columns))
-            if any("TRY(" in sql for sql in reads(rows.columns, rows.types)):
-                return True
-        return False
+        twins = (self._twin(*read)[0] for read in self._reads_of(bag, names)[0].items())
+        return any("TRY(" in sql for rows in twins for sql in reads(rows.columns, rows.types))
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
         """Return how the rows are read that a relation is made of: every table once.
@@ -384,35 +378,38 @@ class Tables:
         Conditions on all reads of a table go to its source, which can leave out files by them.
         """
         sources: dict[str, tuple[duckdb.DuckDBPyRelation, str]] = {}
-        for table, stored_reads in self._reads_of(bag, names).items():
-            columns = tuple(
-                dict.fromkeys(column for read in stored_reads for column in read.columns.values())
-            )
+        columns_by_table, reads_found = self._reads_of(bag, names)
+        for table, columns in columns_by_table.items():
             if table in self.givens:
                 rows = self.givens[table].columns(columns)
                 sources[table] = self.place.lend(rows, self.engine)
                 continue
+            first, *others = (read for read in reads_found if read.table == table)
             conditions = [
-                RowCondition(
-                    rule.tried, {name: stored_reads[0].columns[name] for name in rule.uses}
-                )
-                for rule in (stored_reads[0].conditions if len(stored_reads) == 1 else ())
+                RowCondition(rule.tried, {name: first.columns[name] for name in rule.uses})
+                for rule in (() if others else first.conditions)
             ]
             relation = self.known[self.names[table]]
             sources[table] = self.place.stored(relation, columns, self.engine, conditions)
         return lambda read: _select(read, *sources[read.table])
 
     @staticmethod
-    def _reads_of(bag: Bag, names: Sequence[str]) -> dict[str, list[StoredRead]]:
-        """Return the tables that a relation is made of, with how each is read."""
-        reads: dict[str, list[StoredRead]] = {}
+    def _reads_of(
+        bag: Bag, names: Sequence[str]
+    ) -> tuple[dict[str, tuple[str, ...]], list[StoredRead]]:
+        """Return the columns that a relation reads of each table, and all of its reads."""
+        reads: list[StoredRead] = []
 
         def note(read: StoredRead) -> str:
-            reads.setdefault(read.table, []).append(read)
+            reads.append(read)
             return "SELECT 1"
 
         bag.sql(names, note)
-        return reads
+        columns: dict[str, tuple[str, ...]] = {}
+        for read in reads:
+            before = columns.get(read.table, ())
+            columns[read.table] = tuple(dict.fromkeys((*before, *read.columns.values())))
+        return columns, reads
 
     def shown(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""

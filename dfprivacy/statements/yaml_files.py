@@ -11,7 +11,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -170,14 +171,11 @@ class _Reader:
         if isinstance(event, yaml.MappingStartEvent):
             return self._fields(at)
         if isinstance(event, yaml.SequenceStartEvent):
-            return self._items(at)
+            items: list[Any] = []
+            while not isinstance(item := next(self.events), yaml.SequenceEndEvent):
+                items.append(self._value(item, (*at, len(items)), _line(item)))
+            return items
         return event.value if event.style else plain(event.value)
-
-    def _items(self, at: At) -> list[Any]:
-        items: list[Any] = []
-        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
-            items.append(self._value(event, (*at, len(items)), _line(event)))
-        return items
 
     def _fields(self, at: At) -> dict[str, Any]:
         fields: dict[str, Any] = {}
@@ -218,35 +216,29 @@ _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 _BEYOND_A_NAME = re.compile(r'\.\.|[/\\*?\[\]{}:~"]')
 """Text that is not the name of one file: a folder, a pattern, a hidden place."""
+_BARE = re.compile(rb"[\w$\x80-\xff]+")
 _LONGEST = 200
 
 
-def _date(text: str) -> str | None:
-    try:
-        return text if dt.date.fromisoformat(text).isoformat() == text else None
-    except ValueError:
-        return None
+_EXAMPLES = {"date": "2024-01-31", "integer": "7", "number": "0.5", "text": "north"}
+"""The types of parameters, each with an example."""
 
 
-def _integer(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
-
-
-def _number(text: str) -> float | None:
-    return float(text) if _NUMBER.match(text) and len(text) <= 40 else None
-
-
-def _printable(text: str) -> str | None:
-    return text if text.isprintable() and text.strip() and len(text) <= _LONGEST else None
-
-
-_TYPES: Mapping[str, tuple[str, Callable[[str], Plain]]] = {
-    "date": ("2024-01-31", _date),
-    "integer": ("7", _integer),
-    "number": ("0.5", _number),
-    "text": ("north", _printable),
-}
-"""The types of parameters: an example, and the value that a text has; None if it has none."""
+def _typed(kind: str, text: str) -> Plain:
+    """Return the value of a text in the type of its parameter; None if it has none."""
+    value: Plain = None
+    match kind:
+        case "date":
+            with suppress(ValueError):
+                value = text if dt.date.fromisoformat(text).isoformat() == text else None
+        case "integer":
+            value = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+        case "number":
+            value = float(text) if _NUMBER.match(text) and len(text) <= 40 else None
+        case "text":
+            is_plain = text.isprintable() and text.strip() and len(text) <= _LONGEST
+            value = text if is_plain else None
+    return value
 
 
 @dataclass(frozen=True)
@@ -282,14 +274,14 @@ def _parameters(
         if not name.isidentifier():
             faults.add(position, f"parameters: {name!r} is no name: use letters, digits and _")
             continue
-        if not isinstance(kind, str) or kind not in _TYPES:
-            type_names = ", ".join(_TYPES)
+        if not isinstance(kind, str) or kind not in _EXAMPLES:
+            type_names = ", ".join(_EXAMPLES)
             faults.add(position, f"parameters: {name} needs a type, which is one of {type_names}")
             continue
-        example, read = _TYPES[kind]
+        example = _EXAMPLES[kind]
         if text is None:
             faults.add(position, f"parameters: {name} is not set; add --set {name}={example}")
-        elif (value := read(text)) is None:
+        elif (value := _typed(kind, text)) is None:
             faults.add(position, f"--set {name}: the value is no {kind} such as {example}")
         else:
             parameters[name] = _Parameter(text, value)
@@ -348,7 +340,14 @@ class _Places:
         marked = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query).encode(
             "utf-8", "surrogateescape"
         )
-        bare = _bare_words(marked, words)
+        bare, names = [], []
+        with suppress(duckdb.Error, UnicodeError):
+            tokens = duckdb.tokenize(marked.decode())
+            names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
+        for start in names:  # words that stand by themselves for DuckDB
+            match = _BARE.match(marked, start)
+            if match is not None and match[0] in words:
+                bare.append((start, match[0]))
         for name in self.parameters:
             word = f"{stem}_{name}".encode()
             if marked.count(word) > sum(parameter == word for _, parameter in bare):
@@ -361,17 +360,3 @@ class _Places:
         for start, word in reversed(bare):
             marked = marked[:start] + words[word].sql.encode() + marked[start + len(word) :]
         return marked.decode("utf-8", "surrogateescape")
-
-
-_BARE = re.compile(rb"[\w$\x80-\xff]+")
-
-
-def _bare_words(plain: bytes, words: Collection[bytes]) -> list[tuple[int, bytes]]:
-    """Return the words of a query that stand by themselves for DuckDB, with their places."""
-    try:
-        tokens = duckdb.tokenize(plain.decode())
-    except (duckdb.Error, UnicodeError):
-        return []
-    names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
-    matches = [(start, _BARE.match(plain, start)) for start in names]
-    return [(start, word[0]) for start, word in matches if word is not None and word[0] in words]
