@@ -167,20 +167,20 @@ def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]
         ledger = release.budget.ledger.path.resolve()
         for number, output in enumerate(release.outputs):
             path, table = output.path.resolve(), (output.table or "").lower()
-            what = None
+            fault = None
             if (path, table) in names:
-                what = f"the release {names[path, table]!r} writes there too"
+                fault = f"the release {names[path, table]!r} writes there too"
             elif (path in read and not table) or path == ledger:
-                what = "the output is a file that is read"
-            elif any(_names(source, path) for source in read):
-                what = "the output would be read as a source"
-            if what is not None:
-                yield ("releases", name, "outputs", number), f"{output.text}: {what}"
+                fault = "the output is a file that is read"
+            elif any(_could_name(source, path) for source in read):
+                fault = "the output would be read as a source"
+            if fault is not None:
+                yield ("releases", name, "outputs", number), f"{output.text}: {fault}"
             names.setdefault((path, table), name)
 
 
-def _names(source: Path, path: Path) -> bool:
-    """Return whether a folder or pattern could name a path, whatever files there are by now."""
+def _could_name(source: Path, path: Path) -> bool:
+    """Check if a folder or pattern could name a path, whatever files there are by now."""
     if not has_magic(str(source)):
         return source in path.parents
     parts = ["*" if "\\" in part else part for part in source.parts]  # engines read it differently

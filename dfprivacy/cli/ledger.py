@@ -122,8 +122,13 @@ def show(file: Path) -> None:
         ledger, console = Ledger(file), Console()
         show_line(console, f"{file}: {_about(ledger)}")
         names = ledger.datasets()
-        for line in _promises(ledger):
-            show_line(console, line)
+        periods = ledger.periods()
+        if announced := [name for name in ledger.announced() if name not in periods]:
+            show_line(console, f"Announced: {', '.join(announced)}")
+        for name, kind in periods.items():
+            spent = amount_text(ledger.spent(name))
+            page = f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
+            show_line(console, f"{page}(a unit-period). Over all of them a unit has lost {spent}")
         if not names:
             show_line(console, "Nothing has been spent.")
             return
@@ -138,16 +143,17 @@ def show(file: Path) -> None:
             for name, analyst, spent, left in ledger.analysts()
         ]
         _show_records(console, "Analysts", analysts)
+        history = ledger.history()
         charges = [
             {"time": f"{charge['time']:%Y-%m-%d %H:%M}"}
             | {name: "" if pd.isna(charge[name]) else str(charge[name]) for name in _FACTS}
             | {name: "" if pd.isna(charge[name]) else number_text(charge[name]) for name in _LOSSES}
             | {"note": charge["note"] or ""}
-            for charge in ledger.history().to_dict("records")
+            for charge in history.tail(_MOST_CHARGES).to_dict("records")
         ]
-        last = f"The last {_MOST_CHARGES} of {len(charges):,} charges"
-        title = last if len(charges) > _MOST_CHARGES else "Charges"
-        _show_records(console, f"{title}, times in UTC", charges[-_MOST_CHARGES:])
+        last = f"The last {_MOST_CHARGES} of {len(history):,} charges"
+        title = last if len(history) > _MOST_CHARGES else "Charges"
+        _show_records(console, f"{title}, times in UTC", charges)
 
 
 @ledger_app.command()
@@ -227,19 +233,6 @@ def _about(ledger: Ledger) -> str:
     remembers = ", releases are remembered" if ledger.remembers else ""
     strict = ", none but announced datasets" if ledger.strict else ""
     return f"{amount_text(ledger.budget)} for each dataset{remembers}{strict}"
-
-
-def _promises(ledger: Ledger) -> Iterator[str]:
-    """Yield what is announced, with whom the budget of each period protects."""
-    periods = ledger.periods()
-    plain_ones = [name for name in ledger.announced() if name not in periods]
-    if plain_ones:
-        yield f"Announced: {', '.join(plain_ones)}"
-    for name, kind in periods.items():
-        yield (
-            f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
-            f"(a unit-period). Over all of them a unit has lost {amount_text(ledger.spent(name))}"
-        )
 
 
 def _amounts(spent: Budget, left: Budget) -> dict[str, str]:

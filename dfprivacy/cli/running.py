@@ -157,13 +157,11 @@ def run_release(job: JobFileContent, step: Step) -> Done:
 def _digest_source(job: JobFileContent, release: JobRelease) -> bytes | None:
     """Return the digest of the files of a source, or None if the run itself writes to them."""
     outputs = (output for other in job.releases.values() for output in other.outputs)
-    written = {output.path.resolve() for output in outputs}
-    paths = release.source.paths
-    if not written.isdisjoint(path.resolve() for path in paths):
-        return None
-    with suppress(OSError):
-        files = {file for path in paths for file in list_source_files(path)}
-        return digest_files(files, job.file.absolute().parent)
+    written, paths = {output.path.resolve() for output in outputs}, release.source.paths
+    if written.isdisjoint(path.resolve() for path in paths):
+        with suppress(OSError):
+            files = {file for path in paths for file in list_source_files(path)}
+            return digest_files(files, job.file.absolute().parent)
     return None
 
 
@@ -205,11 +203,12 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
 
 def _question_fields(release: JobRelease) -> dict[str, Any]:
     source, unit = release.source, release.privacy_unit
-    fields: dict[str, Any] = {"source": source.text}
-    if source.query is None:
-        fields["questions"] = {name: question.text for name, question in release.questions.items()}
-        fields["by"] = list(release.by)
-    optional = {
+    questions = {name: question.text for name, question in release.questions.items()}
+    has_questions = source.query is None
+    fields = {
+        "source": source.text,
+        "questions": questions if has_questions else None,
+        "by": list(release.by) if has_questions else None,
         "query": source.query,
         "schema": None if source.owners is None else repr(source.owners),
         "hive": source.hive or None,
@@ -219,8 +218,7 @@ def _question_fields(release: JobRelease) -> dict[str, Any]:
         **source.text_form,
     }
     return {
-        **fields,
-        **{name: value for name, value in optional.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
         "keys": None if release.keys is None else [list(row) for row in release.keys.rows],
         "unit": "one row" if unit is None else unit.text,
         "interval": release.interval,
@@ -265,9 +263,8 @@ def require_writable(output: Output) -> None:
 
 
 def _is_there(output: Output) -> bool:
-    there = output.path.exists()
-    if not there or output.table is None:
-        return there
+    if output.table is None or not output.path.exists():
+        return output.path.exists()
     query = (
         "SELECT count(*) FROM (SELECT table_name AS name FROM duckdb_tables() "
         "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"

@@ -269,8 +269,10 @@ class _Taken:
             sees[folded(entry.name)] = common
             entries += [common.entry] if common.released else []
         inner: Query = rebuild(replace(node, ctes=()), lambda part: self._part(part, sees))
-        if _counts_rows(inner) and _source_of(inner, sees) & self.ordinary:
-            self.counts_groups = True
+        if isinstance(inner, Select) and not inner.keys and _source_of(inner, sees) & self.ordinary:
+            calls = (n for n in walk(inner.items, queries=False) if isinstance(n, Function))
+            counts = (c.name in {"count", "count_star"} and not c.distinct for c in calls)
+            self.counts_groups |= any(counts)
         return replace(inner, ctes=(*entries,))
 
     def _common(self, entry: CommonTable, sees: _Seen) -> _Common:
@@ -447,8 +449,9 @@ class _Taken:
                 is_complete = "" not in names and not release.sets
                 keys[folded(release_name)] = frozenset(names) if is_complete else None
             unique = unique_columns(rest, keys)
-            compute = None if script.statements else partial(computed, script)
-            self.reader.givens[name] = Given(name, script, planned(script), single, unique, compute)
+            table = planned(script)
+            compute = None if script.statements else partial(computed, script, table.schema)
+            self.reader.givens[name] = Given(name, script, table, single, unique, compute)
             self.lent[rest] = name
         return self.lent[rest]
 
@@ -464,14 +467,6 @@ class _Taken:
         used = _used(query, sees)
         entries = [self._seen(common, sees) for name, common in sees.items() if name in used]
         return replace(query, ctes=(*entries, *query.ctes))
-
-
-def _counts_rows(query: Query) -> bool:
-    """Check for a SELECT that counts all rows of its FROM."""
-    if not isinstance(query, Select) or query.keys:
-        return False
-    calls = (node for node in walk(query.items, queries=False) if isinstance(node, Function))
-    return any(call.name in {"count", "count_star"} and not call.distinct for call in calls)
 
 
 def _source_of(query: Query, sees: _Seen) -> set[str]:

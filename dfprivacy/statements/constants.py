@@ -55,19 +55,12 @@ def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
                     yield text, type_name(part.type)
             case Operator(operands=operands) if part.sort in _COMPARISONS:
                 texts = [text for text in map(text_of, operands) if text is not None]
-                if texts:
-                    kinds = (_find_operand_kind(operand, find_kind) for operand in operands)
-                    expected = next(filter(None, kinds), "")
-                    yield from ((text, expected) for text in texts)
-
-
-def _find_operand_kind(node: Node, find_kind: FindKind) -> str:
-    match node:
-        case Cast():
-            return type_name(node.type)
-        case ColumnRef():
-            return find_kind(node)
-    return ""
+                for operand in operands if texts else ():
+                    kind = find_kind(operand) if isinstance(operand, ColumnRef) else ""
+                    kind = type_name(operand.type) if isinstance(operand, Cast) else kind
+                    if kind:
+                        yield from ((text, kind) for text in texts)
+                        break
 
 
 @lru_cache(maxsize=1024)

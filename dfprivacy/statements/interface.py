@@ -75,10 +75,8 @@ def sql(
 
     The statement reads one relation: a table or view of the connection `con`, or one of the
     `frames` passed by name (pandas, polars, Arrow, a DuckDB relation, the path of a CSV or Parquet
-    file). Several relations need a `schema`. It is DuckDB's SQL with dp_count, dp_sum, dp_mean
-    (dp_avg), dp_var, dp_stddev, dp_median, dp_quantile, dp_quantiles, dp_center and dp_bounds as
-    its aggregates. Ordinary aggregates ask the same private questions: AVG(x) is dp_mean(x).
-    docs/how-to/dfp-sql.md has the whole of it.
+    file). Several relations need a `schema`. Aggregates ask private questions: AVG(x) is
+    dp_mean(x). docs/how-to/dfp-sql.md describes the SQL.
 
     Parameters
     ----------
@@ -269,9 +267,8 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
         A DuckDB file, which is opened for reading only; a connection, which stays open and usable;
         frames by name; or the path of a Parquet or CSV file, a table by the name of the file.
     **given
-        The terms of every statement, by the names that `dfp.sql` has for them: `schema`, `unit`,
-        `max_rows`, `max_groups`, `epsilon`, `delta`, `keys`, `interval`, `population`, `intervals`,
-        `ledger`, `dataset`, `note`, `version`, `timezone`. Every other name is a frame's.
+        The terms of every statement, by the names of the arguments of `dfp.sql`. Every other name
+        is a frame's.
 
     Returns
     -------

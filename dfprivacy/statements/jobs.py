@@ -285,7 +285,9 @@ def job_of(
         reader = Reader(
             place, engine, schema, unit, intervals, keys is not None,
             planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
-            computed=lambda made: _computed(made, engine),
+            computed=lambda made, types: guarded(
+                lambda: resulting(made, (), _public(made, engine, rows=True)).cast(types)
+            ),
         )  # fmt: skip
         script = read(query, reader)
         check_keys(script, keys)
@@ -314,13 +316,6 @@ def _without_rows(
         f"DuckDB can't plan what is done with released answers: {why}",
         hint="check the names and types in it; it sees the columns of the releases, and no others",
     )
-
-
-def _computed(script: Script, engine: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Compute the result of a text over public tables alone, in declared types."""
-    declared_types = _without_rows(script, (), engine).schema
-    public = _public(script, engine, rows=True)
-    return guarded(lambda: resulting(script, (), public).cast(declared_types))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -51,7 +51,6 @@ from dfprivacy.statements.nodes import (
     Star,
     Subquery,
     Table,
-    called,
     conjuncts,
     literal,
     refuse_node,
@@ -239,13 +238,14 @@ def _having(
     """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
     if any(isinstance(node, Over) for node in walk(select.having)):
         raise refuse("a window in HAVING")
-    conditions = conjuncts(select.having)
-    keeps = {
-        read_keep(node) for node in conditions if isinstance(node, Function) and node.name == KEEP
-    }
+    keeps, others = set[tuple[int | float, Epsilon | None]](), list[Node]()
+    for node in conjuncts(select.having):
+        if isinstance(node, Function) and node.name == KEEP:
+            keeps.add(read_keep(node))
+        else:
+            others.append(node)
     if len(keeps) > 1 or (keeps and not release.keys):
         raise refuse("dp_keep twice")
-    others = [node for node in conditions if called(node) != KEEP]
     rest = tuple(condition(node, release.written(node)) for node in others)
     return *next(iter(keeps), (None, None)), rest
 
@@ -308,11 +308,15 @@ class Release:
 
     def sorted_by(self, node: Node) -> str:
         """Return the SQL of an item of ORDER BY: an alias goes before a key of that name."""
-        if isinstance(node, Name) and len(node.path) == 1:
-            for index, (name, item) in enumerate(self.items):
-                if folded(name) == folded(node.path[0]):
-                    return self.written(item, index)
-        return self.written(node)
+        sql = self._item(node.path, None) if isinstance(node, Name) else None
+        return sql or self.written(node)
+
+    def _item(self, path: Sequence[str], before: int | None) -> str | None:
+        """Return the SQL of the item of the SELECT list that a name means; None for others."""
+        for index, (name, item) in enumerate(self.items[:before] if len(path) == 1 else ()):
+            if folded(name) == folded(path[0]):
+                return self.written(item, index)
+        return None
 
     def _over_rows(self, node: Node) -> Expression:
         """Return an expression over the protected rows."""
@@ -407,13 +411,10 @@ class Release:
         return f"{{{', '.join(named)}}}"
 
     def _column(self, column: Name, before: int | None) -> str:
-        parts = column.path
-        if len(parts) == 1:
-            for index, (name, item) in enumerate(self.items[:before]):
-                if folded(name) == folded(parts[0]):
-                    return self.written(item, index)
-        if self.rows.scope.find(parts) is None:
-            if column.clock is not None:
-                return column.clock
+        parts, is_known = column.path, self.rows.scope.find(column.path) is not None
+        sql = self._item(parts, before) or (None if is_known else column.clock)
+        if sql is not None:
+            return sql
+        if not is_known:
             raise self.rows.scope.missing(parts)
         raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])

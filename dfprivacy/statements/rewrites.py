@@ -83,7 +83,11 @@ def rewrite(node: Any) -> Any:
         case Function(name=name, arguments=()) if name in _CLOCKS:
             result = read_template(_read_clock(_CLOCKS[name]))
         case Function() if (node.name, len(node.arguments)) in _MACROS:
-            result = _expand(node)
+            operands = node.operands
+            if node.name in _FORMATTED and len(operands) == 2:
+                operands = [operands[0], _with_format(operands[1])]
+            template = read_template(_MACROS[node.name, len(operands)])
+            result = fill_template(template, dict(zip("abcd", operands, strict=False)), node)
         case Function(distinct=True, arguments=(Argument(value=Function(name="row") as row),)):
             result = replace(node, arguments=(Argument(replace(row, name="hash")),))
         case _:
@@ -127,15 +131,6 @@ def select_item(expression: Node) -> Select:
     return replace(read_select("SELECT 1"), items=(expression,))
 
 
-def _expand(call: Function) -> Any:
-    """Return the expression of a macro over the arguments of a call."""
-    operands = call.operands
-    if call.name in _FORMATTED and len(operands) == 2:
-        operands = [operands[0], _with_format(operands[1])]
-    template = read_template(_MACROS[call.name, len(operands)])
-    return fill_template(template, dict(zip("abcd", operands, strict=False)), call)
-
-
 def fill_template(node: Any, values: Mapping[str, Node], call: Function | None = None) -> Any:
     """Return a template with arguments in it; its aggregate takes the FILTER of the call."""
     if isinstance(node, Name):
@@ -153,10 +148,7 @@ def _with_format(node: Any) -> Any:
         return node
     if _FORMAT.sub("", text):
         raise refuse("format of dates")
-    constant: Node = replace(
-        node, text=_FORMAT.sub(lambda part: _FORMATS.get(part[0], part[0]), text)
-    )
-    return constant
+    return replace(node, text=_FORMAT.sub(lambda part: _FORMATS.get(part[0], part[0]), text))
 
 
 # statements with the same answer as one that is refused

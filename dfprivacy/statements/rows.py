@@ -162,5 +162,5 @@ class Reader:
     intervals: bool = False
     has_public_keys: bool = False
     planned: Callable[[Any], pa.Table] | None = None
-    computed: Callable[[Any], pa.Table] | None = None
+    computed: Callable[[Any, pa.Schema], pa.Table] | None = None
     givens: dict[str, Given] = field(default_factory=dict)

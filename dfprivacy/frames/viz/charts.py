@@ -49,12 +49,8 @@ def theme() -> Spec:
     12
     """
     text = {"labelColor": _INK, "titleColor": _INK, "labelFontSize": 12, "titleFontSize": 12}
-    subtitle = {
-        "offset": 10,
-        "subtitleFontSize": 12,
-        "subtitleColor": _GREY,
-        "subtitleLineHeight": 16,
-    }
+    subtitle = {"offset": 10, "subtitleFontSize": 12, "subtitleColor": _GREY}
+    subtitle |= {"subtitleLineHeight": 16}
     lines = {"gridColor": _GRID, "domainColor": _GREY, "tickColor": _GREY}
     labels = {"labelLimit": 220, "labelFlush": False, "labelOverlap": True, "labelSeparation": 8}
     return {
@@ -208,11 +204,6 @@ def _are_shares(dots: Sequence[Dot]) -> bool:
     return bool(dots) and all(dot.percent for dot in dots)
 
 
-def _axis(dots: Sequence[Dot], **axis: Any) -> Spec:
-    """Return the axis of values, in percentages where all are shares."""
-    return {**axis, **({"format": "~%"} if _are_shares(dots) else {})}
-
-
 def _scale(domain: Domain | None) -> Spec:
     if domain is None:
         return {"zero": False, "nice": True, "padding": 6}
@@ -234,8 +225,9 @@ def dots_panel(
     names = unique_texts([dot.label for dot in dots])  # dots of one label would share a line
     dots = [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
     finite = [dot for dot in dots if dot.known]
-    is_bare = texts and len(finite) == 1 and not _have_ends(finite)  # no scale
-    axis = {"labels": False, "ticks": False, "grid": False} if is_bare else _axis(dots, tickCount=7)
+    axis: Spec = {"tickCount": 7} | ({"format": "~%"} if _are_shares(dots) else {})
+    if texts and len(finite) == 1 and not _have_ends(finite):  # no scale
+        axis = {"labels": False, "ticks": False, "grid": False}
     x = {"title": title, "axis": axis, "scale": _scale(domain)}
     y = alt.Y("label:N", sort=None, title=chart_text(rows) if rows and labels else None)
     y = y.scale(domain=names).axis(
@@ -310,19 +302,19 @@ def band_panel(
     ]
     places = sorted({position for line in lines for position in line.places})
     timed = any(isinstance(position, str) for position in places)
+    x = alt.X(f"place:{'T' if timed else 'Q'}", title=chart_text(across))
+    ticks: Spec = {"tickMinStep": 1}
     if timed:
-        x = (
-            alt.X("place:T", title=chart_text(across))
-            .scale(type="utc")
-            .axis(tickCount=8, grid=False)
-        )
-    else:
-        ticks = (
-            {"values": places, "format": "~g"} if len(places) <= MOST_DOTS else {"tickMinStep": 1}
-        )
-        x = alt.X("place:Q", title=chart_text(across)).scale(nice=False, zero=False)
-        x = x.axis(**ticks, grid=False)
-    y = {"title": title, "scale": _scale(domain), "axis": _axis(dots)}
+        ticks = {"tickCount": 8}
+    elif len(places) <= MOST_DOTS:
+        ticks = {"values": places, "format": "~g"}
+    x = x.scale(type="utc") if timed else x.scale(nice=False, zero=False)
+    x = x.axis(**ticks, grid=False)
+    y = {
+        "title": title,
+        "scale": _scale(domain),
+        "axis": {"format": "~%"} if _are_shares(dots) else {},
+    }
     color = alt.ColorValue(_BLUE)
     if len(lines) > 1:
         color = alt.Color("line:N", title=None, sort=[line.name for line in lines])
@@ -331,11 +323,8 @@ def band_panel(
     longest = max(len(line.dots) for line in lines)
     has_points = longest <= (MOST_POINTS if timed else MOST_DOTS)
     points = alt.OverlayMarkDef(size=22) if has_points else False
-    layers = [
-        base.mark_line(strokeWidth=1.5, point=points).encode(
-            alt.Y("value:Q", **y), tooltip=_tooltip(dots, first=across)
-        )
-    ]
+    line = base.mark_line(strokeWidth=1.5, point=points)
+    layers = [line.encode(alt.Y("value:Q", **y), tooltip=_tooltip(dots, first=across))]
     if _have_ends(dots):
         band = base.mark_area(opacity=0.25).encode(alt.Y("low:Q", **y), alt.Y2("high:Q"))
         layers.insert(0, band)
@@ -348,11 +337,10 @@ def vector_chart(
     """Return a chart of the coordinates of a mean: dots with bars, or a line if they are many."""
     shown, is_short = dots[:MOST_COORDINATES], len(dots) <= MOST_DOTS
     axis = with_unit("mean of each coordinate", measured_in)
-    line = Line(name, shown, range(len(shown)))
     panel = (
         dots_panel(shown, axis, "coordinate")
         if is_short
-        else band_panel([line], axis, "coordinate")
+        else band_panel([Line(name, shown, range(len(shown)))], axis, "coordinate")
     )
     lines = [cost, covered(level), *left_out(len(shown), len(dots), "coordinates")]
     return build_chart([panel], name, lines)

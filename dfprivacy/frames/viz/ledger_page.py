@@ -60,6 +60,8 @@ def _page(ledger: Ledger, delta: object) -> str:
     budget, epsilon = total.budget(), promised.epsilon or 0.0
     chance = math.ceil(1e4 * min(guess(epsilon, promised.delta), 1.0)) / 100
     newest = charges[: -MOST_CHARGES - 1 : -1]
+    amount = ["asked"] if total.measure == "rho" else []
+    heads = ["time (UTC)", "dataset", "question", *amount, total.measure, "delta", "note"]
     return rendered(
         "ledger.html",
         name=ledger.path.name,
@@ -72,7 +74,7 @@ def _page(ledger: Ledger, delta: object) -> str:
         accounts=_accounts(ledger, statements, budget, quoted),
         quoted_delta=short(float(quoted)),
         about_tight=_about_tight(statements),
-        listed=[_charge_heads(total.measure), *newest],
+        listed=[heads, *newest],
         unlisted=left_out(len(newest), len(charges), "charges", ", the newest"),
     )
 
@@ -85,12 +87,16 @@ def _loss(budget: Budget) -> float:
     return (budget.epsilon if budget.rho is None else budget.rho) or 0.0
 
 
-def upper(value: float) -> str:
+def upper(value: float | None) -> str:
     """Return a number with up to 6 digits, rounded up: no loss is shown as less than it is.
+
+    None is no text.
 
     >>> upper(7.7662201), upper(0.5)
     ('7.76623', '0.5')
     """
+    if value is None:
+        return ""
     exact = Context(prec=6, rounding=ROUND_CEILING).create_decimal(repr(value))
     return f"{float(exact):.6g}"
 
@@ -125,11 +131,8 @@ def _accounts(
     measure = "rho" if budget.epsilon is None else "epsilon"
     accounts = []
     for statement in statements:
-        spent, left, history = (
-            statement.spent.budget(),
-            statement.left.budget(),
-            statement.composition,
-        )
+        spent, left = statement.spent.budget(), statement.left.budget()
+        history = statement.composition
         tightest = tight_total(history, quoted).epsilon if statement.dataset in tight else None
         account: dict[str, Cell] = {
             "dataset": (statement.dataset, None),
@@ -138,8 +141,8 @@ def _accounts(
             "left": (short(_loss(left)), None),
             "delta spent": _format_meter(spent.delta, budget.delta),
             "delta left": (short(left.delta), None),
-            "together": (_upper(history.total(quoted).epsilon), None),
-            "tight": (_upper(tightest), None),
+            "together": (upper(history.total(quoted).epsilon), None),
+            "tight": (upper(tightest), None),
         }
         if ledger.remembers:
             account["remembered"] = f"{statement.remembered:,}", None
@@ -147,18 +150,9 @@ def _accounts(
     return accounts
 
 
-def _upper(value: float | None) -> str:
-    return "" if value is None else upper(value)
-
-
 def _format_meter(part: float, total: float) -> Cell:
     """Return an amount over a bar of the spent fraction. No bar if the budget is 0."""
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
-
-
-def _charge_heads(measure: str) -> list[str]:
-    amount = ["asked"] if measure == "rho" else []
-    return ["time (UTC)", "dataset", "question", *amount, measure, "delta", "note"]
 
 
 def _charge_cells(row: tuple[Any, ...], measure: str) -> list[str]:

@@ -273,26 +273,19 @@ def readings_chart(
     """Return a chart of numbers of one column on one axis, or of several with an axis each."""
     shown = readings[:MOST_DOTS]
     dots, name = [reading.dot for reading in shown], shown[0].name
-    missing = unanswered_lines(sum(not dot.known for dot in dots))
-    lines = [*_cost_lines(shown), *left_out(len(shown), len(readings), "numbers"), *missing, *more]
-    if separate:
-        panels = [
-            dots_panel([dot], with_unit(dot.label, measured_in), "", labels=False, texts=True)
-            for dot in dots
-        ]
-        return build_chart(panels, "released numbers", lines)
-    alone = len(shown) == 1
+    costs = dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in shown)
+    bars = {covered(r.level, r.question) for r in shown if r.ends is not None}
+    lines = [*costs, *sorted(bars), *(f"{r.name}: {r.note}" for r in shown if r.note)]
+    lines += left_out(len(shown), len(readings), "numbers")
+    lines += [*unanswered_lines(sum(not dot.known for dot in dots)), *more]
+    alone = len(shown) == 1 and not separate
     axis = with_unit(name if alone else "value", measured_in, answer=name)
-    panel = dots_panel(dots, axis, "", labels=not alone, texts=True)
-    return build_chart([panel], name if alone else "released numbers", lines)
-
-
-def _cost_lines(readings: Sequence[Reading]) -> list[str]:
-    """Return the charges, each once, and the meaning of the bars."""
-    costs = list(dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in readings))
-    bars = {covered(r.level, r.question) for r in readings if r.ends is not None}
-    notes = [f"{r.name}: {r.note}" for r in readings if r.note]
-    return [*costs, *sorted(bars), *notes]
+    parts = [(dots, axis)]
+    if separate:
+        parts = [([dot], with_unit(dot.label, measured_in)) for dot in dots]
+    has_labels = not alone and not separate
+    panels = [dots_panel(d, title, "", labels=has_labels, texts=True) for d, title in parts]
+    return build_chart(panels, name if alone else "released numbers", lines)
 
 
 class Readable:

@@ -28,15 +28,13 @@ def legible(text: object) -> str:
     plain = str(text)
     if plain.isascii() and plain.isprintable():
         return plain
-    return "".join(map(_legible, plain))
-
-
-def _legible(char: str) -> str:
-    category = unicodedata.category(char)
-    if char in "\n\t\r" or category in {"Zl", "Zp"}:
-        return " "
-    hidden = category in {"Cc", "Cs"} or ord(char) in _BIDI
-    return "\N{REPLACEMENT CHARACTER}" if hidden else char
+    chars = []
+    for char in plain:
+        category = unicodedata.category(char)
+        hidden = category in {"Cc", "Cs"} or ord(char) in _BIDI
+        is_space = char in "\n\t\r" or category in {"Zl", "Zp"}
+        chars.append(" " if is_space else "\N{REPLACEMENT CHARACTER}" if hidden else char)
+    return "".join(chars)
 
 
 def code(text: object) -> str:
@@ -112,14 +110,9 @@ def count_decimals(values: Iterable[float], errors: Iterable[float]) -> int | No
     >>> count_decimals([30.07912], [0.077]), count_decimals([336770.4], [8400.0])
     (3, -2)
     """
-    numbers, sizes = (
-        list(values),
-        sorted(error for error in errors if math.isfinite(error) and error > 0),
-    )
-    finite = [number for number in numbers if math.isfinite(number)]
-    is_integer = all(
-        number.is_integer() for number in (*map(float, finite), *(2 * number for number in sizes))
-    )
+    sizes = sorted(error for error in errors if math.isfinite(error) and error > 0)
+    finite = [float(number) for number in values if math.isfinite(number)]
+    is_integer = all(number.is_integer() for number in (*finite, *(2 * size for size in sizes)))
     if not sizes:
         return 0 if is_integer and finite else None
     places = min(1 - math.floor(math.log10(sizes[len(sizes) // 2])), _FINEST)
@@ -136,9 +129,7 @@ def writer(
     ('16.48%', '16.54%')
     """
     size = 100 if percent else 1
-    decimals = count_decimals(
-        (size * number for number in values), (size * number for number in errors)
-    )
+    decimals = count_decimals([size * n for n in values], [size * n for n in errors])
     return partial(figure, decimals=decimals, percent=percent)
 
 
