@@ -418,14 +418,11 @@ class ReleaseSpec:
                     "the query writes a table itself",
                     hint="write a SELECT; outputs, or --output, say where its rows go",
                 )
-            if keys is not None:
-                public = keys.for_query({})
-                with suppress(InvalidKeysError):  # a job file names the line
-                    public = keys.for_query(statement.key_types)
-                plans = plan_script(statement.script, statement.terms, public)
-                yield replace(statement, plans=plans, public=public)
-            else:
-                yield statement
+            public = statement.public
+            with suppress(InvalidKeysError):  # a job file names the line
+                public = None if keys is None else keys.for_query(statement.key_types)
+            plans = plan_script(statement.script, statement.terms, public)
+            yield replace(statement, plans=plans, public=public)
 
     @property
     def public_keys(self) -> Any:

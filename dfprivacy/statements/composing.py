@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import takewhile, zip_longest
 from typing import Any
 
 from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementError
@@ -323,20 +323,16 @@ class _Taken:
 
     def _described(self, node: Other) -> Node:
         """Return SHOW TABLES, or DESCRIBE of a table, as a table of constants."""
-        parts = dict(node.parts)
-        if parts["show_type"] == "SHOW_SPECIAL" and parts["table_name"] == '"tables"':
-            return self._catalog("names")
-        match parts:
+        match dict(node.parts):
+            case {"show_type": "SHOW_SPECIAL", "table_name": '"tables"'}:
+                rows: Any = sorted((table.path[-1],) for table in self._tables())
+                return self._constants(rows, "name")
             case {"show_type": "DESCRIBE", "query": Select(source=Table(path=path))}:
                 path = self.reader.place.find(path).path
-            case _:
-                raise refuse("SHOW_REF")
-        rows = [
-            (c, t, "YES", None, None, None)
-            for table_path, c, t in self._columns()
-            if table_path == path
-        ]
-        return self._constants(rows, "column_name, column_type, null, key, default, extra")
+                tables = [table for table in self._tables() if table.path == path]
+                rows = [(*row, "YES", None, None, None) for t in tables for row in self._columns(t)]
+                return self._constants(rows, "column_name, column_type, null, key, default, extra")
+        raise refuse("SHOW_REF")
 
     def _tables(self) -> list[Relation]:
         """Return the tables that a statement may name."""
@@ -344,30 +340,23 @@ class _Taken:
         names = [tuple(n.split(".")) for n in (*schema.tables, *schema.public)] if schema else None
         return [place.find(name) for name in (place.names() if names is None else names)]
 
-    def _columns(self) -> Iterator[tuple[tuple[str, ...], str, str]]:
-        """Yield the declared columns of these tables with their types; those of views have none."""
-        for relation in self._tables():
-            kinds: Sequence[object] = [""] * len(relation.columns)
-            if relation.source is not None:
-                declared = [relation.source.kinds.get(name) for name in relation.columns]
-                twin = relation.source.twin
-                kinds = (
-                    declared if all(declared) else twin(relation.columns, self.reader.engine).types
-                )
-            for name, kind_ in zip(relation.columns, kinds, strict=True):
-                yield relation.path, name, str(kind_)
+    def _columns(self, table: Relation) -> list[tuple[str, str]]:
+        """Return the columns of a table with their declared types; those of views have none."""
+        source, kinds = table.source, list[Any]()
+        if source is not None:
+            kinds = [source.kinds.get(name, "") for name in table.columns]
+            if not all(kinds):
+                kinds = source.twin(table.columns, self.reader.engine).types
+        return [(name, str(kind)) for name, kind in zip_longest(table.columns, kinds, fillvalue="")]
 
     def _catalog(self, name: str) -> Node:
         """Return a table of the catalog as constants: names and declared types alone."""
-        tables = self._tables()
-        if name == "names":
-            return self._constants(sorted((table.path[-1],) for table in tables), "name")
-        start = "table_catalog, table_schema, table_name"
+        tables, start = self._tables(), "table_catalog, table_schema, table_name"
         if folded(name) == "tables":
             kinds = {True: "BASE TABLE", False: "VIEW"}
             rows = [(*_full(table.path), kinds[table.definition is None]) for table in tables]
             return self._constants(rows, f"{start}, table_type")
-        rows = [(*_full(path), name, kind_) for path, name, kind_ in self._columns()]
+        rows = [(*_full(table.path), *row) for table in tables for row in self._columns(table)]
         return self._constants(rows, f"{start}, column_name, data_type")
 
     def _constants(self, rows: Sequence[Sequence[str | None]], columns: str) -> Node:

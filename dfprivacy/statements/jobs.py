@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import takewhile
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -108,17 +109,12 @@ class Job:
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         drawn = _Drawn(self)
-        lines: list[str] = []
-        if self.plans:
-            answers = self._answers(drawn)
-            drawn.add(answers)
-            texts = [(table.schema.metadata or {}).get(LIMITS, b"") for table in answers]
-            lines = [line for text in texts for line in text.decode().splitlines()]
-        table = guarded(
-            lambda: resulting(
-                self.script, drawn.tables, _public(self.script, self.engine, rows=True)
-            )
-        )
+        answers = self._answers(drawn) if self.plans else ()
+        drawn.add(answers)
+        texts = [(table.schema.metadata or {}).get(LIMITS, b"") for table in answers]
+        lines = [line for text in texts for line in text.decode().splitlines()]
+        public = _public(self.script, self.engine, rows=True)
+        table = guarded(lambda: resulting(self.script, drawn.tables, public))
         if self.script.target is not None:
             self.place.make(self.script.target, table)
         if self.script.rest is None:
@@ -137,28 +133,20 @@ class Job:
                 _measure_without_rows(plan)
             else:
                 drawn.give(plan)
-        rows = guarded(lambda: [None if _waits(plan) else self._rows(plan) for plan in self.plans])
-        pairs = list(zip(self.plans, rows, strict=True))
-        read = guarded(
-            lambda: [
-                None if rows_of_plan is None else _gated(plan, rows_of_plan)
-                for plan, rows_of_plan in pairs
-            ]
-        )
-        plain = all(rows_of_plan is was for rows_of_plan, was in zip(read, rows, strict=True))
+        opened = [plan for plan in self.plans if not _waits(plan)]
+        rows = guarded(lambda: list(map(self._rows, opened)))
+        read = guarded(lambda: list(map(_gated, opened, rows)))
         try:
-            with self.reading(plain=plain):
-                answers = guarded(
-                    lambda: [
-                        partial(self._later, plan, drawn) if rows_of_plan is None
-                        else Stored(plan.rows_of(rows_of_plan))
-                        for plan, rows_of_plan in zip(self.plans, read, strict=True)
-                    ]
-                )  # fmt: skip
+            with self.reading(plain=all(map(is_, read, rows))):
+                stored_rows = guarded(lambda: iter([*map(_store, opened, read)]))
+                sources = [
+                    partial(self._later, plan, drawn) if _waits(plan) else next(stored_rows)
+                    for plan in self.plans
+                ]
                 request = self.request
                 if isinstance(request, JointPlan):
-                    return release_several(request, answers)
-                return [release_answers(request, answers[0])]
+                    return release_several(request, sources)
+                return [release_answers(request, sources[0])]
         finally:
             self.place.take_back()
 
@@ -177,7 +165,7 @@ class Job:
         """Return the rows of a release that takes something of those before it."""
         drawn.add(answers)
         drawn.give(plan)
-        return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
+        return guarded(lambda: _store(plan, _gated(plan, self._rows(plan))))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
         return plan.statement.rows.read(plan.used, self.engine)
@@ -210,6 +198,10 @@ class _Drawn:
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     return gated(rows, plan.statement.rows.bag.read | {OWNER})
+
+
+def _store(plan: Plan, rows: duckdb.DuckDBPyRelation) -> Stored:
+    return Stored(plan.rows_of(rows))
 
 
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
@@ -367,8 +359,17 @@ class StatementExplanation(Explanation):
 @silent()
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
     """Explain a job, and the cost of its text on the connection itself."""
-    if not job.plans:
-        return _exact(job)
+    script = job.script
+    if not job.plans:  # over public tables alone, which costs nothing
+        return StatementExplanation(
+            asks=_EXACT,
+            protects="no one: everybody may know these tables",
+            epsilon=0.0,
+            relation=", ".join(table.name for _, table in script.public),
+            released_query=str(script.rest),
+            target=None if script.target is None else f"table {script.target.name}",
+            columns=_columns(job),
+        )
     for plan in job.plans:
         _measure_without_rows(plan)
 
@@ -389,20 +390,6 @@ def _columns(job: Job) -> tuple[tuple[str, str], ...]:
     """Return the names and SQL types of the columns of the result."""
     result = job.engine.from_arrow(job.empty)
     return tuple(zip(result.columns, map(str, result.types), strict=True))
-
-
-def _exact(job: Job) -> StatementExplanation:
-    """Explain a text over public tables alone, which costs nothing."""
-    script = job.script
-    return StatementExplanation(
-        asks=_EXACT,
-        protects="no one: everybody may know these tables",
-        epsilon=0.0,
-        relation=", ".join(table.name for _, table in script.public),
-        released_query=str(script.rest),
-        target=None if script.target is None else f"table {script.target.name}",
-        columns=_columns(job),
-    )
 
 
 def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
@@ -437,10 +424,8 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
 
 def _reads_times(plan: Plan) -> bool:
     """Check whether rows are read by the time zone of the session."""
-    kinds = " ".join(map(str, _twin(plan).types))
-    return "WITH TIME ZONE" in kinds or bool(
-        re.search(r"TIMESTAMPTZ|timezone\(|%z", plan.row_query)
-    )
+    text = f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}"
+    return re.search(r"TIMESTAMPTZ|WITH TIME ZONE|timezone\(|%z", text) is not None
 
 
 def _explained(

@@ -462,19 +462,12 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
             )
         return " UNION ALL ".join(parts)
 
-    keys = {
-        name: bags[0].keys[columns[0][name]]
-        for name in names
-        if len(
-            {
-                bag.keys.get(names_of_bag[name])
-                for bag, names_of_bag in zip(bags, columns, strict=True)
-            }
-        )
-        == 1
-        and columns[0][name] in bags[0].keys
-    }
     depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
+    keys = {}
+    for name in names:
+        first, *others = {bag.keys.get(names_of_bag[name]) for bag, names_of_bag in pairs}
+        if first is not None and not others:
+            keys[name] = first
     read = frozenset(
         name for name in names if all(names_of_bag[name] in bag.read for bag, names_of_bag in pairs)
     )

@@ -141,11 +141,9 @@ class Compiler(Joins):
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
-        used_names: list[str] = [OWNER]
         new: list[str] = []
         for name, _ in names:
-            new.append(fresh(name, used_names))
-            used_names.append(new[-1])
+            new.append(fresh(name, [OWNER, *new]))
         maps = [dict(zip(new, (term for _, term in part.names), strict=True)) for part in parts]
         bag = united([part.bag for part in parts], maps)
         if not node.has_all:
@@ -156,14 +154,12 @@ class Compiler(Joins):
         """Return the different rows of a query that are, or are not, among those of another."""
         first, second = parts
         bag, new = renamed(second.bag, {folded(name) for name in first.bag.columns})
-        pairs = [
-            (mine, new[term])
-            for (_, mine), (_, term) in zip(first.names, second.names, strict=True)
-        ]
-        same = [same_value(mine, term) for mine, term in pairs]
+        columns = [mine for _, mine in first.names]
+        others = [new[theirs] for _, theirs in second.names]
+        same = list(map(same_value, columns, others))
         keys = any(
-            mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(term)
-            for mine, term in pairs
+            mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(theirs)
+            for mine, theirs in zip(columns, others, strict=True)
         )
         require(
             keys or not (first.bag.owned and bag.owned),
@@ -171,18 +167,13 @@ class Compiler(Joins):
             first.bag,
             "INTERSECT or EXCEPT",
         )
-        columns = {term: column(term) for _, term in first.names}
-        bag = joined(self.distinct(chosen(first.bag, columns)), bag, how, [], same)
+        rows = self.distinct(chosen(first.bag, {term: column(term) for term in columns}))
+        bag = joined(rows, bag, how, [], same)
         return CompiledQuery(bag, first.names)
 
     def distinct(self, bag: Bag) -> Bag:
         """Return the different rows of each unit."""
-        require(
-            bool(bag.keys) or not bag.owned,
-            "DISTINCT across units",
-            bag,
-            "DISTINCT",
-        )
+        require(bool(bag.keys) or not bag.owned, "DISTINCT across units", bag, "DISTINCT")
         kinds = self.tables.kinds(bag, bag.columns)
         for name, term in zip(bag.columns, kinds, strict=True):
             require_single(term, f"DISTINCT over column {name!r}")
@@ -251,7 +242,9 @@ class _Select:
         if orders and not targets:
             raise refuse_part("ORDER_MODIFIER")
         self.prepare()
-        items = [(name, self.written(node, index)) for index, (name, node) in enumerate(self.items)]
+        compiled: dict[str, Expression] = {}
+        for index, (name, node) in enumerate(self.items):
+            compiled[fresh(name, [*compiled, OWNER])] = self.written(node, index)
         having, qualify = (
             [self.condition(node) for node in (clause,) if node is not None]
             for clause in (self.node.having, self.node.qualify)
@@ -259,12 +252,7 @@ class _Select:
         if targets:
             qualify.append(self.first(targets, orders))
         bag = self.bag(having, qualify)
-        names: list[tuple[str, str]] = []
-        compiled: dict[str, Expression] = {}
-        for name, expression in items:
-            term = fresh(name, [*compiled, OWNER])
-            compiled[term] = expression
-            names.append((name, term))
+        names = [(name, term) for (name, _), term in zip(self.items, compiled, strict=True)]
         require_apart(names)
         bag = chosen(bag, compiled)
         if distinct is not None and not targets:
@@ -306,17 +294,11 @@ class _Select:
         for node in self.group_by:
             key = find_item(node, self.items)
             self.key(self.compiler.written(key, self.view, self.items))
-        bag = self.view.bag
+        bag, unit = self.view.bag, name_unit(self.view)
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
             self.compiler.about_all.append(self.node)
-        require(
-            is_said,
-            "GROUP BY across units",
-            bag,
-            "GROUP BY",
-            unit=name_unit(self.view),
-        )
+        require(is_said, "GROUP BY across units", bag, "GROUP BY", unit=unit)
 
     def key(self, expression: Expression) -> str:
         """Return the column of a key."""
@@ -393,12 +375,9 @@ class _Select:
 
     def _aggregate(self, node: Function) -> str:
         name = node.name
-        if name not in EXACT and name not in BY_LIST and name not in ORDERED:
-            raise refuse(
-                "aggregate in a subquery",
-                name=name,
-                known=", ".join(sorted({*EXACT, *BY_LIST, *ORDERED})),
-            )
+        names = {*EXACT, *BY_LIST, *ORDERED}
+        if name not in names:
+            raise refuse("aggregate in a subquery", name=name, known=", ".join(sorted(names)))
         compiler = self.compiler
         operands = list_operands(node)
         orders = [(item.value, direction(item)) for item in node.orders]
@@ -465,17 +444,10 @@ class _Select:
         return self._windowed(window, sums=rule.sums)
 
     def _windowed(self, window: Window, *, sums: bool = False) -> str:
-        bag = self.view.bag
-        require(
-            not bag.owned
-            or any(
-                self.ahead.get(term, column(term)).column in bag.keys for term in window.partition
-            ),
-            "window across units",
-            bag,
-            "a window",
-            unit=name_unit(self.view),
-        )
+        bag, unit = self.view.bag, name_unit(self.view)
+        by = (self.ahead.get(term, column(term)).column for term in window.partition)
+        is_said = not bag.owned or any(term in bag.keys for term in by)
+        require(is_said, "window across units", bag, "a window", unit=unit)
         name = self._named(self.windows, window, window.function)
         self.sums.update(window.arguments if sums else ())
         return name
