@@ -36,6 +36,7 @@ from dfprivacy.statements.nodes import (
     cast_to,
     literal,
     rebuild,
+    rebuild_part,
     refuse_node,
     text_of,
     walk,
@@ -364,11 +365,8 @@ def private(select: Select) -> Select:
                 return _asked(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
 
-    items, modifiers = (rebuild(part, change) for part in (select.items, select.modifiers))
-    having, qualify = (
-        None if part is None else change(part) for part in (select.having, select.qualify)
-    )
-    return replace(select, items=items, modifiers=modifiers, having=having, qualify=qualify)
+    clauses = {name: getattr(select, name) for name in ("items", "modifiers", "having", "qualify")}
+    return replace(select, **{name: rebuild_part(part, change) for name, part in clauses.items()})
 
 
 def has_aggregates(select: Query) -> bool:

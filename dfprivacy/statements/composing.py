@@ -553,15 +553,11 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
         return rest
     if any(isinstance(part, Distinct | Star) for part in (*rest.modifiers, *rest.items)):
         return rest
-    columns_by_name = {
-        folded(name): frozenset(map(folded, names)) for name, names in columns.items()
-    }
+    names_by_table = {folded(name): frozenset(map(folded, c)) for name, c in columns.items()}
     for entry in rest.ctes:
-        all_columns = (
-            frozenset[str]() if entry.columns else _columns_of(entry.query, columns_by_name)
-        )
-        columns_by_name[folded(entry.name)] = all_columns
-    tables = [*_tables_in(rest.source, columns_by_name)]
+        names = frozenset[str]() if entry.columns else _columns_of(entry.query, names_by_table)
+        names_by_table[folded(entry.name)] = names
+    tables = [*_tables_in(rest.source, names_by_table)]
     items = [item for item in rest.items if isinstance(item, Name)]
     used = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
     added: list[Node] = []

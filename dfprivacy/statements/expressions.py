@@ -204,11 +204,10 @@ def write_frame(node: Over, inner: Inner) -> str:
     if ends == ("UNBOUNDED_PRECEDING", "CURRENT_ROW_RANGE") and left_out == "NO OTHER":
         return ""
     unit = next((u for u in ("ROWS", "GROUPS") if any(end.endswith(u) for end in ends)), "RANGE")
-    written = [
-        (f"{inner(size)} " if size is not None else "")
-        + end.removesuffix(f"_{unit}").removeprefix("EXPR_").replace("_", " ")
-        for end, size in zip(ends, (node.start_size, node.end_size), strict=True)
-    ]
+    written = []
+    for end, size in zip(ends, (node.start_size, node.end_size), strict=True):
+        name = end.removesuffix(f"_{unit}").removeprefix("EXPR_").replace("_", " ")
+        written.append(name if size is None else f"{inner(size)} {name}")
     except_for = "" if left_out == "NO OTHER" else f" EXCLUDE {left_out}"
     return f"{unit} BETWEEN {' AND '.join(written)}{except_for}"
 

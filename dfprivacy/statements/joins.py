@@ -356,15 +356,12 @@ class Joins(ABC):
                 raise refuse("LATERAL")
             lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
             return [lateral.extended(select, path)], [], []
-        without = _is_beside(node) and limit is None
+        without, conditions = _is_beside(node) and limit is None, list[Condition]()
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
             where = split_condition(select.where)
             remaining = [self.condition_of(term, inner, ()).expression for term in where]
-            bag, conditions = (
-                filtered(inner.bag, remaining) if remaining else inner.bag,
-                list[Condition](),
-            )
+            bag = filtered(inner.bag, remaining) if remaining else inner.bag
         else:
             inner, conditions = self.from_where(
                 select, read_ctes(select, ctes), (), put_beside(left), used_names
@@ -395,23 +392,21 @@ class Joins(ABC):
         used_names: set[str],
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
-        bag, partition, by = inner.bag, list[str](), list[tuple[str, str]]()
+        bag = inner.bag
         items = [item for node in select.items for _, item in unfold_star(node, inner)]
         read = {name for item in items for name in self.written(item, inner, ()).uses}
         read |= {name for term in conditions for name in term.uses}
-        for term in conditions:
-            sides = [side for side in term.pair or () if side.uses and not side.outer]
-            if len(sides) != 1:
-                raise refuse("LATERAL")
-            bag, name = as_column(bag, sides[0], [*used_names, *bag.columns])
-            partition.append(name)
-        for item in limit[0]:
-            compiled = self.written(item.value, inner, ())
-            if compiled.outer:
-                raise refuse("LATERAL")
-            bag, name = as_column(bag, compiled, [*used_names, *bag.columns])
-            by.append((name, direction(item)))
-        first = self.first_rows(bag, partition, by, limit[1], read)
+        orders, number = limit
+        sides = [[s for s in c.pair or () if s.uses and not s.outer] for c in conditions]
+        values = [self.written(item.value, inner, ()) for item in orders]
+        if any(len(inside) != 1 for inside in sides) or any(value.outer for value in values):
+            raise refuse("LATERAL")
+        names = []
+        for value in (*(side for (side,) in sides), *values):
+            bag, name = as_column(bag, value, [*used_names, *bag.columns])
+            names.append(name)
+        by = list(zip(names[len(sides) :], map(direction, orders), strict=True))
+        first = self.first_rows(bag, names[: len(sides)], by, number, read)
         remaining = [name for name in inner.bag.columns if name in first.columns]
         first = chosen(first, {name: column(name) for name in remaining})
         return replace(first, keys={n: key for n, key in inner.bag.keys.items() if n in remaining})
@@ -480,13 +475,11 @@ class Joins(ABC):
         if not limits or not bag.owned:
             return compiled
         columns = {folded(name): term for name, term in compiled.names}
-        keys = bag.keys
         for term, number in limits.items():
             bag = self.first_rows(bag, [columns[term]], [], number, set())
-        remaining = {name: key for name, key in keys.items() if name in bag.columns}
-        depth = compiled.bag.depth
+        keys = {name: key for name, key in compiled.bag.keys.items() if name in bag.columns}
         names = tuple((name, now) for name, now in compiled.names if now in bag.columns)
-        return CompiledQuery(replace(bag, keys=remaining, depth=depth), names)
+        return CompiledQuery(replace(bag, keys=keys, depth=compiled.bag.depth), names)
 
     def first_rows(
         self,
@@ -498,10 +491,9 @@ class Joins(ABC):
     ) -> Bag:
         """Return the first rows of each unit and value of some columns; whole rows break ties."""
         kinds = self.tables.kinds(bag, bag.columns)
-        compared = {*partition, *(name for name, _ in order)}
-        for name, kind_ in zip(bag.columns, kinds, strict=True):
-            if name in compared:
-                require_single(kind_, f"the first rows by column {name!r}")
+        types = dict(zip(bag.columns, kinds, strict=True))
+        for name in (*partition, *(name for name, _ in order)):
+            require_single(types[name], f"the first rows by column {name!r}")
         bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
         position = fresh("place", [*bag.columns, OWNER])
         window = Window("row_number", (), (), (*partition,), (*order,), "", breaks_ties=True)
@@ -583,15 +575,12 @@ class Joins(ABC):
 
         `written` has the names of columns as the statement writes them.
         """
-        if left.owned == right.owned or how not in {"INNER", "LEFT"}:
+        public, protected = (right, left) if left.owned else (left, right)
+        names = [pair[left.owned] for pair in equal]
+        if public.owned or not protected.single or not names or how not in {"INNER", "LEFT"}:
             return
-        public, names = (right, [two for _, two in equal]) if left.owned else (
-            left, [first_side for first_side, _ in equal]
-        )  # fmt: skip
-        names_known = public.unique is not None and public.unique <= set(names)
-        protected = left if left.owned else right
-        names_known |= any(name in public.matches for name in names)
-        if not protected.single or not names or names_known:
+        is_unique = public.unique is not None and public.unique <= set(names)
+        if is_unique or any(name in public.matches for name in names):
             return
         shown = ", ".join(written.get(name, name) for name in names)
         if self.tables.is_released(public, names):
@@ -785,12 +774,11 @@ def _compare_as_numbers(where: Any, scope: Scope) -> Any:
 
 def _opened(term: Condition) -> Condition:
     """Return a condition of a subquery over the join of it with what is around it."""
-
-    def opened(first_side: Expression) -> Expression:
-        return replace(first_side, uses=first_side.uses | first_side.outer, outer=frozenset())
-
-    pair = None if term.pair is None else (opened(term.pair[0]), opened(term.pair[1]))
-    return Condition(opened(term.expression), pair)
+    opened, *pair = (
+        replace(side, uses=side.uses | side.outer, outer=frozenset())
+        for side in (term.expression, *(term.pair or ()))
+    )
+    return Condition(opened, (pair[0], pair[1]) if pair else None)
 
 
 @dataclass
@@ -988,11 +976,8 @@ def _turn_right_join(node: Join) -> Join:
 
 def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
     """Return the sides of an equality, that of the left relation first; None for others."""
-    if term.pair is None:
-        return None
-    first_side, two = term.pair
     mine, theirs = frozenset(left.columns), frozenset(right.columns)
-    for first, second in ((first_side, two), (two, first_side)):
+    for first, second in (term.pair, term.pair[::-1]) if term.pair else ():
         if first.uses and second.uses and first.uses <= mine and second.uses <= theirs:
             return first, second
     return None
@@ -1000,9 +985,8 @@ def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Express
 
 def as_column(bag: Bag, expression: Expression, used_names: Sequence[str]) -> tuple[Bag, str]:
     """Return a relation in which an expression is a column."""
-    term = expression.column
-    if term is not None:
-        return bag, term
+    if expression.column is not None:
+        return bag, expression.column
     name = fresh("key", [*used_names, OWNER])
     return extended(bag, {name: expression}), name
 
@@ -1026,10 +1010,9 @@ def _keys(view: Scope) -> list[tuple[str, str]]:
 
 def _rewrite(left: Scope, right: Scope) -> str:
     mine, theirs = _keys(left), _keys(right)
-    for first_side, key in mine:
-        for two, other in theirs:
-            if key == other:
-                return f"{first_side} = {two}"
+    pairs = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
+    if (condition_shown := next(pairs, None)) is not None:
+        return condition_shown
     names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
     return f"join along the links of the schema ({names or 'keep the key columns in subqueries'})"
 
@@ -1041,13 +1024,10 @@ def name_unit(view: Scope) -> str:
 
 def _negated(node: Node) -> tuple[Subquery, bool] | None:
     """Return a subquery that is a whole condition, and whether it is denied."""
-    match node:
-        case Subquery():
-            return node, False
-        case Operator(sort="OPERATOR_NOT", operands=(child,)):
-            result = _negated(child)
-            return None if result is None else (result[0], not result[1])
-    return None
+    denied = False
+    while isinstance(node, Operator) and node.sort == "OPERATOR_NOT":
+        (node,), denied = node.operands, not denied
+    return (node, denied) if isinstance(node, Subquery) else None
 
 
 def _is_membership(node: Subquery) -> bool:

@@ -33,6 +33,7 @@ from dfprivacy.statements.nodes import (
     conjuncts,
     literal,
     rebuild,
+    rebuild_part,
     text_of,
     walk,
 )
@@ -198,9 +199,9 @@ def _replace_clauses(select: Select, replacements: Sequence[tuple[Node, Node]]) 
                 return replace(now, alias=node.alias)
         return node if isinstance(node, Query) else rebuild(node, change)
 
-    items = (replace(change(item), alias=_name_item(item)) for item in select.items)
-    having = None if select.having is None else change(select.having)
-    return {"items": (*items,), "having": having, "modifiers": rebuild(select.modifiers, change)}
+    items = tuple(replace(change(item), alias=_name_item(item)) for item in select.items)
+    clauses = {name: getattr(select, name) for name in ("having", "modifiers")}
+    return {"items": items, **{name: rebuild_part(part, change) for name, part in clauses.items()}}
 
 
 def list_aggregates(tree: object) -> list[Function]:
@@ -343,12 +344,11 @@ def _names_others(node: Node, inside: set[str]) -> bool:
 
 def _split_equality(node: Node, inside: set[str]) -> tuple[Node, Name] | None:
     """Return the sides of an equality with a column around the subquery, which comes second."""
-    match node:
-        case Operator(sort="COMPARE_EQUAL", operands=(left, right)):
-            for mine, other in ((left, right), (right, left)):
-                is_outer = isinstance(other, Name) and _names_others(other, inside)
-                if isinstance(other, Name) and is_outer and not _names_others(mine, inside):
-                    return mine, other
+    sides = node.operands if isinstance(node, Operator) and node.sort == "COMPARE_EQUAL" else ()
+    for mine, other in (sides, sides[::-1]) if sides else ():
+        is_outer = _names_others(other, inside) and not _names_others(mine, inside)
+        if isinstance(other, Name) and is_outer:
+            return mine, other
     return None
 
 

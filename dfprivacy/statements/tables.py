@@ -122,8 +122,8 @@ class Tables:
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
         """Return the public bounds of columns of a table, by their folded names."""
-        pairs = self._about(relation, self.schema.bounds if self.schema else {})
-        return {name: Bounds(*ends) for name, ends in pairs.items()}
+        facts = self._about(relation, self.schema.bounds if self.schema else {})
+        return {name: Bounds(*ends) for name, ends in facts.items()}
 
     def matches(self, relation: Relation) -> dict[str, int]:
         """Return the most rows with one value of columns of a table, by their folded names."""
@@ -222,11 +222,10 @@ class Tables:
         name = next(own for own, path in self.names.items() if path == relation.path)
         self.used[name] = relation
         new: dict[str, str] = {}
-        for own in relation.columns:
-            new[own] = fresh(own, [*taken, *new.values(), OWNER])
-        columns = {here: own for own, here in new.items()}
-        pairs = tuple(new.items())
-        kinds = self.types(relation)
+        for column in relation.columns:
+            new[column] = fresh(column, [*taken, *new.values(), OWNER])
+        columns = {here: column for column, here in new.items()}
+        pairs, kinds = tuple(new.items()), self.types(relation)
         schema = self.schema
         owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
         if not owned:

@@ -406,24 +406,15 @@ class Series:
 
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
         """Yield the column of values, and that of intervals with their bars."""
-        errors = [ends[1] / 2 - ends[0] / 2 if ends else math.nan for _, ends in self.cells]
-        numbers = [value for value, _ in self.cells]
-        writers = [
-            writer([number], [error], percent=self.percent)
-            for number, error in zip(numbers, errors, strict=True)
-        ]
-        values = [
-            "unknown" if math.isnan(number) else written(number)
-            for number, written in zip(numbers, writers, strict=True)
-        ]
+        values, texts = [], []
+        for value, ends in self.cells:
+            error = ends[1] / 2 - ends[0] / 2 if ends else math.nan
+            written = writer([value], [error], percent=self.percent)
+            values.append("unknown" if math.isnan(value) else written(value))
+            is_known = not (math.isnan(value) and all(map(math.isinf, ends or ())))
+            texts.append(f"[{', '.join(map(written, ends))}]" if ends and is_known else "")
         yield Column(with_unit(self.name, measured_in), values)
         if self.has_ends:
-            texts = [
-                ""
-                if ends is None or (math.isnan(value) and all(map(math.isinf, ends)))
-                else f"[{', '.join(map(written, ends))}]"
-                for (value, ends), written in zip(self.cells, writers, strict=True)
-            ]
             yield Column("interval", texts, intervals=self.cells)
         if any(self.notes):
             notes = [
@@ -629,24 +620,21 @@ def _chart_histogram(
     rows = list(dict.fromkeys(names))
     labels = unique_texts([chart_text(", ".join(row)) for row in rows])
     groups = dict(zip(rows[:MOST_FACETS], labels, strict=False))
-    columns = [floats_in(table, name) for name in _HISTOGRAM]
-    bins: list[dict[str, Any]] = [
-        {**dict(zip(_HISTOGRAM, row, strict=True)), "group": groups[row_keys]}
-        for row_keys, row in zip(names, zip(*columns, strict=True), strict=True)
-        if row_keys in groups
-    ]
-    finite = [
-        {**bin_, "middle": bin_["lower"] / 2 + bin_["upper"] / 2}
-        for bin_ in bins
-        if math.isfinite(bin_["lower"]) and math.isfinite(bin_["upper"])
-    ]
+    columns, finite, infinite = [floats_in(table, name) for name in _HISTOGRAM], [], 0
+    for row_keys, row in zip(names, zip(*columns, strict=True), strict=True):
+        if row_keys in groups and all(map(math.isfinite, row[:2])):
+            values = dict(zip(_HISTOGRAM, row, strict=True))
+            middle = values["lower"] / 2 + values["upper"] / 2
+            finite.append({**values, "middle": middle, "group": groups[row_keys]})
+        elif row_keys in groups:
+            infinite += 1
     axis = with_unit(about or "value", measured_in)
     panel = bins_panel(finite, axis, list(groups.values()) if keys else [])
     lines = [
         origin.cost,
         covered(origin.level, origin.question),
         *left_out(len(groups), len(rows), "groups"),
-        *unanswered_lines(len(bins) - len(finite)),
+        *unanswered_lines(infinite),
         *more,
     ]
     title = f"histogram of {about}" if about else "histogram"
