@@ -165,9 +165,7 @@ def _command(
             question, name, by = _question_of(kind, chosen, bounds), "count", None
             if isinstance(question, Crosstab):
                 by = [str(question.index), str(question.columns)]
-            elif isinstance(
-                question, Statistic
-            ):  # its column, or its whole name where that is taken
+            elif isinstance(question, Statistic):  # by its column, unless that name is taken
                 names = [*(values["by"] or ()), *(_COLUMNS_OF_ANSWERS if question.columns else ())]
                 name = str(question.full_name if question.name in names else question.name)
             answer(spec_of(file, values, {name: question}, by=by, bounds=bounds), values)

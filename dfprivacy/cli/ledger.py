@@ -238,12 +238,9 @@ def _about(ledger: Ledger) -> str:
 def _amounts(spent: Budget, left: Budget) -> dict[str, str]:
     """Return the spent and remaining amounts of an account by the heads of their columns."""
     loss = "epsilon" if spent.rho is None else "rho"
-    return {
-        f"{loss} spent": number_text(getattr(spent, loss)),
-        "left": number_text(getattr(left, loss)),
-        "delta spent": number_text(spent.delta),
-        "delta left": number_text(left.delta),
-    }
+    heads = (f"{loss} spent", "left", "delta spent", "delta left")
+    amounts = (getattr(spent, loss), getattr(left, loss), spent.delta, left.delta)
+    return dict(zip(heads, map(number_text, amounts), strict=True))
 
 
 def _show_records(console: Console, title: str, records: Sequence[Mapping[str, str]]) -> None:

@@ -138,11 +138,6 @@ class TypedKeys:
         public = keys_of(parts, by or [None] * width)
         return None if public is None else cls(public.rows, columns)
 
-    @property
-    def public(self) -> PublicKeys:
-        """The keys as a release takes them, in the types in which they are written."""
-        return PublicKeys(self.rows)
-
     def typed(self, types: Mapping[str, pa.DataType], by: Sequence[str]) -> PublicKeys:
         """Return the keys of some columns in the types that these declare."""
         columns = zip(by, zip(*self.rows, strict=True), strict=True)

@@ -34,7 +34,6 @@ from dfprivacy.errors import (
     OutputError,
     UnsupportedFrameError,
 )
-from dfprivacy.frames.describing import description_of
 from dfprivacy.statements.rules import refuse
 
 _NOTE = ".provenance.json"
@@ -95,9 +94,7 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
     if release.described is None:
         job.require_types(name, _required_columns(name, release))
     with open_rows(release.source, release.where) as rows:  # refuses a condition
-        if release.described is not None:
-            return description_of(rows, release.described, release.terms).plan.charge
-        return release.plan.charge
+        return release.plan_under(release.terms, release.public_keys, rows).charge
 
 
 def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:

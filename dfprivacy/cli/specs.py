@@ -7,7 +7,7 @@ types that stand here; commands start without it. docs/how-to/etl.md describes e
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -333,14 +333,9 @@ class ReleaseSpec:
         with self._columns() as rows:
             return solved(target, self._open_terms, partial(self._explained, rows))[0]
 
-    @contextmanager
-    def _columns(self) -> Iterator[Any]:
-        """Open rows whose columns a description looks at; nothing for other questions."""
-        if self.described is None:
-            yield None
-            return
-        with open_rows(self.source, self.where) as rows:
-            yield rows
+    def _columns(self) -> AbstractContextManager[Any]:
+        """Return a block with rows whose columns a description looks at; None for others."""
+        return nullcontext() if self.described is None else open_rows(self.source, self.where)
 
     @property
     def _open_terms(self) -> Terms:
@@ -361,9 +356,8 @@ class ReleaseSpec:
         return terms.updated(delta=budget.delta, **losses)
 
     def _explained(self, rows: object, terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-        if self.described is None:
-            return explain_plan(self.plan_under(terms, self.public_keys), None, sizes)
-        return explain_plan(description_of(rows, self.described, terms).plan, {}, sizes)
+        plan = self.plan_under(terms, self.public_keys, rows)
+        return explain_plan(plan, None if self.described is None else {}, sizes)
 
     @silent()
     def explain(self) -> Explanation:
@@ -380,12 +374,11 @@ class ReleaseSpec:
         with open_rows(self.source, self.where) as rows:
             if terms.ledger is None and isinstance(rows, Snapshot):
                 terms = replace(terms, snapshot=rows.version)
+            plan = self.plan_under(terms, keys, rows)
             if self.margins:
-                answers = release_frame(self.plan_under(terms, keys), FrameSource(rows))
-            elif self.described is None:
-                answers = release_plan(self.plan_under(terms, keys), rows)
+                answers = release_frame(plan, FrameSource(rows))
             else:
-                answers = release_plan(description_of(rows, self.described, terms).plan, rows)
+                answers = release_plan(plan, rows)
             return answers if isinstance(answers, dict | pa.Table) else frame_table(answers)
 
     @contextmanager
@@ -427,28 +420,34 @@ class ReleaseSpec:
     @property
     def public_keys(self) -> Any:
         """The public keys as they are written."""
-        return None if self.keys is None else self.keys.public
+        return None if self.keys is None else PublicKeys(self.keys.rows)
 
     @cached_property
     def plan(self) -> Plan:
         """The plan of its questions."""
         return self.plan_under(self.terms, self.public_keys)
 
-    def plan_under(self, terms: Terms, keys: PublicKeys | None) -> Plan:
+    def plan_under(self, terms: Terms, keys: PublicKeys | None, rows: object = None) -> Plan:
         """Return the plan of its questions under terms; a description needs rows as well."""
-        if self.margins:
-            ((name, question),), (index, column) = self.numbers.items(), self.by
-            return Crosstab(index, column, question, margins=True).plan(terms, keys, name)
+        plan: Plan
         ((name, alone),) = [*self.questions.items(), ("", None)][:1]
-        if isinstance(alone, Crosstab):
-            return alone.plan(terms, keys)
-        if isinstance(alone, Histogram):
-            return plan_histogram(alone, None, terms, self.by, keys)
-        if isinstance(alone, Frequencies):  # the value is the last of `by`
-            return alone.plan(terms, self.by, keys, name)
-        if isinstance(alone, Regression) and not self.by:
-            return plan_line(alone, terms)
-        return plan_answers(self.numbers, terms, self.by, keys)
+        match alone:
+            case _ if self.margins:
+                ((name, question),), (index, column) = self.numbers.items(), self.by
+                plan = Crosstab(index, column, question, margins=True).plan(terms, keys, name)
+            case Describe():
+                plan = description_of(rows, alone, terms).plan
+            case Crosstab():
+                plan = alone.plan(terms, keys)
+            case Histogram():
+                plan = plan_histogram(alone, None, terms, self.by, keys)
+            case Frequencies():  # the value is the last of `by`
+                plan = alone.plan(terms, self.by, keys, name)
+            case Regression() if not self.by:
+                plan = plan_line(alone, terms)
+            case _:
+                plan = plan_answers(self.numbers, terms, self.by, keys)
+        return plan
 
     @property
     def _first(self) -> Question | None:

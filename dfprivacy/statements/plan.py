@@ -332,7 +332,8 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     named = answers.rename_columns([*keys, *others])
     for given in plan.statement.givens:
         if given.single:
-            named = named.append_column(given.name, given.repeated(named.num_rows))
+            first = pa.array([0] * named.num_rows, pa.int64())  # its one value, in each row
+            named = named.append_column(given.name, given.table.column(0).take(first))
     for index, steps in enumerate(plan.statement.computed):
         named = _append_interval(plan, named, f"computed_{index}", steps)
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))

@@ -139,11 +139,6 @@ class Given:
             return pa.table({"row": pa.nulls(self.table.num_rows, pa.bool_())})
         return self.table.select(list(names))
 
-    def repeated(self, rows: int) -> pa.ChunkedArray:
-        """Return its one value, beside so many rows of answers."""
-        value = self.table.column(0)
-        return value.take(pa.array([0] * rows, pa.int64()))
-
 
 @dataclass(frozen=True)
 class Reader:
