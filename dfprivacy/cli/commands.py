@@ -14,14 +14,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from dfprivacy.cli.asking import (
-    answer,
-    source_of,
-    spec_of,
-    text_form,
-    typed_value,
-    unit_spec,
-)
+from dfprivacy.cli.asking import answer, source_of, spec_of, text_form, typed_value, unit_spec
 from dfprivacy.cli.ledger import session
 from dfprivacy.cli.options import (
     SHARED,
@@ -67,10 +60,7 @@ _FRAME_QUESTIONS = {
         "Release the count of each value.",
         "value_counts flights.csv carrier --delta 1e-6",
     ),
-    "top": (
-        "Release the values with the largest counts.",
-        "top flights.csv carrier --delta 1e-6",
-    ),
+    "top": ("Release the values with the largest counts.", "top flights.csv carrier --delta 1e-6"),
     "mode": ("Release the most frequent value.", "mode flights.csv carrier --delta 1e-6"),
     "describe": (
         "Describe every column by its type, under one privacy loss.",

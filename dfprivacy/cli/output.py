@@ -218,8 +218,7 @@ def hint_of(error: DPError) -> str | None:
     for library, here in _SPELLINGS:
         hint = re.sub(library, here, hint)
     return _ARGUMENT.sub(
-        lambda part: f"--{part[1].replace('_', '-')} {part[2].translate(_PYTHON_SIGNS)}",
-        hint,
+        lambda part: f"--{part[1].replace('_', '-')} {part[2].translate(_PYTHON_SIGNS)}", hint
     )
 
 

@@ -29,11 +29,7 @@ from dfprivacy.cli.specs import JobRelease, Output
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import UTC, in_time_zone
 from dfprivacy.engine.files import list_source_files, quoted
-from dfprivacy.errors import (
-    MissingColumnError,
-    OutputError,
-    UnsupportedFrameError,
-)
+from dfprivacy.errors import MissingColumnError, OutputError, UnsupportedFrameError
 from dfprivacy.statements.rules import refuse
 
 _NOTE = ".provenance.json"
@@ -249,8 +245,7 @@ def require_writable(output: Output) -> None:
     """Refuse an output that could not be written, or that a run has not made."""
     if not output.path.parent.is_dir():
         raise OutputError(
-            f"there is no directory {str(output.path.parent)!r} to write to",
-            hint="create it first",
+            f"there is no directory {str(output.path.parent)!r} to write to", hint="create it first"
         )
     if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
         raise OutputError(

@@ -15,10 +15,7 @@ from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.engine.files import require_local
 from dfprivacy.engine.snapshots import table_format
 from dfprivacy.engine.text_files import ARCHIVES, FORM, TextFile, is_text_name, with_form
-from dfprivacy.errors import (
-    DPError,
-    UnsupportedFrameError,
-)
+from dfprivacy.errors import DPError, UnsupportedFrameError
 from dfprivacy.statements.schema import Schema, schema_of
 
 T = TypeVar("T")

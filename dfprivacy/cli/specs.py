@@ -19,13 +19,7 @@ from dfprivacy.accounting.charge import account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.cli.rows import (
-    TypedKeys,
-    as_list,
-    column_types,
-    open_database,
-    open_rows,
-)
+from dfprivacy.cli.rows import TypedKeys, as_list, column_types, open_database, open_rows
 from dfprivacy.cli.sources import (
     TABLE_ENDINGS,
     JobFile,
@@ -40,12 +34,7 @@ from dfprivacy.engine.embedded import UTC, in_checked_zone, session_zone
 from dfprivacy.engine.returning import frame_table
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import with_form
-from dfprivacy.errors import (
-    InvalidKeysError,
-    InvalidQuestionError,
-    RefusedStatementError,
-    silent,
-)
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError, RefusedStatementError, silent
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.describing import Describe, description_of
 from dfprivacy.frames.explanation import SIZE, Explanation, Target, reached, solved, target_of
@@ -55,14 +44,7 @@ from dfprivacy.frames.planning import plan_answers, plan_histogram, plan_line
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.plan import Plan
-from dfprivacy.release.terms import (
-    INTERVAL,
-    PublicKeys,
-    Terms,
-    Unit,
-    interval_level,
-    unit_of,
-)
+from dfprivacy.release.terms import INTERVAL, PublicKeys, Terms, Unit, interval_level, unit_of
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
@@ -160,8 +142,7 @@ class UnitSpec:
         """Return the unit with its limits."""
         if schema is not None and self.column is not None:
             raise InvalidQuestionError(
-                "the schema names the unit already",
-                hint="leave the unit out, or the schema",
+                "the schema names the unit already", hint="leave the unit out, or the schema"
             )
         column = self.column if schema is None else schema.unit
         return unit_of(column, self.max_rows, self.max_groups)

@@ -23,8 +23,7 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
     if not len(history):
         names = ", ".join(ledger.datasets()) or "none"
         raise InvalidLedgerError(
-            f"dataset {dataset!r} was never charged, only: {names}",
-            hint="name a charged dataset",
+            f"dataset {dataset!r} was never charged, only: {names}", hint="name a charged dataset"
         )
     budget = ledger.budget
     spare = 1e-6 if budget.rho is not None or not budget.delta else 0.0

@@ -46,13 +46,7 @@ from dfprivacy.statements.rewrites import fill_template, read_template
 from dfprivacy.statements.rules import nearly, refuse, refuse_part
 from dfprivacy.statements.tree import folded
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
-from dfprivacy.statistics.forms import (
-    Form,
-    example_calls,
-    forms_of,
-    function_of,
-    functions,
-)
+from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, functions
 
 _MOST_DIGITS = 400
 MOST_POSITIONAL_EPSILON = 20

@@ -465,11 +465,7 @@ def filtered(
     if not isinstance(source, duckdb.DuckDBPyRelation):
         source = list_data_files(source)
     zone = session_zone()
-    with (
-        place_of(None, {"rows": source}) as place,
-        place.in_time_zone(zone),
-        embedded() as engine,
-    ):
+    with place_of(None, {"rows": source}) as place, place.in_time_zone(zone), embedded() as engine:
         restrict_optimizer(engine)
         tables = Tables(None, place, engine)
         relation = tables.find(["rows"], None)

@@ -264,11 +264,7 @@ class Joins(ABC):
         return replace(seen, bag=united(bags, [{name: name for name in bags[0].columns}] * 2))
 
     def _nearest(
-        self,
-        node: Join,
-        left: Sequence[Scope],
-        right: Sequence[Scope],
-        behind: list[Condition],
+        self, node: Join, left: Sequence[Scope], right: Sequence[Scope], behind: list[Condition]
     ) -> tuple[list[Scope], list[Condition], list[Condition]]:
         """Return the right side of an ASOF JOIN with the time of the row after, and its condition.
 

@@ -509,9 +509,7 @@ def refuse_node(node: Node) -> RefusedStatementError:
     return refuse_part(name if name in REFUSALS else unknown or sort)
 
 
-def split_modifiers(
-    query: Query,
-) -> tuple[Distinct | None, tuple[Order, ...], Limit | None]:
+def split_modifiers(query: Query) -> tuple[Distinct | None, tuple[Order, ...], Limit | None]:
     """Return DISTINCT, the items of ORDER BY, and LIMIT; each comes once, and in this order."""
     distinct, order, limit = None, None, None
     for part in query.modifiers:

@@ -17,11 +17,7 @@ from dfprivacy.engine.embedded import UTC, session_zone
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import (
-    InvalidKeysError,
-    InvalidQuestionError,
-    MissingDeltaError,
-)
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError, MissingDeltaError
 from dfprivacy.frames.arithmetic import Expression, Range
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.tables import floats_in, is_number
@@ -33,11 +29,7 @@ from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
-from dfprivacy.statements.reading import (
-    Statement,
-    qualified,
-    tried,
-)
+from dfprivacy.statements.reading import Statement, qualified, tried
 from dfprivacy.statements.relations import OWNER
 from dfprivacy.statements.rows import Given
 from dfprivacy.statements.rules import refuse

@@ -60,13 +60,7 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rows import Given, Reader
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.select import (
-    Rows,
-    list_keys,
-    names_columns,
-    read_rows,
-    require_handling,
-)
+from dfprivacy.statements.select import Rows, list_keys, names_columns, read_rows, require_handling
 from dfprivacy.statements.tree import folded
 from dfprivacy.statistics import Count, NUnique
 

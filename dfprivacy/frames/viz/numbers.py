@@ -207,8 +207,7 @@ class Shown:
             frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
         except ImportError:
             raise PictureError(
-                "an Excel file needs openpyxl, which is not installed",
-                hint="pip install openpyxl",
+                "an Excel file needs openpyxl, which is not installed", hint="pip install openpyxl"
             ) from None
         return sink.getvalue()
 

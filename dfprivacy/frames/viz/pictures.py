@@ -215,12 +215,7 @@ def _chart_groups(
     return build_chart(panels, f"{names} by {by}" if by else names, captions, stack)
 
 
-def show(
-    released: Any,
-    *,
-    measured_in: MeasuredIn = None,
-    public: bool = False,
-) -> Shown:
+def show(released: Any, *, measured_in: MeasuredIn = None, public: bool = False) -> Shown:
     """Return a released answer as a table: plain text, and HTML in a notebook.
 
     Answers by group stand beside the bars of their intervals, over their cost. A description
