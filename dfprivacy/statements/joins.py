@@ -436,7 +436,8 @@ class Joins(ABC):
         above, self.view_around = (self.view_around, self.tables), relation
         names_units = relation is self.tables.lone
         try:
-            self.tables = self.tables.below_view() if names_units else self.tables
+            if names_units:  # rows below the view belong to nobody yet
+                self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
             compiled = self.query(definition_of(relation, self.tables.engine), {})
             if len(compiled.names) != len(relation.columns):
                 raise refuse("view without definition")

@@ -190,13 +190,11 @@ class Schema:
         linked = (_split(child, "a link")[0] for child in self.links)
         return tuple(dict.fromkeys([self.unit_table, *linked]))
 
-    def link_of(self, table: str) -> tuple[str, str, str] | None:
+    def link_of(self, table: str) -> tuple[str, str, str]:
         """Return the link of a table: its column, and the table and column that it leads to."""
-        for child, parent in self.links.items():
-            child_table, column = _split(child, "a link")
-            if folded(child_table) == folded(table):
-                return column, *_split(parent, "a link")
-        return None
+        links = ((_split(child, "a link"), parent) for child, parent in self.links.items())
+        (column, parent), *_ = [(c, parent) for (t, c), parent in links if folded(t) == table]
+        return column, *_split(parent, "a link")
 
     @property
     def unit_table(self) -> str:

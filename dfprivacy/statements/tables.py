@@ -179,13 +179,6 @@ class Tables:
         self.known[relation.path] = relation
         self.names[folded(".".join(map(quoted, relation.path)))] = relation.path
 
-    def below_view(self) -> Tables:
-        """Return the tables below a view whose rows belong to units by one of its columns."""
-        return Tables(
-            None, self.place, self.engine, known=self.known, names=self.names, twins=self.twins,
-            plans=self.plans, used=self.used,
-        )  # fmt: skip
-
     def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
         """Return the rows of a view, of which each belongs to the unit that a column names."""
         column = names[self._spelt(view, str(self.unit_column))]
@@ -243,8 +236,8 @@ class Tables:
             owner = new[own], owner_of(new[own], self._kind(name, own))
             bag = stored(name, columns, owner, kinds)
         else:
-            link = None if self.schema is None else self.schema.link_of(name)
-            assert link is not None  # noqa: S101 a table with owners is the unit's or linked
+            assert schema is not None  # noqa: S101 a table with owners is the unit's or linked
+            link = schema.link_of(name)
             above, above_columns = self.bag(self.known[self.names[folded(link[1])]])
             own = self._spelt(relation, link[0])
             path = folded(link[1])
