@@ -472,7 +472,7 @@ def _source(
     """Return a source that hands named columns over as a table, with or without rows."""
     return Source(
         columns,
-        lambda names, engine: engine.from_arrow(held(table(names, True), names)),  # noqa: FBT003 rows
+        lambda names, engine, *_: engine.from_arrow(held(table(names, True), names)),  # noqa: FBT003 rows
         lambda names, engine: engine.from_arrow(held(table(names, False), names)),  # noqa: FBT003 none
         wrap,
     )
@@ -547,9 +547,7 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
         tuple(kinds),
         rows,
         lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
-        lambda table: table,
-        isinstance(source, DataFiles) and source.is_text,
-        rows_where=rows,
+        texts=isinstance(source, DataFiles) and source.is_text,
     )
 
 
@@ -564,7 +562,7 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
 
     return Source(
         tuple(kinds),
-        lambda names, engine: engine.from_arrow(
+        lambda names, engine, *_: engine.from_arrow(
             held(gated(_chosen(frame, names)).to_arrow_table(), names)
         ),
         twin,

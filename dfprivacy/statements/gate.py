@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.files import RowCondition, quoted
+from dfprivacy.engine.files import quoted
 from dfprivacy.errors import UnsupportedDtypeError
 from dfprivacy.statements.expressions import field_of
 
@@ -33,24 +33,17 @@ NO_COLUMN = 'true AS "row"'
 class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
-    `columns` are all its names in order; those of a file that declares no types are `texts`. Values
-    of `gated` columns have come through the gate. `kinds` are types as a catalog declares them.
-    `rows_where` may leave out rows for which a condition is not true.
+    `columns` are all its names in order; those of a file that declares no types are `texts`.
+    `kinds` are types as a catalog declares them. `rows` may leave out rows for which one of the
+    conditions that follow its arguments is not true.
     """
 
     columns: Names
-    rows: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
+    rows: Callable[..., duckdb.DuckDBPyRelation]
     twin: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
     wrap: Callable[[pa.Table], Any] = lambda table: table
     texts: bool = False
-    gated: frozenset[str] = frozenset()
     kinds: Mapping[str, str] = field(default_factory=dict)
-    rows_where: (
-        Callable[
-            [Names, duckdb.DuckDBPyConnection, Sequence[RowCondition]], duckdb.DuckDBPyRelation
-        ]
-        | None
-    ) = None
 
 
 _PLAIN = frozenset(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -85,13 +85,12 @@ class Job:
     @property
     def key_types(self) -> Mapping[str, pa.DataType]:
         """The declared types of the group columns, in the order of GROUP BY."""
-        for plan in self.plans:
-            if plan.by:
-                rows = guarded(lambda: plan.rows_of(_twin(plan)).to_arrow_table())  # noqa: B023 at once
-                names = [key.name for key in plan.statement.keys]
-                types = [rows.schema.field(label).type for label in plan.by]
-                return dict(zip(names, types, strict=True))
-        return {}
+        plan = next((plan for plan in self.plans if plan.by), None)
+        if plan is None:
+            return {}
+        schema = guarded(lambda: plan.rows_of(_twin(plan)).to_arrow_table()).schema
+        labels = zip(plan.statement.keys, plan.by, strict=True)
+        return {key.name: schema.field(label).type for key, label in labels}
 
     def run(self) -> Any:
         """Return the released rows as a frame of the source's type."""
@@ -393,17 +392,15 @@ def _columns(job: Job) -> tuple[tuple[str, str], ...]:
 
 
 def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
-    explained = [_explained(plan, sizes) for plan in job.plans]
-    pages, script = [page for page, _ in explained], job.script
-    plans, request = job.plans, job.request
+    plans, request, script = job.plans, job.request, job.script
+    pages, calls = zip(*(_explained(plan, sizes) for plan in plans), strict=True)
     keys = [key.name for plan in plans for key in plan.statement.keys]
     selection = groups_text(next((plan.request for plan in plans if plan.by), request))
     if any(plan.statement.sets for plan in plans):
         selection += "; totals are sums of the groups that are shown"
     queries = [released_query(plan.statement) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
-        named = zip(script.names, queries, strict=True)
-        queries = [f"{name}: {query}" for name, query in named]
+        queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]
         inputs = [given for plan in plans for given in plan.statement.givens]
         queries += dict.fromkeys(f"{given.name}: {given.script.rest}" for given in inputs)
     if script.rest is not None:
@@ -414,7 +411,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         keys=tuple(dict.fromkeys(keys)),
         selection=selection,
         row_query="; ".join(plan.row_query for plan in plans),
-        calls=tuple(pair for _, calls in explained for pair in calls),
+        calls=tuple(chain(*calls)),
         released_query="; ".join(queries),
         target=None if script.target is None else f"table {script.target.name}",
         columns=_columns(job),

@@ -70,8 +70,7 @@ class Place(ABC):
 
         Rows for which a condition is not true may be missing.
         """
-        rows, rows_where = relation.table.rows, relation.table.rows_where
-        result = rows_where(names, engine, conditions) if rows_where else rows(names, engine)
+        result = relation.table.rows(names, engine, conditions)
         name = f"rows_read_{next(_NUMBERS)}"
         engine.register(name, result)  # a temporary view: it goes with the engine of the call
         return result, quoted(name)
@@ -129,7 +128,7 @@ class Given:
         names = tuple(self.table.column_names)
         return Relation((self.name,), names, None, Source(names, self.read, self.read))
 
-    def read(self, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection) -> Any:
+    def read(self, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection, *_: object) -> Any:
         """Return some columns on an engine."""
         return engine.from_arrow(self.columns(names))
 

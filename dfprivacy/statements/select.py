@@ -513,24 +513,19 @@ class _Select:
     def _aggregated(self) -> Bag:
         compiler = self.compiler
         bag = extended(self.subqueries.view.bag, self.before)
-        names = list(
-            dict.fromkeys(
-                [*self.keys.values(), *(a for call in self.calls.values() for a in call.uses)]
-            )
-        )
+        uses = (name for call in self.calls.values() for name in call.uses)
+        names = list(dict.fromkeys([*self.keys.values(), *uses]))
         kinds = dict(zip(names, compiler.tables.kinds(bag, names), strict=True))
         bag = unify_equal_values(bag, names, [*kinds.values()])
         for name in self.keys.values():
             require_single(kinds[name], f"GROUP BY {name!r}")
-        compiled: dict[str, Expression] = {}
-        after: dict[str, Expression] = {}
+        compiled, after = dict[str, Expression](), dict[str, Expression]()
         for term, call in self.calls.items():
             sql, function = exact_sum(call, kinds)
             compiled[term] = Expression(sql, call.uses)
             if function:
-                after[term] = Expression(
-                    f"list_aggregate({quoted(term)}, '{function}')", frozenset([term])
-                )
+                reading = f"list_aggregate({quoted(term)}, '{function}')"
+                after[term] = Expression(reading, frozenset([term]))
         bag = grouped(bag, list(dict.fromkeys(self.keys.values())), compiled)
         lists = {term: LIST for term, call in self.calls.items() if call.is_list}
         bag = replace(bag, sizes={**bag.sizes, **lists})
