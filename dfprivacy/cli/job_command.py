@@ -70,7 +70,7 @@ def run(
     from dfprivacy.cli.job_files import read_job_file  # noqa: PLC0415 loads pydantic
     from dfprivacy.cli.running import plan_steps, run_release  # noqa: PLC0415 the same
 
-    console, log = Console(quiet=quiet), RunLog(log_format)
+    console, log = Console(quiet=quiet), RunLog(log_format is LogFormat.JSON)
     refusal = InvalidDescriptionError(
         f"{file}:1: --set takes NAME=VALUE, once for each name",
         hint="write e.g. --set date=2024-01-31",

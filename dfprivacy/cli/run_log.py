@@ -27,16 +27,14 @@ class LogFormat(StrEnum):
 
 @dataclass
 class RunLog:
-    """Messages of one run, with the name and the start of the release that is being made."""
+    """Messages of one run, with the name and the start of the release that is being made.
 
-    format: LogFormat
+    Programs read the log where it `is_json`.
+    """
+
+    is_json: bool
     release: str | None = None
     start: float = field(default_factory=time.monotonic)
-
-    @property
-    def is_json(self) -> bool:
-        """Return if the log is read by programs."""
-        return self.format is LogFormat.JSON
 
     @property
     def seconds(self) -> float:

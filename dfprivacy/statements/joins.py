@@ -801,11 +801,12 @@ class Subqueries:
         )
         columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
         result, unsure = fresh("found", columns), fresh("unsure", columns)
-        self.used_names |= {result, unsure}
+        self.used_names.add(result)
         if node.sort == "EXISTS":
             self._mark(other, conditions, result)
             return ColumnRef(quoted(result), frozenset([result]), size=Size())
         _require_one_column(node)
+        self.used_names.add(unsure)
         *rest, same = conditions
         perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
         self._mark(other, conditions, result)
