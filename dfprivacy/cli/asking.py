@@ -45,11 +45,10 @@ def text_form(values: Mapping[str, Any]) -> dict[str, Any]:
     return form
 
 
-def unit_spec(values: Mapping[str, Any]) -> UnitSpec | None:
+def unit_spec(values: Mapping[str, Any]) -> UnitSpec:
     """Return the unit that options name, with its limits."""
     limits = {name: values[name] for name in ("max_rows", "max_groups")}
-    unit = UnitSpec(column=values["unit"], **limits)
-    return None if unit == UnitSpec() else unit
+    return UnitSpec(column=values["unit"], **limits)
 
 
 def spec_of(

@@ -45,7 +45,6 @@ from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import INTERVAL, PublicKeys, Terms, Unit, interval_level, unit_of
-from dfprivacy.statements.schema import Schema
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
@@ -137,15 +136,6 @@ class UnitSpec:
     column: str | None = None
     max_rows: int | None = None
     max_groups: int | None = None
-
-    def privacy_unit(self, schema: Schema | None) -> Unit | None:
-        """Return the unit with its limits."""
-        if schema is not None and self.column is not None:
-            raise InvalidQuestionError(
-                "the schema names the unit already", hint="leave the unit out, or the schema"
-            )
-        column = self.column if schema is None else schema.unit
-        return unit_of(column, self.max_rows, self.max_groups)
 
 
 @spec
@@ -300,10 +290,13 @@ class ReleaseSpec:
     @cached_property
     def privacy_unit(self) -> Unit | None:
         """The unit that is protected; one row if there is none."""
-        schema = self.source.owners
-        if self.unit is None:
-            return None if schema is None else unit_of(schema.unit, None, None)
-        return self.unit.privacy_unit(schema)
+        schema, unit = self.source.owners, self.unit or UnitSpec()
+        if schema is not None and unit.column is not None:
+            raise InvalidQuestionError(
+                "the schema names the unit already", hint="leave the unit out, or the schema"
+            )
+        column = unit.column if schema is None else schema.unit
+        return unit_of(column, unit.max_rows, unit.max_groups)
 
     @cached_property
     def terms(self) -> Terms:

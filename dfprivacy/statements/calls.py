@@ -59,13 +59,6 @@ def number(node: Node, what: str) -> int | float:
     return int(exact) if exact.denominator == 1 else float(exact)
 
 
-def numbers(node: Node, what: str) -> list[int | float]:
-    """Return the numbers of a list in brackets."""
-    if not isinstance(node, Function) or node.name != "list_value":
-        raise refuse("no constant", what=what)
-    return [number(item, what) for item in arguments(node)]
-
-
 def whole_number(node: Node, what: str) -> int:
     """Return a number of rows, 0 or more."""
     sort, text = literal(node)
@@ -224,7 +217,9 @@ def _form(
 
 def _constant(form: Form, name: str, node: Node) -> Any:
     if form.is_list(name):
-        return tuple(numbers(node, "a list of numbers"))
+        if called(node) != "list_value" or not isinstance(node, Function):
+            raise refuse("no constant", what="a list of numbers")
+        return tuple(number(item, "a list of numbers") for item in arguments(node))
     span = span_of(node) if form.is_end(name) else None
     if span is not None or (form.is_end(name) and cast_to(node) in _MOMENTS):
         if not form.sample.answers_in_kind:

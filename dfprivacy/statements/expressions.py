@@ -243,7 +243,12 @@ def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line 
     if is_dp(call):
         raise refuse("dp_ call here", name=name)
     if name in _ESCAPED and len(operands) == 3:
-        return _write_escaped(_ESCAPED[name], operands, inner)
+        pattern, mark = text_of(operands[1]), text_of(operands[2]) or ""
+        is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
+        if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
+            raise refuse("ESCAPE")  # DuckDB could end a query for it in spite of TRY
+        text, like, escape = map(inner, operands)
+        return f"({text} {_ESCAPED[name]} {like} ESCAPE {escape})"
     parts = [inner(item) for item in operands] if name in _SIGNS else []
     if name == "list_value":
         return f"[{', '.join(parts)}]"
@@ -260,16 +265,6 @@ def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line 
     if name == "position" and len(operands) == 2:
         return f"position({inner(operands[1])} IN {inner(operands[0])})"
     return f"{name}({', '.join(map(inner, operands))})"
-
-
-def _write_escaped(sign: str, operands: Sequence[Node], inner: Inner) -> str:
-    """Write x LIKE y ESCAPE z, unless DuckDB could end a query for it in spite of TRY."""
-    pattern, mark = text_of(operands[1]), text_of(operands[2]) or ""
-    is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
-    if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
-        raise refuse("ESCAPE")
-    text, like, escape = map(inner, operands)
-    return f"({text} {sign} {like} ESCAPE {escape})"
 
 
 def _write_operator(node: Operator, inner: Inner) -> str:  # noqa: PLR0911 one line a sort

@@ -161,8 +161,7 @@ def name_unnamed(node: Node) -> str:
 
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Check if parts of a name before a column mean a relation of this path."""
-    column, suffix = [folded(part) for part in path], [folded(part) for part in parts]
-    return column[len(column) - len(suffix) :] == suffix
+    return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
 
 
 @dataclass(frozen=True)
