@@ -312,7 +312,7 @@ def in_groups(query, con):
     found = []
     for key, rows in groups.items():
         line = []
-        for output in plan.statement.released.outputs:
+        for output in plan.statement.outputs:
             kind, _, place = output.sql.removeprefix("released.").partition("_")
             if kind == "key":
                 line.append(key[int(place)])
