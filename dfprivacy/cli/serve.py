@@ -171,7 +171,7 @@ def reject(policy: PolicyFile, number: Number) -> None:
 
 def _decide(policy: Path, number: int, state: str) -> None:
     entry = ReviewQueue(_read_policy(policy).ledger).decide(number, state)
-    typer.echo(f"{entry.number} of {entry.analyst} is {state}: {entry.statement}")
+    typer.echo("{number} of {analyst} is {state}: {statement}".format(**entry))
 
 
 @serve_app.command("log")
@@ -184,8 +184,8 @@ def show_log(
     rules = _read_policy(policy)
     if waiting:
         for entry in ReviewQueue(rules.ledger).read():
-            if entry.state == "waiting":
-                typer.echo(f"{entry.number} {entry.analyst} {entry.epsilon:g} {entry.statement}")
+            if entry["state"] == "waiting":
+                typer.echo("{number} {analyst} {epsilon:g} {statement}".format(**entry))
         return
     lines = rules.log.read_text(encoding="utf-8").splitlines() if rules.log.exists() else []
     for line in map(json.loads, lines):

@@ -37,9 +37,6 @@ _MACROS = (
     "pg_get_userbyid(a) AS 'owner'",
     "pg_encoding_to_char(a) AS 'UTF8'",
     "pg_char_to_encoding(a) AS 6",
-    "pg_table_is_visible(a) AS true",
-    "pg_type_is_visible(a) AS true",
-    "pg_function_is_visible(a) AS true",
     "quote_ident(a) AS a",
     "pg_get_partkeydef(a) AS NULL",
     "pg_relation_is_publishable(a) AS false",
@@ -50,16 +47,13 @@ _MACROS = (
     "pg_get_function_arguments(a) AS ''",
     "array_upper(a, b) AS len(a)",
     "array_lower(a, b) AS 1",
-    "pg_get_constraintdef(a, b) AS ''",
     "pg_backend_pid() AS 1",
     "pg_get_indexdef(a, b, c) AS NULL",
     "pg_advisory_unlock_all() AS NULL",
 )
 _VIEWS = {  # of Postgres, and missing in DuckDB
-    "pg_am": "SELECT 2 AS oid, 'heap' AS amname, 't' AS amtype",
     "pg_inherits": "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno WHERE false",
     "pg_policy": "SELECT 0 AS polrelid WHERE false",
-    "pg_collation": "SELECT 0 AS oid, '' AS collname, 0 AS collnamespace WHERE false",
     "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
     "pg_publication": "SELECT 0 AS oid, '' AS pubname, false AS puballtables WHERE false",
     "pg_statistic_ext": "SELECT 0 AS stxrelid WHERE false",
@@ -116,8 +110,8 @@ class Catalog:
 
     def __init__(self, name: str, tables: Tables) -> None:
         self.tables = {table.lower() for table in tables}
-        self._empty = _make_database(tables, 0, name)
-        self._mock = _make_database(tables, _MOCK_ROWS, name)
+        self._empty = make_database(tables, name)
+        self._mock = make_database(tables, name, _MOCK_ROWS)
         for macro in _MACROS:
             self._empty.execute(f"CREATE MACRO {macro}")
         self._empty.execute(
@@ -164,12 +158,8 @@ class Catalog:
         return _run(self._empty, rewrite_for_duckdb(statement), parameters)
 
 
-def make_empty_copy(tables: Tables) -> duckdb.DuckDBPyConnection:
-    """Make an in-memory database with the declared tables and no rows."""
-    return _make_database(tables, 0)
-
-
-def _make_database(tables: Tables, rows: int, name: str = "memory") -> duckdb.DuckDBPyConnection:
+def make_database(tables: Tables, name: str = "memory", rows: int = 0) -> duckdb.DuckDBPyConnection:
+    """Make an in-memory database with the declared tables, and made-up rows if any."""
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
     if name != "memory":
         database = quoted(name)

@@ -17,14 +17,14 @@ from dfprivacy.errors import RefusedStatementError
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, OID, VARCHAR = 16, 17, 20, 21, 23, 25, 26, 1043
 FLOAT4, FLOAT8, DATE, TIME, TIMESTAMP = 700, 701, 1082, 1083, 1114
-TIMESTAMPTZ, INTERVAL, NUMERIC, UUID = 1184, 1186, 1700, 2950
+TIMESTAMPTZ, INTERVAL, NUMERIC = 1184, 1186, 1700
 _ARRAYS = {BOOL: 1000, INT2: 1005, INT4: 1007, INT8: 1016, TEXT: 1009, FLOAT4: 1021, FLOAT8: 1022}
 _ARRAYS |= {DATE: 1182, TIMESTAMP: 1115, NUMERIC: 1231}
 _ELEMENTS = {array: element for element, array in _ARRAYS.items()}
 _LAYOUTS = {BOOL: "!?", INT2: "!h", INT4: "!i", INT8: "!q", OID: "!I", FLOAT4: "!f", FLOAT8: "!d"}
 _LAYOUTS |= {DATE: "!i", INTERVAL: "!qii"} | dict.fromkeys((TIME, TIMESTAMP, TIMESTAMPTZ), "!q")
 """Binary layouts: days for dates, microseconds for times, and for intervals days and months."""
-SIZES = {oid: struct.calcsize(layout) for oid, layout in _LAYOUTS.items()} | {UUID: 16}
+SIZES = {oid: struct.calcsize(layout) for oid, layout in _LAYOUTS.items()}
 _EPOCH = dt.datetime(2000, 1, 1)  # noqa: DTZ001 Postgres counts from here
 _MICROSECOND = dt.timedelta(microseconds=1)
 _OIDS = {"int8": INT2, "int16": INT2, "int32": INT4, "int64": INT8, "bool": BOOL}

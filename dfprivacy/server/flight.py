@@ -72,13 +72,11 @@ def _find_statement(name: str, fields: dict[int, str]) -> str:
         return f"rows:{fields.get(1, '')}"
     if name not in _COLUMNS:
         raise _refuse(name)
-    texts = [fields.get(number + 1, "").replace("'", "''") for number in range(len(_FILTERS))]
-    filters = [
-        f"{column} LIKE '{text or '%'}'" for column, text in zip(_FILTERS, texts, strict=True)
-    ]
-    filters.append(str("TABLE" in fields.get(4, "TABLE")))
+    where = str("TABLE" in fields.get(4, "TABLE"))  # the types of tables that are asked for
+    for number, column in enumerate(_FILTERS, 1):
+        pattern = fields.get(number, "").replace("'", "''") or "%"
+        where += f" AND {column} LIKE '{pattern}'"
     kind = "schemas" if fields.get(5, "0") != "0" else "catalog"
-    where = " AND ".join(filters)
     return f"{kind}:SELECT DISTINCT {_COLUMNS[name]} FROM {_TABLES} WHERE {where} ORDER BY ALL"  # noqa: S608 quoted
 
 
@@ -101,13 +99,13 @@ async def _answer(session: Session, text: str) -> pa.Table:
 
 
 @contextmanager
-def _readable_errors() -> Iterator[None]:
-    """Raise errors of Flight with the text and the hint that Postgres clients read.
+def _readable_errors(context: fl.ServerCallContext | None = None) -> Iterator[Any]:
+    """Yield the session of a call. Raise errors with the text and the hint of Postgres clients.
 
     Privacy: pyarrow sends the traceback of any other error to the client.
     """
     try:
-        yield
+        yield context.get_middleware("login").session if context else None
     except Exception as error:  # noqa: BLE001 the client reads what it may
         safe = describe_error(error)
     else:
@@ -199,11 +197,6 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
             middleware={"login": _Logins(server)},
         )
 
-    @contextmanager
-    def _open_session(self, context: fl.ServerCallContext) -> Iterator[Session]:
-        with _readable_errors():
-            yield context.get_middleware("login").session
-
     def _seal(self, session: Session, text: str) -> str:
         """Bind a statement to the user and the dataset of a session, until the server stops."""
         bound = f"{session.analyst}\0{session.dataset}\0{text}".encode()
@@ -231,7 +224,7 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
         self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
     ) -> fl.FlightInfo:
         """Return a ticket for a command."""
-        with self._open_session(context) as session:
+        with _readable_errors(context) as session:
             name, fields = _read_command(descriptor.command)
             if name == "CommandPreparedStatementQuery":
                 text = self._unseal(session, fields.get(1, ""))
@@ -242,13 +235,13 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
 
     def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.RecordBatchStream:
         """Answer a ticket. A release is charged before the first row is sent."""
-        with self._open_session(context) as session:
+        with _readable_errors(context) as session:
             answer = _answer(session, self._unseal(session, ticket.ticket.decode(errors="replace")))
             return fl.RecordBatchStream(self._wait(context, session, answer))
 
     def do_action(self, context: fl.ServerCallContext, action: fl.Action) -> Iterator[bytes]:
         """Prepare a statement: return its handle and its columns. The server keeps nothing."""
-        with self._open_session(context) as session:
+        with _readable_errors(context) as session:
             if action.type == "ClosePreparedStatement":
                 return iter([])
             if action.type != "CreatePreparedStatement":
@@ -271,7 +264,7 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
         writer: fl.FlightMetadataWriter,
     ) -> None:
         """Return the handle of a prepared statement with values in place of its parameters."""
-        with self._open_session(context) as session:
+        with _readable_errors(context) as session:
             name, fields = _read_command(descriptor.command)
             if name != "CommandPreparedStatementQuery":
                 raise _refuse(name)

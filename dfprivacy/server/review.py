@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing
-from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from dfprivacy.errors import InvalidQuestionError
@@ -17,43 +16,30 @@ _INSERT = """INSERT OR IGNORE INTO waiting (analyst, dataset, statement, epsilon
     VALUES (?, ?, ?, ?)"""
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """A statement that costs more than analysts may spend without approval."""
-
-    number: int
-    analyst: str
-    dataset: str
-    statement: str
-    epsilon: float
-    state: str
-
-
 class ReviewQueue:
     """Statements by number, and what the owner decided. Processes may share the file."""
 
     def __init__(self, ledger: Path) -> None:
         self._path = ledger.with_name(f"{ledger.name}-review.db")
 
-    def read(self, change: str = "", *values: object) -> list[Waiting]:
+    def read(self, change: str = "", *values: object) -> list[sqlite3.Row]:
         """Return all statements, after a change if one is named."""
         os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.row_factory = sqlite3.Row
             connection.execute(_TABLE)
             connection.execute(change, values)
-            rows = connection.execute("SELECT * FROM waiting ORDER BY number")
-            return [Waiting(*row) for row in rows]
+            return connection.execute("SELECT * FROM waiting ORDER BY number").fetchall()
 
-    def add(self, analyst: str, dataset: str, statement: str, epsilon: float) -> Waiting:
+    def add(self, analyst: str, dataset: str, statement: str, epsilon: float) -> sqlite3.Row:
         """Return the entry of a statement, which is appended unless it is there."""
         values = (analyst, dataset, statement, epsilon)
-        entries = self.read(_INSERT, *values)
-        return next(entry for entry in entries if astuple(entry)[1:5] == values)
+        return next(entry for entry in self.read(_INSERT, *values) if entry[1:5] == values)
 
-    def decide(self, number: int, state: str) -> Waiting:
+    def decide(self, number: int, state: str) -> sqlite3.Row:
         """Approve or reject a statement."""
         for entry in self.read("UPDATE waiting SET state = ? WHERE number = ?", state, number):
-            if entry.number == number:
+            if entry["number"] == number:
                 return entry
         raise InvalidQuestionError(
             f"no statement waits under the number {number}",

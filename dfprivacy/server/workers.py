@@ -30,7 +30,7 @@ from dfprivacy.errors import (
     RefusedStatementError,
     published,
 )
-from dfprivacy.server.catalog import Tables, make_empty_copy
+from dfprivacy.server.catalog import Tables, make_database
 from dfprivacy.server.policy import Dataset, Policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.interface import connect, with_constants
@@ -109,7 +109,7 @@ class DatasetReader:
         }
         terms = {name: value for name, value in terms.items() if value is not None}
         self._real = connect(data, **terms)
-        self._blank = connect(make_empty_copy(self.tables), **terms)
+        self._blank = connect(make_database(self.tables), **terms)
 
     def answer(self, request: Request) -> Answer:
         """Answer one request."""
@@ -150,12 +150,12 @@ class DatasetReader:
             return
         queue = ReviewQueue(self.policy.ledger)
         entry = queue.add(analyst, self.name, statement, price)
-        if entry.state != "approved":
-            state = "was rejected" if entry.state == "rejected" else "waits for approval"
+        if entry["state"] != "approved":
+            state = "was rejected" if entry["state"] == "rejected" else "waits for approval"
             raise ServerError(
                 "42501",
                 f"the statement costs epsilon {price:g} and {state} under the number "
-                f"{entry.number}",
+                f"{entry['number']}",
                 "ask for less epsilon, or ask the owner to approve it",
             )
 
