@@ -118,7 +118,7 @@ def count_bins(
         tables = _count_columns(adopted, labels, queries, public_keys)
         if tables is not None:
             return tables
-    return [_count_rows(adopted, labels, query, public_keys) for query in queries]
+    return [table_of(_read_values(adopted, labels, query, public_keys)) for query in queries]
 
 
 def _count_columns(
@@ -160,13 +160,6 @@ def _count_columns(
         return _count_rows_in_memory(keys, groups, rows, values[query.column], query)
 
     return [guarded(partial(count, query)) for query in queries]
-
-
-def _count_rows(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
-) -> BinTable:
-    """Return one table of `count_bins`, of the public keys if there are any."""
-    return table_of(_read_values(adopted, labels, query, public_keys))
 
 
 def read_values(
@@ -411,7 +404,7 @@ def _build_query(
     if adopted.unit is None:
         if query.pooled and any(adopted.listed):
             frame = only_listed(frame, adopted.listed)
-        return _group_by_bin(frame, by, query, packs=_packs(adopted, query))
+        return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
     limited = within_groups(entries, names, adopted.unit, _VALUE)
@@ -463,18 +456,17 @@ _WORD = "word"
 _MOST_KEY = 2**31 - 1  # stands for NULL in a word
 
 
-def _packs(adopted: Adopted, query: HistogramQuery) -> bool:
-    """Check whether one key in memory, and a label of an octave, fit one integer."""
-    if not adopted.in_memory or adopted.unit or query.pooled or len(adopted.keys) != 1:
-        return False
-    (name,) = adopted.keys
+def _fits_word(adopted: Adopted, query: HistogramQuery) -> bool:
+    """Check whether the only key of a frame in memory, and the label of an octave, fit a word."""
+    is_single = adopted.in_memory and len(adopted.keys) == 1 and not query.pooled
+    schema = adopted.lazy.collect_schema()
     if not (
-        isinstance(query.binning, Octaves) and adopted.lazy.collect_schema()[name].is_integer()
+        is_single and isinstance(query.binning, Octaves) and schema[adopted.keys[0]].is_integer()
     ):
         return False
-    key = nw.col(name)
-    ends = collect(adopted.lazy.select(key.min().alias("low"), key.max().alias("high")))
-    (low,), (high,) = (column.to_pylist() for column in ends.columns)
+    key = nw.col(adopted.keys[0])
+    ends = adopted.lazy.select(key.min().alias("low"), key.max().alias("high"))
+    low, high = collect(ends).to_pylist()[0].values()
     return low is None or (low >= -_MOST_KEY and high < _MOST_KEY)
 
 
