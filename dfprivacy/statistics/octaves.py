@@ -135,8 +135,8 @@ class OctavePart:
 
     @property
     def moments(self) -> int:
-        """How many powers of the values it adds up."""
-        return max([1, *map(powers_needed, self._form.linears)])
+        """How many powers of the values it adds up: of all groups together none."""
+        return 0 if self.pooled else max([1, *map(powers_needed, self._form.linears)])
 
     @property
     def binning(self) -> Octaves:
