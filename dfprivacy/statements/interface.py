@@ -607,18 +607,6 @@ class Cursor(_Closing):
         """Return all rows that are left."""
         return list(self._made().remaining)
 
-    def arrow(self) -> pa.Table:
-        """Return all rows as an Arrow table."""
-        return self._made().arrow()
-
-    def df(self) -> pd.DataFrame:
-        """Return all rows as a pandas frame."""
-        return self._made().df()
-
-    def pl(self) -> pl.DataFrame:
-        """Return all rows as a polars frame."""
-        return self._made().pl()
-
     def _made(self) -> Result:
         self._require_open()
         if self._result is None:

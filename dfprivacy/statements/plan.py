@@ -31,7 +31,6 @@ from dfprivacy.statements.composing import Script
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import Statement, qualified, tried
 from dfprivacy.statements.relations import OWNER
-from dfprivacy.statements.rows import Given
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.tables import TEXT, unplanned
 from dfprivacy.statements.tree import folded, fresh
@@ -106,7 +105,12 @@ class Plan:
     @cached_property
     def request(self) -> ReleasePlan:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
-        rows = [self.row_query, *map(describe_input, self.statement.givens)]
+        rows = [self.row_query]
+        for given in self.statement.givens:  # by every query and public table behind its rows
+            script = given.script
+            queries = [str(script.rest), *map(released_query, script.statements)]
+            queries += [f"{name} is {relation.path}" for name, relation in script.public]
+            rows.append(f"{given.name}: {'; '.join(queries)}")
         zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
         form, sets = f"answers of {'; '.join(rows)}{zone}", self.statement.sets
         request = plan_statistics(
@@ -275,17 +279,6 @@ def _delta(statement: Statement, terms: Terms, keys: object) -> object:
 
 
 _PLACE = "place"
-
-
-def describe_input(given: Given) -> str:
-    """Describe a released input by every query and public table that its rows depend on.
-
-    The releases in it are described by their own requests, up to their answers.
-    """
-    script = given.script
-    queries = [released_query(statement) for statement in script.statements]
-    tables = [f"{name} is {relation.path}" for name, relation in script.public]
-    return f"{given.name}: {'; '.join([str(script.rest), *queries, *tables])}"
 
 
 def released_query(statement: Statement) -> str:

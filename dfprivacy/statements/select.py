@@ -241,7 +241,14 @@ class _Select:
             raise refuse_part("OFFSET" if limit.rows is None else "LIMIT_MODIFIER")
         if orders and not targets:
             raise refuse_part("ORDER_MODIFIER")
-        self.prepare()
+        for node in self.group_by:
+            key = find_item(node, self.items)
+            self.key(self.compiler.written(key, self.view, self.items))
+        bag, unit = self.view.bag, name_unit(self.view)  # the unit has to be among the keys
+        is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
+        if not is_said:
+            self.compiler.about_all.append(self.node)
+        require(is_said, "GROUP BY across units", bag, "GROUP BY", unit=unit)
         compiled: dict[str, Expression] = {}
         for index, (name, node) in enumerate(self.items):
             compiled[fresh(name, [*compiled, OWNER])] = self.written(node, index)
@@ -288,17 +295,6 @@ class _Select:
         bag = extended(self.bag([], []), {name: value})
         remaining = {term: column(term) for term in (*(term for _, term in named), name)}
         return chosen(bag, remaining), name, named, empty
-
-    def prepare(self) -> None:
-        """Read the keys of GROUP BY, and see that the unit is among them."""
-        for node in self.group_by:
-            key = find_item(node, self.items)
-            self.key(self.compiler.written(key, self.view, self.items))
-        bag, unit = self.view.bag, name_unit(self.view)
-        is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
-        if not is_said:
-            self.compiler.about_all.append(self.node)
-        require(is_said, "GROUP BY across units", bag, "GROUP BY", unit=unit)
 
     def key(self, expression: Expression) -> str:
         """Return the column of a key."""

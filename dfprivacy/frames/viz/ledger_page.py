@@ -62,6 +62,13 @@ def _page(ledger: Ledger, delta: object) -> str:
     newest = charges[: -MOST_CHARGES - 1 : -1]
     amount = ["asked"] if total.measure == "rho" else []
     heads = ["time (UTC)", "dataset", "question", *amount, total.measure, "delta", "note"]
+    about_tight = ""
+    if not _has_tight():
+        about_tight = (
+            "Tight totals are computed by dp-accounting: pip install 'dfprivacy[accounting]'."
+        )
+    elif len(statements) > MOST_TIGHT:
+        about_tight = f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
     return rendered(
         "ledger.html",
         name=ledger.path.name,
@@ -73,7 +80,7 @@ def _page(ledger: Ledger, delta: object) -> str:
         chance=chance,
         accounts=_accounts(ledger, statements, budget, quoted),
         quoted_delta=short(float(quoted)),
-        about_tight=_about_tight(statements),
+        about_tight=about_tight,
         listed=[heads, *newest],
         unlisted=left_out(len(newest), len(charges), "charges", ", the newest"),
     )
@@ -171,11 +178,3 @@ def _charge_cells(row: tuple[Any, ...], measure: str) -> list[str]:
 
 def _has_tight() -> bool:
     return find_spec("dp_accounting") is not None
-
-
-def _about_tight(statements: Sequence[Statement]) -> str:
-    if not _has_tight():
-        return "Tight totals are computed by dp-accounting: pip install 'dfprivacy[accounting]'."
-    if len(statements) > MOST_TIGHT:
-        return f"Tight totals are shown for the {MOST_TIGHT} datasets that spent most."
-    return ""

@@ -456,14 +456,6 @@ class Groups:
         return lines if has_line and gaps <= len(lines) <= len(OKABE_ITO) else None
 
 
-def _least_to_most(errors: Sequence[float], *, percent: bool) -> str:
-    """Return the least and the largest error in two digits each, or the one that all are."""
-    ends = [
-        writer([error], [error], percent=percent)(error) for error in (min(errors), max(errors))
-    ]
-    return " to ".join(dict.fromkeys(ends))
-
-
 def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: MeasuredIn) -> Shown:
     """Return a table of two group columns, with the totals that it has, as it is read."""
     percent = wide.titles[0] in origin.shares
@@ -477,12 +469,15 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
         halves = [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]
         errors = halves if kind == "cells" else errors
         if finite := [half for half in halves if math.isfinite(half)]:
-            widths.append(f"{kind} {_least_to_most(finite, percent=percent)}")
+            written = [
+                writer([e], [e], percent=percent)(e) for e in (min(finite), max(finite))
+            ]  # in two digits each
+            widths.append(f"{kind} {' to '.join(dict.fromkeys(written))}")
     shown = grid.numbers[:MOST_ROWS]
-    written = writer(shown.ravel().tolist(), errors, percent=percent)
+    write_cell = writer(shown.ravel().tolist(), errors, percent=percent)
     columns = [Column(legible(row), grid.rows[:MOST_ROWS], numeric=False)]
     for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
-        texts = ["" if math.isnan(number) else written(number) for number in numbers]
+        texts = ["" if math.isnan(number) else write_cell(number) for number in numbers]
         columns.append(Column(legible(head), texts))
     level = "" if origin.level is None else f" at {100 * origin.level:.4g} %"
     lines = [f"Intervals{level} reach so far to either side: {', '.join(widths)}."]
