@@ -77,15 +77,22 @@ TYPES = ["TINYINT", "USMALLINT", "INTEGER", "HUGEINT", "UHUGEINT", "FLOAT", "DEC
 
 @pytest.mark.parametrize("declared", [*TYPES, "DECIMAL(38,10)", "UBIGINT", "BOOLEAN"])
 def test_every_number_type_agrees_with_the_relation(declared):
-    """A column of any type of numbers gives what the frame API reads off the same relation."""
-    values = [None, Decimal("0.37"), 1, 2, 3, 50, 120]
+    """A column of any type of numbers gives what the frame API reads off the same relation.
+
+    So it does within bounds and without.
+    """
+    values = [None, Decimal("0.37"), 1, 2, 3, 7, 50, 120]
     con().register("raw", pa.table({"v": pa.array(values, pa.decimal128(9, 2))}))
     con().execute(f"CREATE OR REPLACE TEMP TABLE typed AS SELECT v::{declared} AS x FROM raw")
     con().execute("CREATE OR REPLACE TEMP VIEW t AS SELECT * FROM typed")
     if declared == "UHUGEINT":  # no frame library has it
-        assert sql("dp_sum", "0, 100") == 156
+        assert sql("dp_sum", "0, 100") == 163
     else:
-        assert_equal_to(dfp.frame(con().table("typed")), (-0.5, 100))
+        frame = dfp.frame(con().table("typed"))
+        assert_equal_to(frame, (-0.5, 100))
+        expected = [float(frame.mean("x", epsilon=HUGE)), float(frame.median("x", epsilon=HUGE))]
+        (answers,) = con().execute("SELECT dp_mean(x), dp_median(x) FROM typed").fetchall()
+        assert answers == pytest.approx(expected)
     con().execute("DROP VIEW t")
 
 
@@ -178,9 +185,13 @@ def test_sums_of_128_bits_give_the_same_answers():
     assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize("name", ["x", "lo", "hi", "epsilon", "delta", "value", "g"])
+NAMES = ["x", "lo", "hi", "epsilon", "delta", "value", "g", "q", "qs", "lower", "checked"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_columns_may_be_called_like_parameters(name):
     """A column that has the name of a macro's parameter is still that column."""
-    con().register("t", pa.table({"other": [0.0], name: [30.0]}))
-    assert sql("dp_mean", "0, 100", name) == 30.0
-    assert con().execute(f"SELECT dp_count({name}) FROM t").fetchall()[0] == (1,)
+    con().register("t", pa.table({"other": [0.0] * 3, name: [30.0] * 3}))
+    calls = "dp_mean({0}, 0, 100), dp_mean({0}), dp_median({0}), dp_quantile({0}, 0.5)"
+    query = f"SELECT {calls.format(name)}, dp_count({name}) FROM t"
+    assert con().execute(query).fetchall() == [(30.0, 30.0, 30.0, 30.0, 3)]

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import dfprivacy as dfp
 import sql_udfs
 from benchmarks.releases import replayed
 from tests.numbered_bytes import NumberedBytes
@@ -119,22 +118,6 @@ def test_answers_are_those_of_the_frame(rows):
     assert tuple(ends.values()) == tuple(None if math.isnan(end) else end for end in found)
 
 
-TYPES = ["TINYINT", "UBIGINT", "HUGEINT", "FLOAT", "DECIMAL(9,2)", "DECIMAL(38,10)", "BOOLEAN"]
-
-
-@pytest.mark.parametrize("declared", TYPES)
-def test_every_number_type_agrees_with_the_relation(declared):
-    """A column of any type of numbers gives what the frame API reads off the same relation."""
-    con().execute(
-        "CREATE OR REPLACE TEMP TABLE typed AS"
-        f" SELECT v::{declared} AS x FROM (VALUES (NULL), (0.37), (1), (3), (50), (120)) w(v)"
-    )
-    frame = dfp.frame(con().table("typed"))
-    expected = [float(frame.mean("x", epsilon=HUGE)), float(frame.median("x", epsilon=HUGE))]
-    [answers] = ask("SELECT dp_mean(x), dp_median(x) FROM typed")
-    assert answers == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("values", [[], [None] * 5, [math.nan] * 5])
 def test_without_values_nothing_is_known(values, monkeypatch):
     """Over no values a moment is NaN on the whole line, bounds are NULL, quantiles are NaN.
@@ -163,11 +146,3 @@ def test_without_the_optimiser_the_answers_are_the_same():
     after = ask(query)
     con().execute("PRAGMA enable_optimizer")
     assert before == after
-
-
-@pytest.mark.parametrize("name", ["x", "q", "qs", "epsilon", "g", "value", "lower", "checked"])
-def test_columns_may_be_called_like_parameters(name):
-    """A column that has the name of a macro's parameter is still that column."""
-    con().register("t", pa.table({"other": [0.0] * 3, name: [30.0] * 3}))
-    query = f"SELECT dp_mean({name}), dp_median({name}), dp_quantile({name}, 0.5) FROM t"
-    assert ask(query) == [(30.0, 30.0, 30.0)]
