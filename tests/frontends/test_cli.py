@@ -13,7 +13,6 @@ from tests.command_line import shown_cells as cells
 ROOT = Path(__file__).parents[2]
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
 BOUNDS = ["--bounds", "-60", "240"]
-VALUES = ["name", "value", "low", "high", "note"]
 
 
 @pytest.fixture
@@ -61,23 +60,6 @@ def test_public_keys(run, column, keys, shown):
     result = run("count", "flights.parquet", "--by", column, *options, *EXACT)
     assert [row[0] for row in cells(result.output)] == shown
     assert {row[1] for row in cells(result.output)} <= {"0", "1,000", "1,500"}
-
-
-@pytest.mark.parametrize("by", [["--by", "month", "--delta", "1e-6"], []])
-@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
-def test_output_file(run, tmp_path, ending, by):
-    """A file holds the released columns, in place of the table, and one line says so."""
-    target = tmp_path / f"out.{ending}"
-    result = run("mean", "flights.parquet", "delay", *by, *BOUNDS, *EXACT, "--output", str(target))
-    rows = "2 rows" if by else "1 row"
-    assert result.output.startswith(f"Wrote {rows} to {target}. Spent epsilon 1000000000")
-    assert result.output.count("\n") == 1
-    names = ["month", "delay", "low", "high", "note", "count"] if by else VALUES
-    read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
-    frame = read(target)
-    assert frame.columns == names
-    assert frame["delay" if by else "value"].to_list() == pytest.approx([-20 / 3] * frame.height)
-    assert list(tmp_path.iterdir()) == [target]
 
 
 def test_keys_are_shown_as_they_are(run, tmp_path):

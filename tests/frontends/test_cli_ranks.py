@@ -8,34 +8,6 @@ EXACT = ["--epsilon", "1e9"]  # a selection's rank and a count are off by less t
 BY = ["--by", "carrier", "--delta", "1e-6"]
 
 
-@pytest.mark.parametrize(
-    ("question", "aa", "ua"),
-    [
-        (["median", "delay"], ["10"], ["-40"]),
-        (["quantile", "delay", "--q", "0.9"], ["10"], ["-40"]),
-        (["quantiles", "delay", "--q", "0.9", "--q", "0.1"], ["10", "10"], ["-40", "-40"]),
-        (["center", "delay", "--p", "1.5", "--bounds", "-40", "40"], ["10"], ["-40"]),
-        (["bounds", "delay"], ["8", "16"], ["-64", "-32"]),
-        (["mean", "delay"], ["10", "10", "10"], ["-40", "-40", "-40"]),
-    ],
-)
-def test_by_group(ask, cells, question, aa, ua):
-    """By group, one row each: key, answers, and the count that has selected the groups."""
-    name, column, *options = question
-    rows = cells(ask(name, "flights.csv", column, *options, *BY, *EXACT).output)
-    numbers = [[float(cell.replace(",", "")) for cell in row[1:]] for row in rows]
-    expected = [[*map(float, aa), 2000], [*map(float, ua), 1000]]
-    assert [row[0] for row in rows] == ["AA", "UA"]
-    assert (
-        numbers == pytest.approx(expected, abs=0.02)
-        if len(numbers) == 1
-        else all(
-            row == pytest.approx(wanted, abs=0.02)
-            for row, wanted in zip(numbers, expected, strict=True)
-        )
-    )
-
-
 def test_histogram_by_group(ask, cells):
     """A histogram by group has one row a group and bin; public keys need no delta."""
     options = ["--edge", "-50", "--edge", "0", "--edge", "50", "--by", "carrier", "--keys", "UA"]
@@ -49,6 +21,8 @@ COLUMNS = [
     (["quantiles", "delay", "--q", "0.25", "--q", "0.5"], VALUES),
     (["bounds", "delay"], VALUES),
     (["histogram", "delay", "--bins", "4"], ["lower", "upper", "count", "low", "high"]),
+    (["mean", "delay"], VALUES),
+    (["mean", "delay", *BY], ["carrier", "delay", "low", "high", "note", "count"]),
     (["median", "delay", *BY], ["carrier", "delay", "note", "count"]),
     (
         ["quantiles", "delay", "--q", "0.25", "--q", "0.5", *BY],
@@ -64,12 +38,15 @@ COLUMNS = [
 
 @pytest.mark.parametrize(("question", "columns"), COLUMNS)
 def test_output_file(ask, tmp_path, question, columns):
-    """A file holds the released columns, whatever its ending."""
+    """A file holds the released columns in place of the table, and one line says so."""
     name, column, *options = question
     ending = ("csv", "parquet", "json")[COLUMNS.index((question, columns)) % 3]
     target = tmp_path / f"out.{ending}"
     result = ask(name, "flights.parquet", column, *options, "--output", str(target))
     assert result.output.startswith("Wrote ")
+    assert f" to {target}. Spent epsilon 1" in result.output
+    assert result.output.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [target]
     read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}[ending]
     assert read(target).columns == columns
 

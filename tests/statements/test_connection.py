@@ -27,24 +27,6 @@ def test_python_variables_are_no_tables(con):
     del people
 
 
-def test_names_are_found_as_duckdb_finds_them(con):
-    """Temporary tables go first, then those of the current schema; qualified names are exact."""
-    con.execute(
-        "CREATE TABLE t AS SELECT * FROM range(10); CREATE SCHEMA s; "
-        "CREATE TABLE s.t AS SELECT * FROM range(20); ATTACH ':memory:' AS other; "
-        "CREATE TABLE other.t AS SELECT * FROM range(30)"
-    )
-    assert [count(con, name) for name in ("t", "T", '"t"', "main.t", "memory.main.t")] == [10] * 5
-    assert [count(con, name) for name in ("s.t", "memory.s.t", "other.t", "other.main.t")] == [
-        20, 20, 30, 30
-    ]  # fmt: skip
-    con.execute("USE s")
-    assert count(con, "t") == 20
-    con.execute("CREATE TEMP TABLE t AS SELECT * FROM range(40)")
-    assert count(con, "t") == 40
-    assert count(con, "s.t") == 20
-
-
 def test_threads_take_turns_on_a_connection(con):
     """Statements that several threads make at once are those of one after another.
 
@@ -174,7 +156,13 @@ def test_a_python_function_that_adds_to_one_of_duckdbs(con):
 
 
 @pytest.mark.parametrize("path", ["a,b", "b", "memory.b,db2.a", "db2.a,memory.b", "x y,b", "db2"])
-@pytest.mark.parametrize("name", ["w", "main.w", "a.w", "b.w", "db2.w", "seen", "b.seen"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("w", "W", '"w"', "main.w", "memory.main.w", "a.w", "b.w", "memory.b.w"),
+        *("db2.w", "db2.main.w", "seen", "b.seen"),
+    ],
+)
 def test_a_name_is_what_duckdb_reads(path, name):
     """A name is the table that DuckDB reads under it, whatever the search path; views too."""
     con = duckdb.connect()
