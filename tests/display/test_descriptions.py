@@ -44,15 +44,6 @@ def test_each_column_has_a_line_with_what_is_known(described):
     assert "epsilon=1e+06, delta=1e-06" in lines
 
 
-def test_pages_escape_names_and_values_and_load_nothing(described, tmp_path):
-    """Names and values are text; the page has no script and no address."""
-    page = dfp.show(described).save(tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "<b>k</b>" not in page
-    assert "<script" not in page
-    assert "://" not in page
-    assert "too few rows for this loss: 5%, 25%" in page
-
-
 @pytest.mark.parametrize("engine", ["pandas", "duckdb", "lazy"])
 def test_every_frame_type_is_shown(engine):
     """A description in the caller's own type is recognized."""

@@ -100,16 +100,6 @@ def test_texts_stay_texts(page, read_html):
     assert not [name for name, _ in read.attributes if name.startswith("on") or name == "style"]
 
 
-def test_the_page_loads_nothing(page, read_html):
-    """No address is in it, and its policy lets a browser run no script."""
-    read = read_html(page)
-    assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
-    assert not [value for name, value in read.attributes if name == "src"]
-    (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
-    assert policy.startswith("default-src 'none'; ")
-    assert "script-src" not in policy
-
-
 def test_no_answers_and_no_paths(tmp_path, page):
     """A ledger that remembers shows how many releases it keeps, and none of them."""
     memory = dfp.Ledger(tmp_path / "memory.db", epsilon=5, remember=True)

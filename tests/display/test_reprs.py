@@ -286,14 +286,6 @@ def test_a_release_is_saved_with_its_cost_and_the_date(tmp_path, means, numbers,
         dfp.show(means).save(tmp_path / "release.pdf")
 
 
-def test_a_page_loads_nothing(means, read_html):
-    """The page of a table has a policy that forbids to load anything, and no script."""
-    read = read_html(dfp.show(means).to_html())
-    assert "script" not in read.tags
-    (policy,) = [v for n, v in read.attributes if n == "content" and "default-src" in v]
-    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'")
-
-
 def test_long_frames_are_cut_and_say_so():
     """A hundred groups are shown, and the view says how many more there are."""
     frame = pl.DataFrame({"g": list(range(150)) * 4, "x": [1.0] * 600})
