@@ -45,6 +45,7 @@ from dfprivacy.server.session import open_ledgers
 from dfprivacy.server.workers import Answer, DatasetReader, Request, ServerError, describe_error
 
 WORKERS = 3
+WITHOUT_NOTES = SimpleNamespace(notes=())
 EVENTS = {
     "ask": 8,
     "fetch again": 3,
@@ -240,9 +241,11 @@ class FrameConnection:
         """Release the answer."""
         question, by = STATEMENTS[statement]
         if by:
-            return SimpleNamespace(table=FRAME.dp.group_by(*by).agg(question, **terms).to_arrow())
+            table = FRAME.dp.group_by(*by).agg(question, **terms).to_arrow()
+            return SimpleNamespace(table=table, origin=WITHOUT_NOTES)
         answers = FRAME.dp.agg(question, **terms)
-        return SimpleNamespace(table=pa.table({k: [float(v)] for k, v in answers.items()}))
+        table = pa.table({k: [float(v)] for k, v in answers.items()})
+        return SimpleNamespace(table=table, origin=WITHOUT_NOTES)
 
     def explain(self, statement: str, **terms: float) -> Any:
         """Price a statement."""

@@ -49,6 +49,7 @@ traceback.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import sys
 import warnings
@@ -265,6 +266,16 @@ def warn_once(topic: str, message: str) -> None:
         warnings.warn(message, PublicDataWarning, stacklevel=_levels_outside())
     finally:
         _INSIDE.reset(token)
+
+
+def log_note(note: str) -> None:
+    """Log a note of released answers as a warning of the logger "dfprivacy"."""
+    logging.getLogger("dfprivacy").warning(note)
+
+
+def log_nothing() -> None:
+    """Let this process log no notes."""
+    logging.getLogger("dfprivacy").addHandler(logging.NullHandler())
 
 
 def write_plain_warnings() -> None:

@@ -39,7 +39,7 @@ class Origin:
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
     shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
     unit with its limits, and `shown_from` the noisy count from which groups of secret keys appear.
-    `limits` has the limits that were found for each answer, in words.
+    `notes` are lines about the answers: the limits that were found, and notes without a column.
     """
 
     question: str
@@ -57,7 +57,7 @@ class Origin:
     compared: str = ""
     unit: str = ""
     shown_from: int | None = None
-    limits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan) -> Origin:
@@ -74,15 +74,15 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
-            limits=plan.limit_lines,
+            notes=plan.limit_lines,
         )
 
     @property
-    def hidden_groups(self) -> list[str]:
-        """The limits that were found, and the size from which groups of secret keys appear."""
+    def remarks(self) -> list[str]:
+        """The notes, and the size from which groups of secret keys appear."""
         if self.shown_from is None:
-            return list(self.limits)
-        return [*self.limits, f"Groups with a noisy count below {self.shown_from:,} are not shown."]
+            return list(self.notes)
+        return [*self.notes, f"Groups with a noisy count below {self.shown_from:,} are not shown."]
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,10 @@ def find_origin(frame: object) -> Origin | None:
         columns, rows = _hash_rows(frame)
         if columns == attribute["columns"] and set(rows) <= set(attribute["rows"]):
             fields = attribute["origin"]
-            names = {name: tuple(fields[name]) for name in ("keys", "answers", "adds_up", "shares")}
+            names = {
+                name: tuple(fields[name])
+                for name in ("keys", "answers", "adds_up", "shares", "notes")
+            }
             totals = {tuple(keys): column for keys, column in fields["totals"]}
             return Origin(**{**fields, **names, "totals": totals})
     return None

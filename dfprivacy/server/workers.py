@@ -28,6 +28,7 @@ from dfprivacy.errors import (
     DPError,
     EngineError,
     RefusedStatementError,
+    log_nothing,
     published,
 )
 from dfprivacy.server.catalog import Tables, make_database
@@ -141,7 +142,7 @@ class DatasetReader:
         if plan.remembered:
             cost, price = f"answered again, at no cost ({cost})", 0.0
         hint = "" if terms.get("intervals") else "; SET dfprivacy.intervals = on shows intervals"
-        notice = f"{cost}; {analyst} has left: {left}{hint}"
+        notice = "\n".join([f"{cost}; {analyst} has left: {left}{hint}", *result.origin.notes])
         return Answer(release_bytes(result.table), notice, price)
 
     def _require_approval(self, analyst: str, statement: str, price: float) -> None:
@@ -232,6 +233,7 @@ def _open_data(dataset: Dataset) -> tuple[duckdb.DuckDBPyConnection | dict[str, 
 def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
     """Answer requests until the server closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    log_nothing()  # analysts get the notes
     NoAccount.noticed = True  # an empty copy is described without a ledger
     limit = policy.limits.memory
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # engines allocate from there

@@ -100,7 +100,8 @@ def sql(
         Whether these make room for sampling: docs/explanation/intervals.md.
     intervals : bool
         Whether each answer that has an interval is followed by its ends and its note: after `x`
-        come `x_low`, `x_high` and `x_note`, which HAVING and ORDER BY can name, too.
+        come `x_low`, `x_high` and `x_note`, which HAVING and ORDER BY can name, too. Without it
+        notes are logged as warnings of the logger "dfprivacy", and `dfp.show` lists them.
     ledger, dataset, note, version
         What is charged, and what for: see `Ledger`.
     schema : Schema, mapping, or path of a YAML file
@@ -537,7 +538,8 @@ class Result:
         return int(self.table.num_rows)
 
     def __repr__(self) -> str:
-        return f"{pl.DataFrame(printable(self.table))!r}\n{self.origin.cost}"
+        lines = [repr(pl.DataFrame(printable(self.table))), self.origin.cost, *self.origin.notes]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         with suppress(Exception):

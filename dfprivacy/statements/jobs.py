@@ -28,7 +28,7 @@ from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
-from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, silent
+from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, log_note, silent
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
@@ -46,6 +46,7 @@ from dfprivacy.statements.plan import (
     Plan,
     check_keys,
     finished,
+    list_notes,
     plan_script,
     planned,
     released_query,
@@ -75,6 +76,8 @@ class Job:
     """The keys that are public, as the caller gave them."""
     empty: pa.Table
     """The result without rows, in declared types."""
+    intervals: bool
+    """True if each answer is followed by its interval and its note."""
 
     @property
     def request(self) -> ReleasePlan:
@@ -112,6 +115,10 @@ class Job:
         drawn.add(answers)
         texts = [(table.schema.metadata or {}).get(LIMITS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]
+        for plan, answered in [] if self.intervals else zip(self.plans, answers, strict=True):
+            for line in list_notes(plan, answered):
+                log_note(line)
+                lines.append(line)
         public = _public(self.script, self.engine, rows=True)
         table = guarded(lambda: resulting(self.script, drawn.tables, public))
         if self.script.target is not None:
@@ -123,7 +130,7 @@ class Job:
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
-        origin = replace(origin, limits=tuple(lines))
+        origin = replace(origin, notes=tuple(lines))
         return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
@@ -291,7 +298,7 @@ def job_of(
             ]
             for relation in (*read_of, *(table for _, table in script.public)):
                 place.check(target, relation, empty)
-        yield Job(script, plans, place, engine, terms, keys, empty)
+        yield Job(script, plans, place, engine, terms, keys, empty, intervals)
 
 
 def _without_rows(

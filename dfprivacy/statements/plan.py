@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -322,6 +323,21 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     for index, steps in enumerate(plan.statement.computed):
         named = _append_interval(plan, named, f"computed_{index}", steps)
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
+
+
+def list_notes(plan: Plan, answers: pa.Table) -> list[str]:
+    """List the notes of released answers, in one line for each call that has some."""
+    lines, groups = [], answers.num_rows
+    for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
+        suffixes = plan.questions[name].suffixes
+        columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
+        texts = [note for column in columns for note in answers[column].to_pylist() if note]
+        for note, count in Counter(texts).most_common(1):
+            is_about_all = count == groups or " groups" in note
+            where = "" if is_about_all else f", in {count} of {groups} groups"
+            more = "" if count == len(texts) else "; intervals=True shows further notes"
+            lines.append(f"{call}: {note}{where}{more}")
+    return lines
 
 
 @dataclass(frozen=True)

@@ -283,11 +283,12 @@ class Release:
     computed: list[tuple[Any, ...]] = field(default_factory=list)
     """Arithmetic with answers whose interval is computed, as in `Statement`."""
     with_ends: set[Call] = field(default_factory=set)
-    """The calls of which an interval is shown, and a note beside it."""
+    """The calls of which an interval is shown."""
 
     def asked(self, call: Call) -> Call:
-        """Return a call with an interval and a note where these are shown, else without."""
-        return replace(call, question=call.question.told(interval=call in self.with_ends))
+        """Return a call with an interval where one is shown. What bounds clip is always counted."""
+        has_ends = call in self.with_ends or hasattr(call.question, "clipping")
+        return replace(call, question=call.question.told(interval=has_ends))
 
     def written(self, node: Node, before: int | None = None) -> str:
         """Return the SQL of an expression over the released table."""

@@ -200,7 +200,7 @@ def test_statements_say_the_same(ledger):
     query = "SELECT g, dp_mean(x, 0, 4) AS m, dp_count(*) AS n FROM t GROUP BY g"
     terms = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
     said = dfp.explain(query, t=FRAME, **terms)
-    mean = dfp.mean("x", (0, 4), clipping=False)  # no note is shown
+    mean = dfp.mean("x", (0, 4))
     plan = FRAME.dp(**terms).group_by("g").explain(mean, dfp.count())
     for name in ("epsilon", "delta", "shown", "account", "draws", "level", "protects"):
         assert getattr(said, name) == getattr(plan, name)

@@ -142,6 +142,23 @@ def test_intervals_stand_behind_their_answers(shared):
     assert [own.epsilon for own in with_ends.draws] == [own.epsilon for own in without.draws]
 
 
+def test_notes_are_logged_where_no_column_shows_them(shared, caplog, tmp_path):
+    """Without `intervals` each call with notes logs one line, an answer from memory too."""
+    query = "SELECT city, dp_mean(age, 0, 5) AS a, dp_mean(age, 0, 200) AS b FROM visits GROUP BY 1"
+    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1e9, delta=0.1, remember=True)
+    terms = {"con": shared, "epsilon": 1e6, "delta": 1e-3, "ledger": ledger, "dataset": "visits"}
+    for _ in range(2):
+        caplog.clear()
+        answered = dfp.sql(query, version="1", **terms)
+        (line,) = [record.getMessage() for record in caplog.records if record.name == "dfprivacy"]
+        assert line.startswith("dp_mean(age, 0, 5): clipped: ")
+        assert line in str(dfp.show(answered))
+        assert line in repr(answered)
+    caplog.clear()
+    dfp.sql(query, intervals=True, **terms)
+    assert not caplog.records
+
+
 def test_a_quotient_by_what_may_be_0_has_an_open_interval(shared):
     """The interval of a quotient holds every number where that of the divisor holds 0."""
     query = "SELECT sum(income) / (count(*) - count(*)) AS none, avg(income) AS a, a / 2 AS half"

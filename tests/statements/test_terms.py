@@ -120,7 +120,7 @@ def test_the_ledger_tells_what_was_asked(shared, tmp_path):
     terms = {"con": shared, "ledger": ledger, "dataset": "visits", "note": "weekly", "delta": 1e-6}
     dfp.sql("SELECT city AS c, dp_mean(age / 2, 0, 50) FROM visits GROUP BY c", **terms)
     (line,) = ledger.history().to_dict("records")
-    assert line["question"] == "mean('(age / 2)', bounds=(0.0, 50.0), clipping=False) by 'c'"
+    assert line["question"] == "mean('(age / 2)', bounds=(0.0, 50.0)) by 'c'"
     assert (line["epsilon"], line["delta"], line["note"]) == (1.0, 1e-6, "weekly")
     with dfp.spending(ledger, dataset="visits"):
         dfp.sql("SELECT dp_count(*) FROM visits", con=shared)

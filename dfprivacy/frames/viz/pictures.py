@@ -435,7 +435,7 @@ class Groups:
         return [
             self.origin.cost,
             *([covered(self.origin.level, self.origin.question)] if has_bars else []),
-            *self.origin.hidden_groups,
+            *self.origin.remarks,
             *left_out(len(self.keys), groups, "groups", order),
             *left_out(len(self.answers), answers, "answers"),
         ]
@@ -495,7 +495,7 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
         [
             origin.cost,
             *lines,
-            *origin.hidden_groups,
+            *origin.remarks,
             *left_out(len(shown), len(grid.rows), "rows"),
             *left_out(len(columns) - 1, len(grid.columns), "columns"),
         ],
