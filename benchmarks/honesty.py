@@ -2,25 +2,25 @@
 
     python -m benchmarks.honesty [--quick] [--releases 400] [--output DIR]
 
-Every data set is measured once and released many times, with the noise of the package. Counted are
-the releases whose 95 % interval holds the mean, the sum or the standard deviation of the rows as
-they are, not clipped; those with a note; the width of intervals over that of the noise alone; and
-those that are absurdly wide, half their width more than WIDE standard deviations of the rows (of a
-sum, of as many rows at their root mean square).
-Data whose tails are light should hardly be marked. One row that is far larger than all others can't
-be seen: it is shown, and counts in no verdict. Writes honesty.md, and ends with exit code 1 if less
-than 93 % of the releases of a data set hold the truth or are marked, or more than 5 % of the
-releases of light tails are marked.
+Samples of each law are measured once and released several times, with the noise of the package.
+An answer is marked if it has a note. Counted are the unmarked answers whose 95 % interval holds the
+mean, the sum or the standard deviation of the rows as they are, not clipped; the marked answers;
+the width of intervals over that of the noise alone; and the intervals that are absurdly wide, half
+their width more than WIDE standard deviations of the rows (of a sum, of as many rows at their root
+mean square). Data whose tails are light should hardly be marked. One row that is far larger than
+all others can't be seen: it is shown, and counts in no verdict. Writes honesty.md, and ends with
+exit code 1 if the intervals of less than 93 % of the unmarked answers of a law, size and epsilon
+hold the truth, or more than 5 % of the answers of light tails are marked.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,8 @@ from dfprivacy.statistics.octaves import BiasAwareEstimator, MeasuredOctaves, Oc
 
 LEVEL = 0.95
 HELD, MARKED = 0.93, 0.05
-SIZES = (200, 1000, 10**4, 10**5, 10**6)
+SIZES = {150: 200, 1000: 200, 10**4: 100, 10**5: 40, 10**6: 8}  # rows, and samples of so many
+GROUP_SIZES, GROUPS = (150, 1000), 40
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 ENOUGH = 200  # rows times epsilon from which on there is a verdict
 WIDE = 5.0
@@ -92,14 +93,17 @@ SPIKES: dict[str, Callable[[Any, int], np.ndarray]] = {
     "gamma(.3)": lambda r, n: r.gamma(0.3, 1e5, n),
 }
 HIDDEN = {"one row of 1e9": lambda r, n: np.append(r.normal(0, 1, n - 1), 1e9)}
+LAWS = {**LIGHT, **OTHER, **SPIKES, **HELD_OUT, **HIDDEN}
 FLIGHTS = {"flights by carrier": "carrier", "by month": "month", "by destination": "dest"}
 
 
 @dataclass(frozen=True)
-class Found:
-    """Shares of releases of one data set, and the median width over that of the noise alone.
+class Shares:
+    """Shares of the answers of one data set, and the median width over that of the noise alone.
 
-    `wide` is the share of intervals that are absurdly wide, whether marked or not.
+    `held` is the share of unmarked answers whose interval holds the truth, with its standard
+    `error` between samples. `wide` is the share of intervals that are absurdly wide, whether
+    marked or not.
     """
 
     data: str
@@ -107,204 +111,248 @@ class Found:
     epsilon: float
     statistic: str
     held: float
+    error: float
     marked: float
-    either: float
     width: float
     wide: float
-    answered: int
+    unmarked: int
 
     @property
     def counts(self) -> bool:
-        """Tell whether there are enough rows for a verdict, and it is no row that can't be seen."""
-        enough = self.rows * self.epsilon >= ENOUGH and not np.isnan(self.either)
+        """Tell whether there are enough rows for a verdict, and no row that can't be seen."""
+        enough = self.rows * self.epsilon >= ENOUGH and self.unmarked > 0
         return enough and self.data not in HIDDEN
 
     @property
     def misses(self) -> bool:
-        """Tell whether fewer hold or are marked than HELD, beyond what chance does once in 100."""
-        wrong = round((1 - self.either) * self.answered)
-        fewer = (
-            math.comb(self.answered, own) * (1 - HELD) ** own * HELD ** (self.answered - own)
-            for own in range(wrong)
-        )
-        return 1 - sum(fewer) < 0.01
+        """Tell whether fewer answers hold than HELD, beyond what chance does once in 100."""
+        error = max(self.error, math.sqrt(HELD * (1 - HELD) / self.unmarked))
+        return self.held + 2.33 * error < HELD
 
     def line(self) -> str:
         """Return a line of the table."""
-        shares = " | ".join(f"{100 * own:.0f}" for own in (self.held, self.marked, self.either))
         return (
-            f"| {self.data} | {self.rows:,} | {self.epsilon:g} | {self.statistic} | {shares} "
+            f"| {self.data} | {self.rows:,} | {self.epsilon:g} | {self.statistic} "
+            f"| {100 * self.held:.1f} ± {100 * self.error:.1f} | {self.unmarked} "
+            f"| {100 * self.marked:.0f} "
             f"| {self.width:.2f} | {100 * self.wide:.1f} |"
         )
 
 
+class Judged(NamedTuple):
+    """Which answers hold the truth, are marked, their width over the noise, and which are wide."""
+
+    hits: np.ndarray
+    marks: np.ndarray
+    widths: np.ndarray
+    wide: np.ndarray
+
+
 @dataclass(frozen=True)
 class Data:
-    """Values of some groups, or of one, and the frame that holds them."""
+    """Samples, or groups of a sample, and the frame that holds them in that order."""
 
-    groups: tuple[np.ndarray, ...]
+    parts: tuple[np.ndarray, ...]
     frame: pl.DataFrame
 
-    def count(self, part: OctavePart) -> MeasuredOctaves:
-        """Return the exact counts of a part, by group if there are several."""
-        labels = ["g"] if part.grouped else []
-        keys = keys_of(sorted(set(self.frame["g"])), labels) if part.grouped else None
-        counts: Any = measure(self.frame, labels, keys, [part])[1][0]
+    @classmethod
+    def of(cls, parts: Iterable[np.ndarray]) -> Data:
+        """Make the frame of samples or groups."""
+        parts = tuple(parts)
+        numbers = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        return cls(parts, pl.DataFrame({"x": np.concatenate(parts), "g": numbers}))
+
+    def count(self, question: OctavePart) -> MeasuredOctaves:
+        """Count the rows of each sample or group exactly."""
+        keys = keys_of(range(len(self.parts)), ["g"])
+        counts: Any = measure(self.frame, ["g"], keys, [question])[1][0]
         return counts
 
 
-def measured(values: np.ndarray, by: np.ndarray | None = None) -> Data:
-    """Return values with their frame, by group where there are groups."""
-    if by is None:
-        return Data((values,), pl.DataFrame({"x": values}))
-    groups = tuple(values[by == name] for name in sorted(set(by.tolist())))
-    return Data(groups, pl.DataFrame({"x": values, "g": by}))
-
-
-def copies_of(table: BinTable, count: int) -> BinTable:
-    """Return a table of so many copies of all groups, each a data set of its own."""
+def copy_groups(table: BinTable, count: int) -> BinTable:
+    """Repeat all groups of a table so many times, each a data set by itself."""
     groups, entries = table.groups, len(table.group)
     group = np.tile(table.group, count) + np.repeat(np.arange(count) * groups, entries)
     keys = pa.table({"key_0": np.arange(groups * count)})
-    moments = tuple(np.tile(own, count) for own in table.moments)
+    moments = tuple(np.tile(moment, count) for moment in table.moments)
     bins, rows = np.tile(table.bins, count), np.tile(table.rows, count)
     return BinTable(keys, groups * count, table.binning, group, bins, rows, moments)
 
 
-def released(data: Data, kind: str, epsilon: float, count: int) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield hits, marks, widths over the noise, and who is wide, for each group by release.
-
-    Releases without bounds, which say so, are left out.
-    """
-    grouped = len(data.groups) > 1  # groups find bounds together: each release has all of them
+def judge_samples(
+    data: Data, kind: str, epsilons: Sequence[float], count: int
+) -> Iterator[list[Judged]]:
+    """Release a statistic of each sample many times at each epsilon, and judge the answers."""
     question: Any = STATISTICS[kind]
-    part = OctavePart("x", {"x": question("x")}, grouped=grouped)
-    counts, loss = data.count(part), Epsilon(Fraction(str(epsilon)))
-    if not grouped:
-        counts = part.measured(copies_of(counts.table, count))
-    for _ in range(count if grouped else 1):
+    part = OctavePart("x", {"x": question("x")}, grouped=False)
+    counts = part.measured(copy_groups(data.count(part).table, count))
+    for epsilon in epsilons:
         with permit("benchmarks.honesty"):
-            answered = counts.answer(loss, None) if grouped else counts.answer_apart(loss)
-        yield from told(data, kind, answered.answers["x"][0])
+            answered = counts.answer_apart(Epsilon(Fraction(str(epsilon))))
+        yield list(judge_answer(data, kind, answered.answers["x"][0]))
 
 
-def told(data: Data, kind: str, answer: Any) -> Iterator[tuple[np.ndarray, ...]]:
-    """Yield hits, marks, widths over the noise, and who is wide, of the releases of each group."""
+def judge_groups(
+    data: Data, kind: str, epsilons: Sequence[float], count: int
+) -> Iterator[list[Judged]]:
+    """Release a statistic by group many times at each epsilon, and judge the answers."""
+    question: Any = STATISTICS[kind]
+    counts = data.count(OctavePart("x", {"x": question("x")}, grouped=True))
+    for epsilon in epsilons:
+        judged: list[Judged] = []
+        for _ in range(count):
+            with permit("benchmarks.honesty"):
+                answered = counts.answer(Epsilon(Fraction(str(epsilon))), None)
+            judged += judge_answer(data, kind, answered.answers["x"][0])
+        yield judged
+
+
+def judge_answer(data: Data, kind: str, answer: Any) -> Iterator[Judged]:
+    """Judge the answers of one release, by sample or group. Those without bounds are left out."""
     _, low, high, notes = answer.columns(LEVEL)
     widths = np.full(len(low), np.nan)
     for piece in answer.pieces:
         if isinstance(piece.estimator, BiasAwareEstimator):
             ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
-            alone = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
-            widths[piece.groups] = (high - low)[piece.groups] / alone
-    finite, marks = np.isfinite(low), np.array([note is not None for note in notes])
-    for place, values in enumerate(data.groups):
-        own = np.arange(place, len(low), len(data.groups))
-        own = own[finite[own]]
+            noise_width = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
+            widths[piece.groups] = (high - low)[piece.groups] / noise_width
+    marks = np.array([note is not None for note in notes])
+    for place, values in enumerate(data.parts):
+        rows = np.arange(place, len(low), len(data.parts))
+        rows = rows[np.isfinite(low[rows])]
         truth = TRUTHS[kind](values)
         size = len(values) * np.sqrt(np.mean(values**2)) if kind == "sum" else np.std(values)
-        wide = (high - low)[own] / 2 > WIDE * size
-        yield (low[own] <= truth) & (truth <= high[own]), marks[own], widths[own], wide
+        hits = (low[rows] <= truth) & (truth <= high[rows])
+        yield Judged(hits, marks[rows], widths[rows], (high - low)[rows] / 2 > WIDE * size)
 
 
-def summed(name: str, rows: int, epsilon: float, kind: str, found: list[Any]) -> Found:
-    """Return the shares over all releases of all groups."""
-    hits, marks, widths, wide = (np.concatenate(own) for own in zip(*found, strict=True))
+def share_answers(
+    name: str, rows: int, epsilon: float, kind: str, judged: Sequence[Judged]
+) -> Shares:
+    """Compute the shares over the answers of all samples or groups."""
+    hits, marks, widths, wide = (np.concatenate(parts) for parts in zip(*judged, strict=True))
     if not len(hits):  # no release has found bounds
-        return Found(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan, np.nan, 0)
-    clean = widths[np.isfinite(widths) & ~marks]
-    return Found(
-        name, rows, epsilon, kind, hits.mean(), marks.mean(), (hits | marks).mean(),
-        float(np.median(clean)) if len(clean) else np.nan, wide.mean(), len(hits),
+        return Shares(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan, np.nan, 0)
+    clean, wrong = widths[np.isfinite(widths) & ~marks], ~hits & ~marks
+    unmarked = int((~marks).sum())
+    held = 1 - wrong.sum() / unmarked if unmarked else np.nan
+    excess = [((1 - part.hits - (1 - held))[~part.marks]).sum() for part in judged]
+    return Shares(
+        name, rows, epsilon, kind, float(held), math.hypot(*excess) / max(unmarked, 1),
+        float(marks.mean()), float(np.median(clean)) if len(clean) else np.nan,
+        float(wide.mean()), unmarked,
     )  # fmt: skip
 
 
-def synthetic(sizes: tuple[int, ...], count: int) -> Iterator[Found]:
-    """Yield what is found for made-up data: four samples of each law, size and epsilon."""
-    for name, make in {**LIGHT, **OTHER, **SPIKES, **HELD_OUT, **HIDDEN}.items():
-        for rows in sizes:
-            samples = [measured(make(np.random.default_rng([18, rows, s]), rows)) for s in range(4)]
-            for epsilon in EPSILONS:
+def judge_frames(sizes: Mapping[int, int], count: int) -> Iterator[Shares]:
+    """Judge answers of whole frames: samples of each law and size, at each epsilon."""
+    for name, draw in LAWS.items():
+        for rows, samples in sizes.items():
+            data = Data.of(
+                draw(np.random.default_rng([18, rows, seed]), rows) for seed in range(samples)
+            )
+            for kind in TRUTHS:
+                lines = judge_samples(data, kind, EPSILONS, max(count // samples, 1))
+                for epsilon, judged in zip(EPSILONS, lines, strict=True):
+                    yield share_answers(name, rows, epsilon, kind, judged)
+
+
+def judge_grouped_laws(count: int) -> Iterator[Shares]:
+    """Judge answers by group: groups of one law, and groups at ten levels."""
+    for name, draw in LAWS.items():
+        for rows in GROUP_SIZES:
+            generator = np.random.default_rng([19, rows])
+            parts = [draw(generator, rows) for _ in range(GROUPS)]
+            spread = float(np.subtract(*np.quantile(np.concatenate(parts), [0.9, 0.1])))
+            for shape, step in {"by group": 0.0, "at ten levels": 3 * spread}.items():
+                data = Data.of(part + step * (index % 10) for index, part in enumerate(parts))
                 for kind in TRUTHS:
-                    found = [
-                        own for data in samples for own in released(data, kind, epsilon, count // 4)
-                    ]
-                    yield summed(name, rows, epsilon, kind, found)
+                    lines = judge_groups(data, kind, EPSILONS[1:3], max(count // GROUPS, 1))
+                    for epsilon, judged in zip(EPSILONS[1:3], lines, strict=True):
+                        yield share_answers(f"{name}, {shape}", rows, epsilon, kind, judged)
 
 
-def flights(count: int) -> Iterator[Found]:
-    """Yield what is found for delays by carrier, month and destination, of 400 rows and more."""
+def judge_flights(count: int) -> Iterator[Shares]:
+    """Judge delays by carrier, month and destination, of 400 rows and more."""
     table = pd.read_csv(flights_file(), usecols=["dep_delay", *FLIGHTS.values()]).dropna()
     for name, key in FLIGHTS.items():
-        held = table[table.groupby(key)[key].transform("size") >= 400]
-        data = measured(held["dep_delay"].to_numpy(float), held[key].astype(str).to_numpy())
-        rows = int(held.groupby(key).size().median())
-        for epsilon in EPSILONS[1:]:
-            for kind in TRUTHS:
-                found = list(released(data, kind, epsilon, max(count // 10, 10)))
-                yield summed(name, rows, epsilon, kind, found)
+        kept = table[table.groupby(key)[key].transform("size") >= 400]
+        data = Data.of(delays.to_numpy(float) for _, delays in kept.groupby(key)["dep_delay"])
+        rows = int(kept.groupby(key).size().median())
+        for kind in TRUTHS:
+            lines = judge_groups(data, kind, EPSILONS[1:], max(count // 10, 10))
+            for epsilon, judged in zip(EPSILONS[1:], lines, strict=True):
+                yield share_answers(name, rows, epsilon, kind, judged)
 
 
 _HEAD = (
-    "| data | rows | epsilon | of | held | marked | either | width / noise | wide |",
+    "| data | rows | epsilon | of | unmarked held, % | unmarked | marked, % | width | wide, % |",
     "|---|---:|---:|---|---:|---:|---:|---:|---:|",
 )
 
 
-def shares_wide(found: list[Found]) -> str:
-    """Return the share of absurdly wide intervals of each statistic, in words."""
+def list_wide_shares(lines: list[Shares]) -> str:
+    """List the share of absurdly wide intervals of each statistic."""
     shares = {
-        kind: np.nanmean([one.wide for one in found if one.statistic == kind]) for kind in TRUTHS
+        kind: np.nanmean([line.wide for line in lines if line.statistic == kind]) for kind in TRUTHS
     }
-    return ", ".join(f"{100 * own:.2f} % of intervals of a {kind}" for kind, own in shares.items())
+    return ", ".join(
+        f"{100 * share:.2f} % of intervals of a {kind}" for kind, share in shares.items()
+    )
 
 
-def report(found: list[Found], releases: int) -> tuple[str, bool]:
-    """Return the page, and whether all verdicts are kept."""
-    own = [one for one in found if one.counts]
-    low = [one for one in own if one.misses]
-    light = [one for one in own if one.data in LIGHT]
-    marked = float(np.mean([one.marked for one in light]))
+def write_report(lines: list[Shares], releases: int) -> tuple[str, bool]:
+    """Write the page, and tell whether all verdicts are kept."""
+    judged = [line for line in lines if line.counts]
+    missed = [line for line in judged if line.misses]
+    light = [line for line in judged if line.data in LIGHT]
+    marked = float(np.mean([line.marked for line in light]))
     head = [
         (
-            f"Intervals at 95 % of answers without bounds, {releases} releases a line; shares "
-            f"in per cent of those that found bounds; others say so. Verdicts count where rows "
-            f"times epsilon is {ENOUGH} and more, and allow for chance. Held out of tuning: "
+            f"Intervals at 95 % of answers without bounds, {releases} releases a line, of 8 to 200 "
+            f"samples of a law or of {GROUPS} groups. Answers that found no bounds say so and are "
+            f"left out. Verdicts count where rows times epsilon is {ENOUGH} and more, and allow "
+            f"for chance between samples (1 line in 100). Held out of tuning: "
             f"{', '.join(HELD_OUT)}."
         ),
         "",
         (
-            f"- {len(own) - len(low)} of {len(own)} lines hold the truth about the rows, or are "
-            f"marked, in {100 * HELD:.0f} % of releases; the least has "
-            f"{100 * min(one.either for one in own if one.answered > releases / 20):.0f} %."
+            f"- Unmarked intervals hold the truth about the rows in {100 * HELD:.0f} % and more "
+            f"in {len(judged) - len(missed)} of {len(judged)} lines; the least with 50 unmarked "
+            f"answers has {100 * min(line.held for line in judged if line.unmarked >= 50):.0f} %."
         ),
         f"- Light tails are marked in {100 * marked:.1f} % of releases.",
         (
-            f"- Width over that of the noise alone, median over lines: light tails "
-            f"{np.nanmedian([one.width for one in light]):.2f}, all "
-            f"{np.nanmedian([one.width for one in own]):.2f}."
+            f"- Width, over that of the noise alone, median over lines: light tails "
+            f"{np.nanmedian([line.width for line in light]):.2f}, all "
+            f"{np.nanmedian([line.width for line in judged]):.2f}."
         ),
         (
             f"- Absurdly wide, half the width more than {WIDE:g} standard deviations: "
-            f"{shares_wide(own)}."
+            f"{list_wide_shares(judged)}."
         ),
         "",
-        "Below, those that are not kept; then all lines at epsilon 1.",
+        "Below, the lines that miss; then all lines at epsilon 1.",
         "",
         *_HEAD,
-        *(one.line() for one in low),
+        *(line.line() for line in missed),
         "",
         *_HEAD,
     ]
-    listed = [one.line() for one in found if one.epsilon == 1]
-    return "\n".join([*head, *listed]) + "\n", not low and marked <= MARKED
+    listed = [line.line() for line in lines if line.epsilon == 1]
+    return "\n".join([*head, *listed]) + "\n", not missed and marked <= MARKED
 
 
 def page(releases: int, *, quick: bool) -> tuple[str, bool]:
-    """Return the page, and whether all verdicts are kept."""
-    releases, sizes = (100, SIZES[1:3]) if quick else (releases, SIZES)
-    found = [*synthetic(sizes, releases), *([] if quick else flights(releases))]
-    return report(found, releases)
+    """Write the page, and tell whether all verdicts are kept."""
+    if quick:
+        return write_report(list(judge_frames({1000: 20}, 100)), 100)
+    lines = [
+        *judge_frames(SIZES, releases),
+        *judge_grouped_laws(releases),
+        *judge_flights(releases),
+    ]
+    return write_report(lines, releases)
 
 
 if __name__ == "__main__":
