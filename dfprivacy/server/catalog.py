@@ -80,8 +80,20 @@ _REWRITES = (
     (r"\bd\.datcollate\b|\bd\.datctype\b|\bd\.daticulocale\b|\bd\.datlocale\b", "''"),
     (r"\bd\.datlocprovider\b", "'c'"),
 )
+_RECEIVERS = (  # ADBC asks which function reads a type
+    "SELECT oid, typname, typreceive, 0 AS typbasetype, 0 AS typrelid, typarray "
+    "FROM (VALUES (16, 'bool', 'boolrecv', 1000), (17, 'bytea', 'bytearecv', 1001), "
+    "(20, 'int8', 'int8recv', 1016), (21, 'int2', 'int2recv', 1005), "
+    "(23, 'int4', 'int4recv', 1007), (25, 'text', 'textrecv', 1009), "
+    "(700, 'float4', 'float4recv', 1021), (701, 'float8', 'float8recv', 1022), "
+    "(1043, 'varchar', 'varcharrecv', 1015), (1082, 'date', 'date_recv', 1182), "
+    "(1083, 'time', 'time_recv', 1183), (1114, 'timestamp', 'timestamp_recv', 1115), "
+    "(1184, 'timestamptz', 'timestamptz_recv', 1185), (1186, 'interval', 'interval_recv', 1187), "
+    "(1700, 'numeric', 'numeric_recv', 1231)) types(oid, typname, typreceive, typarray)"
+)
 _CONSTANTS = (
     ("max_index_keys", "SELECT 32 AS setting"),
+    ("typreceive", _RECEIVERS),
     (
         "_pg_expandarray",
         (

@@ -42,6 +42,12 @@ _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
 _LOGIN_SECONDS = 20
 _SSL_REQUEST_SIZE = 8  # bytes
+_COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
+_COPY = re.compile(
+    r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
+    r"(?:(?:WITH\s*)?\(\s*FORMAT\s+\"?(?P<format>\w+)\"?\s*\))?\s*;?\s*$",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class Disconnect(Exception):  # noqa: N818 no error
@@ -135,8 +141,9 @@ class Client:
 
     def send(self, *replies: PGMessage) -> None:
         """Write messages to the client."""
-        for reply in replies:
-            self.writer.write(self.wire.send(reply))
+        for reply in replies:  # pygwire would leave the extended protocol after a COPY
+            is_copy = isinstance(reply, _COPY_MESSAGES)
+            self.writer.write(reply.to_wire() if is_copy else self.wire.send(reply))
 
     def send_error(self, error: ServerError, severity: str = "ERROR") -> None:
         """Write an error with its code and hint."""
@@ -308,6 +315,9 @@ class Client:
 
     async def _execute(self, portal: Portal, size: int = 0, *, describes: bool = False) -> None:
         """Run a portal, if it has not run, and send its next rows. A size of 0 means all."""
+        if copied := _COPY.match(portal.statement):
+            await self._copy(copied["query"], (copied["format"] or "text").lower())
+            return
         if portal.outcome is None:
             portal.outcome = await self._run(portal.statement, portal.parameters)
             if portal.outcome.table is not None:
@@ -350,8 +360,37 @@ class Client:
             portal = Portal(statement, tuple(map(_find_sample, oids)))
         else:
             portal = _find(self.portals, message.name)
-        schema = await self.session.describe(portal.statement, portal.parameters)
+        schema = None
+        if not _COPY.match(portal.statement):
+            schema = await self.session.describe(portal.statement, portal.parameters)
         self.send(messages.NoData() if schema is None else _describe_rows(schema, portal.formats))
+
+    async def _copy(self, query: str, form: str) -> None:
+        """Answer COPY (query) TO STDOUT, as text or binary."""
+        if form not in {"text", "binary"}:
+            raise ServerError("0A000", "COPY writes text or binary", "leave FORMAT out")
+        outcome = await self._run(query, ())
+        if outcome.table is None:
+            raise ServerError("42601", "COPY needs a SELECT")
+        code = int(form == "binary")
+        formats = [code] * outcome.table.num_columns
+        rows = encoding.encode_rows(outcome.table, formats)
+        if code:  # a row is the body of a DataRow
+            lines = [messages.DataRow(columns=row).encode() for row in rows]
+            header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+            lines = [header + b"".join(lines[:1]), *lines[1:], b"\xff\xff"]
+        else:
+            lines = [b"\t".join(map(_escape_cell, row)) + b"\n" for row in rows]
+        self.send(messages.CopyOutResponse(overall_format=code, col_formats=formats))
+        self.send(*(messages.CopyData(data=line) for line in lines), messages.CopyDone())
+        self.send(messages.CommandComplete(tag=f"COPY {len(rows)}"))
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _escape_cell(cell: bytes | None) -> bytes:
+    return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
 
 
 def _find(entries: Mapping[str, Entry], name: str) -> Entry:

@@ -106,7 +106,6 @@ def test_a_preview_is_made_up(connect):
         ("SET dfprivacy.colour = 1", "42704", "epsilon"),
         ("CREATE TABLE t (x INT)", "42601", "SELECT"),
         ("COPY flights TO '/tmp/x'", "42601", "SELECT"),
-        ("COPY (SELECT COUNT(*) FROM flights) TO STDOUT", "42601", "SELECT"),
         ("SELECT * FROM read_csv('/etc/passwd')", "42601", ""),
         ("SELECT dp_count(*) FROM flights GROUP BY month HAVING dp_keep(1e-3)", "42601", "dp_keep"),
         ("SELECT dp_count(delay, epsilon := 9000000) FROM flights", "53400", "epsilon"),
@@ -154,6 +153,17 @@ def test_a_monitor_asks_for_nothing_else(connect):
         assert connection.execute("SELECT 1").fetchone() == (1,)
         with pytest.raises(psycopg.Error):
             connection.execute("SELECT dp_count(*) FROM flights")
+
+
+def test_copy_gives_the_rows_of_a_release(connect):
+    """COPY (query) TO STDOUT writes text and binary."""
+    with connect() as connection:
+        with connection.cursor().copy(f"COPY ({MEANS}) TO STDOUT") as copied:
+            rows = list(copied.rows())
+        with connection.cursor().copy(f"COPY ({MEANS}) TO STDOUT (FORMAT binary)") as copied:
+            copied.set_types(["text", "float8", "int8"])
+            binary = list(copied.rows())
+    assert [(name, float(mean), int(n)) for name, mean, n in rows] == binary
 
 
 def test_tables_and_columns_are_listed(connect):
@@ -205,6 +215,34 @@ def test_pandas_reads_through_sqlalchemy(port):
     assert frame["carrier"].to_list() == ["AA", "DL", "UA"]
     assert abs(frame["delay"] - 24.5).max() < 2
     engine.dispose()
+
+
+def test_adbc_reads_arrow_tables(port):
+    """ADBC asks with COPY in binary, lists tables and columns, and goes on after an error."""
+    adbc = pytest.importorskip("adbc_driver_postgresql.dbapi")
+    address = f"postgresql://ann:{PASSWORD.replace(' ', '%20')}@127.0.0.1:{port}/flights"
+    with adbc.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
+        for _ in range(2):
+            cursor.execute(f"{MEANS} ORDER BY carrier")
+            table = cursor.fetch_arrow_table()
+            assert table["carrier"].to_pylist() == ["AA", "DL", "UA"]
+            assert [str(kind) for kind in table.schema.types] == ["string", "double", "int64"]
+            with pytest.raises(adbc.Error, match="rows are not shown"):
+                cursor.execute("SELECT plane FROM flights")
+        cursor.execute("SELECT COUNT(*) AS n FROM flights WHERE month > $1", (6,))
+        assert abs(cursor.fetch_arrow_table()["n"][0].as_py() - 15_000) < 10
+        schema = connection.adbc_get_table_schema("flights")
+        assert [str(kind) for kind in schema.types][2:] == [
+            "int64",
+            "double",
+            "date32[day]",
+            "timestamp[us]",
+        ]
+        databases = connection.adbc_get_objects().read_all().to_pylist()
+        (schemas,) = (
+            item["catalog_db_schemas"] for item in databases if item["catalog_name"] == "flights"
+        )
+        assert [item["table_name"] for item in schemas[0]["db_schema_tables"]] == ["flights"]
 
 
 def test_columns_of_no_rows_are_described(connect):
