@@ -154,12 +154,31 @@ def sql(
 
 
 def explain(
-    query: str, *, within: Any = None, size: int = SIZE, **given: Any
+    query: str,
+    *,
+    con: duckdb.DuckDBPyConnection | None = None,
+    unit: Any = None,
+    max_rows: int | None = None,
+    max_groups: int | None = None,
+    epsilon: float = EPSILON,
+    delta: float | None = None,
+    keys: Any = None,
+    interval: float = INTERVAL,
+    population: bool = False,
+    intervals: bool = False,
+    ledger: Any = None,
+    dataset: str | None = None,
+    note: str | None = None,
+    version: str | None = None,
+    schema: Any = None,
+    timezone: str | None = None,
+    within: Any = None,
+    size: int = SIZE,
+    **frames: Any,
 ) -> StatementExplanation:
     """Explain how `sql` would answer a statement, and its cost.
 
-    It takes the other arguments of `sql` and frames by name. It refuses what `sql` refuses, reads
-    no row and spends nothing.
+    It takes the arguments of `sql`, refuses what `sql` refuses, reads no row and spends nothing.
     `df.dp.explain` says the same of questions to a frame; docs/how-to/explain.md has what it says.
 
     `within` is the half-width to reach in groups of `size` rows, instead of `epsilon`, as
@@ -183,11 +202,12 @@ def explain(
         Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
         explanation says so. An `InvalidLossError` when no epsilon up to 999 reaches the target.
     """
-    named = {**ASKED, **{name: given.pop(name) for name in list(given) if name in ASKED}}
+    given = {**locals()}
+    del given["within"], given["size"]
     target = None if within is None else target_of(within, size)
     if target is not None:
-        no_loss_beside(named["epsilon"])
-    with asked(query, given, **named) as job:
+        no_loss_beside(epsilon)
+    with asked(**given) as job:
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
 
         return explanation_of(job, target)
@@ -608,6 +628,18 @@ class Cursor(_Closing):
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows that are left."""
         return list(self._made().remaining)
+
+    def arrow(self) -> pa.Table:
+        """Return all rows as an Arrow table."""
+        return self._made().arrow()
+
+    def df(self) -> pd.DataFrame:
+        """Return all rows as a pandas frame."""
+        return self._made().df()
+
+    def pl(self) -> pl.DataFrame:
+        """Return all rows as a polars frame."""
+        return self._made().pl()
 
     def _made(self) -> Result:
         self._require_open()

@@ -60,6 +60,8 @@ def test_every_place_answers_the_same(places, place):
     assert result.arrow().to_pylist() == wanted
     assert result.df().to_dict("records") == wanted
     assert result.pl().to_dicts() == wanted
+    with replayed("connect"), dfp.connect(places[place], **TERMS) as con:
+        assert con.cursor().execute(BY).df().to_dict("records") == wanted
     assert pl.DataFrame(result).to_dicts() == wanted
     assert [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()] == wanted
     assert [result.fetchone(), *[result.fetchone() for _ in wanted]] == [*result, None]
