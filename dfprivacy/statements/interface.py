@@ -194,7 +194,7 @@ def explain(
     (1.5, Draw(epsilon=0.5, questions=("median('delay')",)))
     >>> query = "SELECT dp_mean(delay, 0, 60) AS delay FROM flights"
     >>> dfp.explain(query, flights=flights, within=2.0, size=1000).epsilon
-    0.0637
+    0.0671
 
     Raises
     ------

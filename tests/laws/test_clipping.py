@@ -77,12 +77,15 @@ def test_it_can_be_left_out(tmp_path):
             frame.dp.mean("x", BOUNDS, clipping=wrong)
 
 
-def test_a_statement_that_shows_no_note_pays_for_none():
-    """The value of dp_mean alone has all of the loss; beside its interval it is the same draw."""
+def test_a_statement_pays_for_notes_with_intervals_or_without():
+    """A mean has nineteen twentieths of the loss; beside its interval it is the same draw."""
     frame = pl.DataFrame(DATA)
-    plan = dfp.explain("SELECT dp_mean(x, -2, 60) FROM t", t=frame, epsilon=1)
-    told = dfp.explain("SELECT dp_mean_interval(x, -2, 60) FROM t", t=frame, epsilon=1)
-    assert plan.answers[0].scale * 20 == pytest.approx(told.answers[0].scale * 19)
+    plain, noted = (
+        dfp.explain(f"SELECT {call}(x, -2, 60) FROM t", t=frame, epsilon=1).answers[0].scale
+        for call in ("dp_mean", "dp_mean_interval")
+    )
+    quiet = frame.dp.explain.mean("x", (-2, 60), clipping=False, epsilon=1).answers[0].scale
+    assert plain == noted == pytest.approx(quiet * 20 / 19)
     both = "SELECT dp_mean(x, -2, 60) AS m, dp_mean_interval(x, -2, 60) AS i FROM t"
     row = dfp.sql(both, t=frame, epsilon=1).row(0)
     assert row[0] == row[1]["value"]

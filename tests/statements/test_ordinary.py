@@ -144,7 +144,7 @@ def test_intervals_stand_behind_their_answers(shared):
 
 def test_notes_are_logged_where_no_column_shows_them(shared, caplog, tmp_path):
     """Without `intervals` each call with notes logs one line, an answer from memory too."""
-    query = "SELECT city, dp_mean(age, 0, 5) AS a, dp_mean(age, 0, 200) AS b FROM visits GROUP BY 1"
+    query = "SELECT city, dp_mean(age, 0, 5) AS a, dp_count(*) AS n FROM visits GROUP BY city"
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1e9, delta=0.1, remember=True)
     terms = {"con": shared, "epsilon": 1e6, "delta": 1e-3, "ledger": ledger, "dataset": "visits"}
     for _ in range(2):
