@@ -716,15 +716,18 @@ def _read_fall(
     is_sure = (places < count - steps) & (tail - doubt > 6)
     ratio = (np.maximum(further, 0.0) + further_doubt) / np.where(is_sure, tail - doubt, 1.0)
     ratio = np.where(is_sure, np.maximum(ratio, _FASTEST_FALL), SLOWEST_FALL)
-    tails = np.where((places < count) & (inner != middle), tail, 0.0)
-    rare = 0.15 * tails.max(axis=1, initial=0.0)
-    is_rare = (places < count - steps) & (tail > 16) & (tail < rare[:, None])
-    end = len(places) - 1 - is_rare[:, ::-1].argmax(axis=1)
-    before = np.maximum(end - steps, 0)
-    weight = tail[at, before] < rare
-    remaining = further[at, end] + weight * further[at, before]
-    rows = np.maximum(tail[at, end] + weight * tail[at, before], 1.0)
-    is_heavy = is_rare.any(axis=1) & (remaining > policy.heavy * rows)
+    largest = np.where((places < count) & (inner != middle), tail, 0.0).max(axis=1, initial=0.0)
+    is_inside = (places >= bounds[0][:, None]) & (places <= bounds[1][:, None])
+    total = np.where(is_inside, heights, 0.0).sum(axis=1)
+    is_heavy = np.zeros(len(heights), bool)
+    for lowest, rare in ((16.0, 0.15 * largest), (100.0, 0.03 * total)):
+        is_rare = (places < count - steps) & (tail > lowest) & (tail < rare[:, None])
+        end = len(places) - 1 - is_rare[:, ::-1].argmax(axis=1)
+        before = np.maximum(end - steps, 0)
+        weight = tail[at, before] < rare
+        remaining = further[at, end] + weight * further[at, before]
+        rows = np.maximum(tail[at, end] + weight * tail[at, before], 1.0)
+        is_heavy |= is_rare.any(axis=1) & (remaining > policy.heavy * rows)
     return ratio.min(axis=1, initial=SLOWEST_FALL), is_heavy
 
 
