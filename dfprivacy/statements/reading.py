@@ -283,7 +283,7 @@ class Release:
     computed: list[tuple[Any, ...]] = field(default_factory=list)
     """Arithmetic with answers whose interval is computed, as in `Statement`."""
     with_ends: set[Call] = field(default_factory=set)
-    """The calls of which an interval is shown."""
+    """Calls whose interval the statement shows."""
 
     def asked(self, call: Call) -> Call:
         """Return a call with an interval where one is shown. What bounds clip is always counted."""
