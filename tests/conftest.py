@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
+import random
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,52 @@ def _own_statistics_end_with_their_test() -> Iterator[None]:
     if own and "dfprivacy.cli" in sys.modules:
         app = sys.modules["dfprivacy.cli"].app
         app.registered_commands = [c for c in app.registered_commands if c.name not in own]
+
+
+class SeededBytes:
+    """Random bytes that a name determines, for the process that makes this alone."""
+
+    system = staticmethod(os.urandom)
+
+    def __init__(self, name: str) -> None:
+        self.name, self.numbers, self.process = name.encode(), itertools.count(), os.getpid()
+
+    def __call__(self, size: int) -> bytes:
+        if os.getpid() != self.process:  # forked: two processes must not draw the same noise
+            return self.system(size)
+        return hashlib.shake_128(b"%s %d" % (self.name, next(self.numbers))).digest(size)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that draws other noise in every run."""
+    parser.addoption("--fresh-noise", action="store_true", help="draw noise from the system")
+
+
+def _seed_noise(config: pytest.Config, name: str) -> Generator[None, Any, Any]:
+    """Draw the noise of this process from bytes that a name determines."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not config.getoption("fresh_noise"):
+            patch.setattr(os, "urandom", SeededBytes(name))
+            patch.setattr(random, "_urandom", SeededBytes(name))  # numpy takes its seeds there
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Give each test noise of its own, which is the same in every run."""
+    return (yield from _seed_noise(item.config, item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Give each fixture that several tests share noise of its own, whichever test is first."""
+    if request.scope == "function":
+        return (yield)
+    case = getattr(request, "param_index", 0)
+    name = f"{fixturedef.baseid} {fixturedef.argname} {case}"
+    return (yield from _seed_noise(request.config, name))
 
 
 Engines = Mapping[str, Callable[[pa.Table], Any]]
