@@ -51,6 +51,7 @@ MOST_LEFT_BY_GROUP = 1 - POLICY.pool * POLICY.looks[0] - POLICY.levels - POLICY.
 
 _OUTSIDE = 6  # doublings beyond the pooled bounds that a group's own counts can join
 _INNER = 0.03  # fraction of the pooled rows that count as nearest to the center
+_NEAR_ZERO = 16  # doublings below the values nearest to zero that count as zero
 _CHUNK = 2**16  # groups that are answered at a time: their counts fit into the cache
 _ALL_SEEN = 50  # groups, in units of noise, from which on their levels are known
 _RARE_LEVEL = 0.05  # fraction of groups that may lie outside as a whole without being seen
@@ -129,6 +130,11 @@ def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
     low, high = (float(end) for (end,) in pooled.ends)
     last = int(np.argmax((lower <= low) & (upper >= high)))
     first = min(int(np.searchsorted(np.cumsum(fractions.sum(axis=0)), _INNER)), last)
+    if not upper[0] > lower[0]:  # the bin of zero has no width: add all that is far below the rest
+        tall = rare_height(1, 0.01 / len(rows), laplace=pooled.look.laplace)
+        distances = np.abs(signed[rows > tall])
+        nearest = int(distances[distances > 0].min(initial=last))
+        first = min(max(first, nearest - _NEAR_ZERO, 1), last)
     size = min(last + _OUTSIDE, len(lower) - 2) - first + 2
     numbers = np.clip(np.abs(np.arange(len(edges) - 1) - middle) - first, 0, size - 1)
     inner, outer = fractions[:, : first + 1].sum(axis=1), fractions[:, first + 1 : first + size]
