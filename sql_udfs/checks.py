@@ -6,17 +6,13 @@ its columns alone, and comes on an empty table as on any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
 
-import narwhals as nw
 import pyarrow as pa
-from narwhals.dtypes import DType
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, delta_of, positive_number
-from dfprivacy.engine.columns import check_term_column
 from dfprivacy.errors import (
     InvalidBoundsError,
     InvalidLossError,
@@ -32,16 +28,7 @@ from dfprivacy.statistics.quantile import QuantilePart
 from sql_udfs.function import Column, Function, check_account
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_DTYPES: dict[str, DType] = {
-    **{name: nw.Int128() for name in _WHOLE},
-    **{f"U{name}": nw.UInt128() for name in _WHOLE},
-    "FLOAT": nw.Float32(),
-    "DOUBLE": nw.Float64(),
-    "DECIMAL": nw.Decimal(),
-    "BOOLEAN": nw.Boolean(),
-}
-
-
+_NUMBERS = {*_WHOLE, *(f"U{name}" for name in _WHOLE), "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN"}
 _MOMENTS = {"DATE", "TIME", "TIME_NS", "TIME WITH TIME ZONE", "INTERVAL"}
 _MOMENTS |= {"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"}
 
@@ -64,7 +51,7 @@ class Argument:
             element = self.sql_type.rpartition("[")[0]
             return [Argument(element, (value,)).python() for value in self.values or ()]
         head = type_head(self.sql_type)
-        if head not in _DTYPES or not self.values:
+        if head not in _NUMBERS or not self.values:
             return None if head == "NULL" else head
         return bool(self.values[0]) if head == "BOOLEAN" else self.values[0]
 
@@ -111,7 +98,8 @@ def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument,
         return
     form = form_for(name, len(constants), about_rows=not sql_types)
     numbers = any(form.part.columns.values())
-    dtypes = dict(zip(form.columns, _number_types(name, sql_types), strict=True)) if numbers else {}
+    if numbers:
+        _check_number_types(name, sql_types)
     values = [constant.python() for constant in constants]
     if form.ends and any(constant.sql_type in _MOMENTS for constant in constants):
         raise InvalidBoundsError(
@@ -132,10 +120,7 @@ def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument,
             f"{name} needs true or false; its first argument is declared {type_head(sql_types[0])}",
             hint=f"compare it: {name}(x = 3), {name}(city = 'Rome'), {name}(delay > 60)",
         )
-    if isinstance(part, LinearPart) and dtypes:
-        for term in terms:
-            for column in term.columns:
-                check_term_column(column, dtypes[str(column)], term)
+    if isinstance(part, LinearPart) and numbers:
         part.vectors.noises(Epsilon(positive_number("epsilon", epsilon.python())))
 
 
@@ -149,12 +134,11 @@ def _require_small(name: str, epsilon: Argument, limit: Argument) -> None:
         )
 
 
-def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
-    """Yield the types of columns of numbers."""
+def _check_number_types(function: str, sql_types: tuple[str, ...]) -> None:
+    """Refuse columns of types that hold no numbers."""
     for position, sql_type in zip(("first", "second"), sql_types, strict=False):
         head = type_head(sql_type)
-        dtype = None if sql_type.endswith("]") else _DTYPES.get(head)
-        if dtype is None:
+        if sql_type.endswith("]") or head not in _NUMBERS:
             statistic = _statistic(function)
             number = "epoch(x)" if sql_type in _MOMENTS else "TRY_CAST(x AS DOUBLE)"
             call = example_calls(function, statistic)[0].replace("(x", f"({number}")
@@ -162,7 +146,6 @@ def _number_types(function: str, sql_types: tuple[str, ...]) -> Iterator[DType]:
                 f"{function} needs numbers; its {position} argument is declared {head}",
                 hint=f"convert it first, e.g. {call}",
             )
-        yield dtype
 
 
 @lru_cache(maxsize=1024)

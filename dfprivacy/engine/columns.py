@@ -24,7 +24,6 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import PARQUET, TextFile
 from dfprivacy.errors import (
-    InvalidBoundsError,
     InvalidQuestionError,
     MissingColumnError,
     UnsupportedDtypeError,
@@ -41,7 +40,6 @@ from dfprivacy.measurement.grid import (
     plain_type,
     typed_moments,
 )
-from dfprivacy.measurement.linear import Above, OnGrid
 
 INTEGER, NUMBER, BOOLEAN, TEXT, OTHER = "integer", "number", "boolean", "text", "other"
 
@@ -239,25 +237,6 @@ def columns_near(name: Hashable, present: Sequence[Hashable]) -> str:
     )
     question = "".join(f"did you mean {name_of_column!r}? " for name_of_column in similar)
     return f"{question}its columns are {', '.join(map(repr, present[:20]))}"
-
-
-_EXACT_INTEGERS = 2**53  # beyond, an integer column and its float twin could differ
-
-
-def check_term_column(label: Hashable, dtype: DType, leaf: object) -> None:
-    """Refuse a column that a term can't be made of, by its declared dtype alone."""
-    if not isinstance(leaf, OnGrid | Above):
-        return
-    check_number_column(label, dtype)
-    if isinstance(leaf, Above):  # a step beyond a bound perhaps, which is looked at itself
-        ends: tuple[float, ...] = (leaf.threshold / 2,)
-    else:
-        ends = (leaf.grid.lower, leaf.grid.upper)
-    if dtype.is_integer() and max(map(abs, ends)) > _EXACT_INTEGERS:
-        raise InvalidBoundsError(
-            f"bounds of the integer column {label!r} must lie within -2**53 and 2**53",
-            hint="pass tighter bounds, or convert the column to float",
-        )
 
 
 def check_number_column(label: Hashable, dtype: DType) -> None:

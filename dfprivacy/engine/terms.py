@@ -17,7 +17,7 @@ import polars as pl
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.columns import check_term_column, clipped_to
+from dfprivacy.engine.columns import check_number_column, clipped_to
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.keys import key_expressions, with_told
 from dfprivacy.measurement.linear import Above, Distinct, Equal, OnGrid, Product, Source, Term, Told
@@ -222,7 +222,8 @@ def _with_leaves(
                 told[free_title] = leaf.told[0]
                 continue
             name = adopted.values[leaf.column]
-            check_term_column(leaf.column, schema[name], leaf)
+            if isinstance(leaf, OnGrid | Above):
+                check_number_column(leaf.column, schema[name])
             floating = schema[name].is_float()
             shifted = _is_shifted(leaf, source)
             shifted &= engine.is_polars() or adopted.unit is None

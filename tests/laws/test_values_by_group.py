@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.laws.empty_tables import QUESTIONS, TERMS, ask, outcome
 
 SIZES = (0, 1, 5, 50, 400, 3000)
 LAWS = {
@@ -25,23 +26,6 @@ LAWS = {
         [1.7e308, -1.7e308, 5e-324, -0.0, np.nan, 1.0], size
     ),
 }
-QUESTIONS = (
-    dfp.mean("x"),
-    dfp.sum("y"),
-    dfp.var("x"),
-    dfp.std("y"),
-    dfp.median("y"),
-    dfp.quantile("x", 0.9),
-    dfp.mean("x", (0, 1)),
-    dfp.count(),
-)
-TERMS = (
-    {},
-    {"unit": "u", "max_rows": 2},
-    {"unit": "u", "max_rows": 2, "max_groups": 2},
-    {"unit": "u"},
-    {"interval": 0.9},
-)
 
 
 def draw_values(random: np.random.Generator, size: int) -> np.ndarray:
@@ -55,38 +39,43 @@ def draw_table(random: np.random.Generator) -> pl.DataFrame:
     """Draw groups of several sizes, and of a law each."""
     groups = int(random.choice([1, 2, 3, 10, 50]))
     sizes = random.choice(SIZES if groups <= 10 else SIZES[:5], groups).tolist()
-    columns = {
-        "g": np.repeat(np.arange(groups), sizes),
-        "x": np.concatenate([draw_values(random, size) for size in sizes]),
-        "y": np.concatenate([draw_values(random, size) for size in sizes]),
-        "u": random.integers(0, max(sum(sizes) // 3, 1), sum(sizes)),
-    }
-    if random.random() < 0.3:
-        columns["x"] = np.nan_to_num(np.clip(columns["x"], -1e18, 1e18)).astype(np.int64)
-    return pl.DataFrame(columns)
+    rows = sum(sizes)
+    x, y = (np.concatenate([draw_values(random, size) for size in sizes]) for _ in range(2))
+    whole = np.nan_to_num(np.clip(y, -9e18, 9e18)).astype(np.int64)
+    return pl.DataFrame(
+        {
+            "g": np.array(["a", "b", "c"])[np.repeat(np.arange(groups) % 3, sizes)],
+            "h": random.integers(0, 4, rows),
+            "u": random.integers(0, max(rows // 3, 1), rows),
+            "x": x if random.random() < 0.7 else whole,
+            "y": y,
+            "i": whole,
+            "b": y > 0,
+            "s": [[number] for number in random.integers(0, 3, rows).tolist()],
+        }
+    ).with_columns(
+        pl.col("g").replace_strict({0: "a", 1: "b"}, default="c", return_dtype=pl.String)
+    )
 
 
-def ask(random: np.random.Generator, table: pl.DataFrame) -> None:
-    """Ask a few questions about a table by no keys, by secret keys, or by public keys."""
-    private = table.dp(**TERMS[random.integers(len(TERMS))])
-    loss = {"epsilon": 10 ** random.uniform(-2, 2)}
+def ask_about(random: np.random.Generator, table: pl.DataFrame, ledger: dfp.Ledger) -> None:
+    """Ask a question about a table; an error after the charge is a failure."""
+    question, keys = random.choice(list(QUESTIONS)), random.choice(["none", "public", "secret"])
+    terms, loss = TERMS[random.choice(list(TERMS))], {"epsilon": 10 ** random.uniform(-2, 2)}
     if random.random() < 0.4:
         loss = {"rho": 10 ** random.uniform(-3, 2)}
-    by = random.choice(["", "secret", "public"])
-    if by:
-        private = private.group_by("g", keys=[-1, 0, 1, 2, 3] if by == "public" else None)
-    if by == "secret":
-        loss["delta"] = 1e-6
-    chosen = random.choice(len(QUESTIONS), random.integers(1, 4), replace=False)
-    private.agg(**{f"a{number}": QUESTIONS[number] for number in chosen}, **loss)
+    outcome(ledger, lambda **account: ask(table.dp(**terms, **account), question, keys, **loss))
 
 
-@pytest.mark.parametrize("case", range(40))
-def test_no_question_fails(case):
-    """Whichever law the values of a group follow, every question is answered."""
+@pytest.mark.parametrize("case", range(60))
+def test_no_question_fails_after_its_charge(case, tmp_path):
+    """Whichever laws the values of groups follow, what is charged is answered."""
     random = np.random.default_rng(case)
-    for _ in range(12):
-        ask(random, draw_table(random))
+    ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=1e9, delta=0.5)
+    for _ in range(4):
+        table = draw_table(random)
+        for _ in range(6):
+            ask_about(random, table, ledger)
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 0.25}, {"epsilon": 4.0}, {"rho": 0.05}])

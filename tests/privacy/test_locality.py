@@ -36,19 +36,11 @@ def test_a_null_row_does_not_touch_large_integers(engine_, engines, exact):
 def test_integers_and_their_float_twins_have_the_same_sums(exact):
     """An integer column that pandas turned to float64 gives the very same grid integers."""
     values = np.random.default_rng(0).integers(-(2**62), 2**62, 5000)
-    asked = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**40))}
+    asked = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**60))}
     whole, floating = (
         exact.sums(pd.DataFrame({"i": values.astype(kind)}), asked) for kind in ("i8", "f8")
     )
     assert whole == floating
-
-
-def test_integer_bounds_beyond_the_exact_floats_are_refused(engines):
-    """Bounds above 2**53 on an integer column are refused by the declared type alone."""
-    for table in (pa.table({"i": pa.array(v, pa.int64())}) for v in ([], [1], [2**62])):
-        for convert in engines.values():
-            with pytest.raises(dfp.errors.InvalidBoundsError):
-                dfp.frame(convert(table)).mean("i", (0, 2**53 + 2))
 
 
 @pytest.mark.parametrize("source", ["path", "relation"])
