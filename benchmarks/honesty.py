@@ -42,6 +42,7 @@ HELD, MARKED = 0.93, 0.05
 SIZES = {150: 200, 1000: 200, 10**4: 100, 10**5: 40, 10**6: 8}  # rows, and samples of so many
 GROUP_SIZES, GROUPS = (150, 1000), 40
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
+FEWEST = 20  # unmarked answers from which on there is a verdict
 ENOUGH = 200  # rows times epsilon from which on there is a verdict
 WIDE = 5.0
 TRUTHS: dict[str, Callable[[np.ndarray], float]] = {"mean": np.mean, "sum": np.sum, "std": np.std}
@@ -120,8 +121,8 @@ class Shares:
     @property
     def counts(self) -> bool:
         """Tell whether there are enough rows for a verdict, and no row that can't be seen."""
-        enough = self.rows * self.epsilon >= ENOUGH and self.unmarked > 0
-        return enough and self.data not in HIDDEN
+        enough = self.rows * self.epsilon >= ENOUGH and self.unmarked >= FEWEST
+        return enough and not self.data.startswith(tuple(HIDDEN))
 
     @property
     def misses(self) -> bool:
