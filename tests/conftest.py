@@ -1,7 +1,5 @@
 """What the tests share: one table for every engine, exact sums and bins, random bytes to repeat."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Cases of tests of several parameters, without all of their products."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any

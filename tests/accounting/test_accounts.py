@@ -1,7 +1,5 @@
 """Accounts by dataset, by period of the data and by analyst: who may spend what."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

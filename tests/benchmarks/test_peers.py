@@ -1,7 +1,5 @@
 """The command that measures this package beside others, on our own engines with tiny tables."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

@@ -1,7 +1,5 @@
 """TPC-H with the customer as the unit: what becomes of each query, by text and declared types."""
 
-from __future__ import annotations
-
 import pytest
 
 import dfprivacy as dfp

@@ -1,7 +1,5 @@
 """Questions with bounds, and their exact sums."""
 
-from __future__ import annotations
-
 import dfprivacy as dfp
 
 BOUNDS = [(0, 100), (-60.0, 61.5), (100, 101), (-7, -3), (0.1, 0.3), (-1e-300, 1e-299), (-1e9, 2)]

@@ -1,7 +1,5 @@
 """The bins of values by the law in words, in fractions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What Ibis tables are asked, beside an Arrow table of the same rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Clipping without branches gives the integers of the grid, in DuckDB as anywhere."""
 
-from __future__ import annotations
-
 import contextlib
 
 import duckdb

@@ -1,7 +1,5 @@
 """The same rows give the same integers, whoever counts them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Every engine counts rows by group and bin to the same tables, by sorting or by group-by."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import polars as pl

@@ -1,7 +1,5 @@
 """Order, chunks, threads and settings of an engine change no exact sum."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Means of vectors: every source gives the same, whatever its batches and order."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """Descriptions of frames as text, pages and tables."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import duckdb

@@ -1,7 +1,5 @@
 """No page loads or runs anything, whatever texts it holds."""
 
-from __future__ import annotations
-
 import re
 
 import polars as pl

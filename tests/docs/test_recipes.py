@@ -1,7 +1,5 @@
 """docs/how-to/recipes.md: each line answers its question, and the truth beside it is true."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/reference/api.md is the page that the registry of statistics gives."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keys in the names of directories are columns of text, and choose the files that are read."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

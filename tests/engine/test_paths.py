@@ -1,7 +1,5 @@
 """Paths of every form name files, or are refused with what to do instead."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa

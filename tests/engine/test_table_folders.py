@@ -1,7 +1,5 @@
 """Folders of Delta, Iceberg and Hudi tables are recognised without the packages that read them."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

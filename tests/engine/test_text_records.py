@@ -1,7 +1,5 @@
 """A record of a text file is a row of its own: the others are the same without it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import product
 

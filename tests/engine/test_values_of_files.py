@@ -1,7 +1,5 @@
 """Values of files are counted by the engine as values in memory are by sorting."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """What an explanation says: the charge, the ledger, the error, and how it is shown."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle

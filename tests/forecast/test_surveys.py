@@ -1,7 +1,5 @@
 """Explanations of protocols of the local and the shuffle model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Laws of targets: the loss that is found reaches the half-width, and the next smaller does not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import polars as pl

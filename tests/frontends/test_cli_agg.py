@@ -1,7 +1,5 @@
 """Several questions in one call, and counts by value, on the command line."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

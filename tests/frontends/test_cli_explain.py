@@ -1,7 +1,5 @@
 """`--explain` on the command line."""
 
-from __future__ import annotations
-
 import dfprivacy as dfp
 
 

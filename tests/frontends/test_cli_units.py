@@ -1,7 +1,5 @@
 """Units of several rows on the command line."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

@@ -1,7 +1,5 @@
 """dfp.connect: PEP 249, the price of every other door, and nothing but released answers."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

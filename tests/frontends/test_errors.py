@@ -1,7 +1,5 @@
 """Errors: one tree, catchable as builtins, with a message and a hint."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 

@@ -1,7 +1,5 @@
 """A question has one text at every entry point: the call that asks it."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Questions: what the history of a ledger keeps of them, and what they refuse."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """A ledger that remembers gives the same answer again, in every front end, and charges once."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

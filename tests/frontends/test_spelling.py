@@ -1,7 +1,5 @@
 """A name that does not exist is answered with the one that was meant."""
 
-from __future__ import annotations
-
 import copy
 
 import polars as pl

@@ -1,7 +1,5 @@
 """The ways in which people ask: lists, brackets, attributes, keys of any library, odd names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """A file of answers is there wholly or not at all."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

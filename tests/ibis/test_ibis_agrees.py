@@ -1,7 +1,5 @@
 """An Ibis table has the exact statistics of its rows, on DuckDB and through Ibis' own SQL."""
 
-from __future__ import annotations
-
 import importlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ibis tables of no rows have the outcomes of Ibis tables of one row."""
 
-from __future__ import annotations
-
 import pytest
 
 import dfprivacy as dfp

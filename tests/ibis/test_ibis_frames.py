@@ -1,7 +1,5 @@
 """What Ibis tables bring along: backends, collations, failures, and results that are numbers."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime as dt
 import sqlite3

@@ -1,7 +1,5 @@
 """Delta and Iceberg tables with files that no longer count, as their writers leave them."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest

@@ -1,7 +1,5 @@
 """Delta and Iceberg tables are read at one snapshot, and their files never as plain Parquet."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Tables of no rows and of one row, and every question about them with its outcome."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

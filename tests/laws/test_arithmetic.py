@@ -3,8 +3,6 @@
 A check of coverage fails when its upper limit (Clopper-Pearson, 1e-9) lies below the level.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import operator

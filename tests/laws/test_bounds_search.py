@@ -1,7 +1,5 @@
 """Laws of the search for bounds: what one row moves, what noise alone does, what is found."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What given bounds clip: counted for a twentieth of the loss, and said in a note at every door."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Every declared type in every kind of frame: missing values add nothing, and no value raises."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import uuid

@@ -1,7 +1,5 @@
 """Tables of two group columns: exact at a huge loss, totals that agree, intervals, shapes."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Descriptions of whole frames: what is asked of each column, what it costs, and what may show."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 

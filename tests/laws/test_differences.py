@@ -1,7 +1,5 @@
 """Differences, ratios and changes of released frames: values, intervals, every frame type."""
 
-from __future__ import annotations
-
 import math
 
 import duckdb

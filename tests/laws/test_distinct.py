@@ -1,7 +1,5 @@
 """The number of different values: what a row or a unit moves it by, in every engine and dtype."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 

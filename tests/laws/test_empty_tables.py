@@ -4,8 +4,6 @@ A table of no rows, of one row, of one row of NULLs and of one row without a uni
 same question has the same outcome about each, and costs the same.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 

@@ -4,8 +4,6 @@ Noise of a tiny loss can be larger than 64 bits, and so can the least count of a
 shown. Whether it is must not decide between an answer and an error.
 """
 
-from __future__ import annotations
-
 import re
 
 import duckdb

@@ -1,7 +1,5 @@
 """The least and the largest value: how many rows lie beyond what is selected."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Counts by value: those of a group-by in another order, and what is noted of ranks."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import duckdb

@@ -4,8 +4,6 @@ Which cells are read depends on the rows. The release does not: from the same ra
 select the same candidates, so the proofs of docs/explanation/quantiles.md hold for either.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 from fractions import Fraction
 

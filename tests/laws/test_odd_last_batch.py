@@ -1,7 +1,5 @@
 """An odd row alone in the last batch, block or file decides neither errors nor charges."""
 
-from __future__ import annotations
-
 import itertools
 
 import duckdb

@@ -1,7 +1,5 @@
 """Two columns: products of bases near a partition of unity, and what is read off them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

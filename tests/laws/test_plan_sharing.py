@@ -1,7 +1,5 @@
 """Planning: what shares a noisy vector, and how the loss is shared between vectors."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import hypothesis.strategies as st

@@ -1,7 +1,5 @@
 """Answers and the ends of intervals are possible values, and doubt is stated."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

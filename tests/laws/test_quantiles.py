@@ -7,8 +7,6 @@ once and stands for many groups, each released by itself; these tests fail by ch
 probability below 1e-6.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import dataclass

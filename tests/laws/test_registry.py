@@ -1,7 +1,5 @@
 """Laws that hold for every registered statistic, those of the examples included."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import itertools

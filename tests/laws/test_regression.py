@@ -1,7 +1,5 @@
 """Several columns explain another: sensitivity, what is read off the sums, what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import duckdb

@@ -1,7 +1,5 @@
 """Shares: what counts as the constant in every engine and type, and what their intervals hold."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Which rows of a unit count does not depend on the numeric type of units and keys."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pandas as pd

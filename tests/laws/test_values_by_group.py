@@ -1,7 +1,5 @@
 """Groups whose values follow different laws: no question about them fails after its charge."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

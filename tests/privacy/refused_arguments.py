@@ -1,7 +1,5 @@
 """What calls with a wrong argument are made on, and how they are refused."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction

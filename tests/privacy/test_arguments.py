@@ -1,7 +1,5 @@
 """Every argument is either in range or refused by name, before a random byte is drawn."""
 
-from __future__ import annotations
-
 import math
 import os
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Whatever goes wrong inside of a public call, what comes out is ours and says nothing of a row."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import tracemalloc

@@ -4,8 +4,6 @@ A sample that is drawn anew, a view over random(), a lazy frame with a function 
 two readings have the same groups can hang on one row, and may show in nothing.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import duckdb

@@ -1,7 +1,5 @@
 """Whatever an engine says of a row is withheld."""
 
-from __future__ import annotations
-
 import duckdb
 import polars as pl
 import pyarrow as pa

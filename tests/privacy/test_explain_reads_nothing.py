@@ -1,7 +1,5 @@
 """Explanations read no data, draw nothing and charge nothing; what they say is public."""
 
-from __future__ import annotations
-
 import os
 
 import duckdb

@@ -1,7 +1,5 @@
 """Noise is never drawn twice: not by a fork, a thread, a copy, a seed or a stopped clock."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import copy
 import inspect

@@ -1,7 +1,5 @@
 """The last digits of a group's answer depend on this group alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """One row moves the exact statistics by its own share, whatever else the data hold."""
 
-from __future__ import annotations
-
 import enum
 import math
 from collections import Counter

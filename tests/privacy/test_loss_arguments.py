@@ -1,7 +1,5 @@
 """Every loss is either in range or refused by name, before a random byte is drawn."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Keys of pandas columns that go as ranks: what is grouped, shown and matched, row by row."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import enum

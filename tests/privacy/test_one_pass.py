@@ -1,7 +1,5 @@
 """A release runs the caller's plan once, draws once, and leaves the caller's database as it was."""
 
-from __future__ import annotations
-
 import duckdb
 import polars as pl
 

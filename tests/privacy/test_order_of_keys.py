@@ -1,7 +1,5 @@
 """Keys come back as they came: their dtype, and an order that only public facts decide."""
 
-from __future__ import annotations
-
 import datetime as dt
 import time
 

@@ -1,7 +1,5 @@
 """Value columns of a pandas frame: which dtypes have numbers, and what is missing in them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Noise is drawn within a release that is paid for, and nowhere else."""
 
-from __future__ import annotations
-
 import contextvars
 import multiprocessing
 import os

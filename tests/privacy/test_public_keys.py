@@ -1,7 +1,5 @@
 """Public keys come out exactly; groups come in an order that rows do not choose."""
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import math

@@ -13,8 +13,6 @@ that was really spent. Under add-remove the last row is left out, so that public
 buckets) fall for the other rows as they did; under replace any row is replaced.
 """
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction

@@ -4,8 +4,6 @@ A group of one unit is shown with probability 1e-10 at most, so that all pairs t
 chance with a probability below 1e-6.
 """
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import sys

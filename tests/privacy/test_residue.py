@@ -1,7 +1,5 @@
 """What is released holds noisy numbers and public facts; no exact sum and no row stays with it."""
 
-from __future__ import annotations
-
 import gc
 import io
 import pickle

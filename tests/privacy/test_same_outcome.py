@@ -1,7 +1,5 @@
 """The kind of outcome (a result's schema, or an error's message) is the same for any rows."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import warnings

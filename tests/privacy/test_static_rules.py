@@ -1,7 +1,5 @@
 """Rules that the source keeps, read off its syntax tree."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import functools

@@ -1,7 +1,5 @@
 """Public keys of pandas columns of text: one rule, whatever text the rows are."""
 
-from __future__ import annotations
-
 import decimal
 
 import numpy as np

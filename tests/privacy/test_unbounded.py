@@ -1,7 +1,5 @@
 """Answers without bounds: one outcome for any rows, and what may not change the numbers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import os

@@ -1,7 +1,5 @@
 """Histograms count each value where it is, in edges that are given or found."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What objects and numbers of a row say while they are looked at is not heard by anybody."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Codes are ranks among all values of a column, so that one value more moves those of the others.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -3,8 +3,6 @@
 One charge, one promise.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pyarrow as pa

@@ -4,8 +4,6 @@ docs/how-to/users.md proves what these tests check: the exact statistics of a ta
 those of each unit by itself, and no unit moves them by more than the limits allow.
 """
 
-from __future__ import annotations
-
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl

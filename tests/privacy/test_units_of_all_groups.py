@@ -1,7 +1,5 @@
 """A unit with rows in several groups pays for what is counted of all groups together."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

@@ -1,7 +1,5 @@
 """Means of vectors: nothing but noisy numbers tells neighbors apart, and errors come first."""
 
-from __future__ import annotations
-
 import warnings
 from decimal import Decimal
 from unittest import mock

@@ -1,7 +1,5 @@
 """Questions without bounds, and frames of a few groups of rows to ask them about."""
 
-from __future__ import annotations
-
 import polars as pl
 
 import dfprivacy as dfp

@@ -1,7 +1,5 @@
 """Tables whose rows have a unit, a group, a float and an integer."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 FRAMES = ["pandas", "polars", "duckdb"]

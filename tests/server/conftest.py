@@ -1,7 +1,5 @@
 """A server over flights, started by the command, that real clients ask."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Statements of dashboards are answered, with the columns and values of plain DuckDB."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 

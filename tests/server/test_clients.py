@@ -1,7 +1,5 @@
 """Real clients ask the server: what they see, what it costs, what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import shutil

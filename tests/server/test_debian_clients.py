@@ -3,8 +3,6 @@
 The packages are libpostgresql-jdbc-java with any JDK, r-cran-rpostgresql and r-cran-dbplyr.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Flight SQL clients: what they see, when a statement is charged, which tickets are refused."""
 
-from __future__ import annotations
-
 import datetime as dt
 import os
 import random

@@ -1,7 +1,5 @@
 """Hostile bytes and statements, as `benchmarks.server_fuzz` sends them in larger numbers."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.server_fuzz import fuzz, fuzz_flight

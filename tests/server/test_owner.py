@@ -1,7 +1,5 @@
 """What the owner of the data does: check, users, review, restart; and workers that fail."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Hostile and broken clients: the server answers with an error or hangs up, and goes on."""
 
-from __future__ import annotations
-
 import datetime as dt
 import random
 import socket

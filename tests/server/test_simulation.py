@@ -1,7 +1,5 @@
 """Random schedules of clients and faults, as `benchmarks.server_simulation` runs them."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

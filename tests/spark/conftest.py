@@ -3,8 +3,6 @@
 With DFPRIVACY_REQUIRE_SPARK set, as in .ci/run, a skipped test is a failed one.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import sys

@@ -1,7 +1,5 @@
 """Frames of Spark Connect, in a process of its own: a client and a server can't share one."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Spark frames of no rows have the outcomes of Spark frames of one row."""
 
-from __future__ import annotations
-
 import pytest
 
 import dfprivacy as dfp

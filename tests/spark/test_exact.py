@@ -1,7 +1,5 @@
 """Spark counts and adds up the same integers as every other engine."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """What Spark says of a row is withheld, and a frame that can't be read is refused by name."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 

@@ -1,7 +1,5 @@
 """Groups of Spark frames are those of other engines, in the same order, of the declared types."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The page about Spark runs as it is written."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every question about a Spark frame is answered as about a relation of DuckDB."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """What a unit contributes in Spark: a function of its own rows, at most what its limits allow."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

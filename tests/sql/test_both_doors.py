@@ -1,7 +1,5 @@
 """A dp_ call means the same in `dfp.sql` and as a function, and explain says what both cost."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import re

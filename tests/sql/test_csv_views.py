@@ -1,7 +1,5 @@
 """A cell that TRY_CAST makes NULL in a view over read_csv fails no query and drops no row."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """A bound whose other end was forgotten is no epsilon: dp_mean(x, 240) is refused."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """Connections with a table of visits."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

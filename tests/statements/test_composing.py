@@ -1,7 +1,5 @@
 """What is done with answers may be any SQL: it sees released tables and nothing else."""
 
-from __future__ import annotations
-
 import itertools
 
 import duckdb

@@ -1,7 +1,5 @@
 """Groups are selected by a count of rows, whatever order conditional calls are written in."""
 
-from __future__ import annotations
-
 import itertools
 
 import duckdb

@@ -1,7 +1,5 @@
 """Tables, views and functions of a connection, and tables that released rows go to."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import duckdb

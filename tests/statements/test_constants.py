@@ -1,7 +1,5 @@
 """A text constant that is no value of the type beside it is refused, as DuckDB would fail on it."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

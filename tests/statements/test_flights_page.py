@@ -1,7 +1,5 @@
 """The questions of examples/flights_questions.md are answered, each at the price above it."""
 
-from __future__ import annotations
-
 import math
 import re
 from importlib.util import find_spec

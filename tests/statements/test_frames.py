@@ -1,7 +1,5 @@
 """Frames by name: what SQL sees of them depends on their declared types, and they come back."""
 
-from __future__ import annotations
-
 import datetime as dt
 import enum
 from collections import Counter

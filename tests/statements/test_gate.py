@@ -1,7 +1,5 @@
 """Rows are read through one gate, and nothing that an engine or a row says comes out beside it."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pandas as pd

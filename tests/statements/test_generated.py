@@ -1,7 +1,5 @@
 """Statements made by chance: their rows are DuckDB's, and no unit changes another's."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """A release inside of another is drawn first; the other takes what has been released of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

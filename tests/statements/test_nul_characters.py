@@ -1,7 +1,5 @@
 """A character NUL is refused where it would cut a text short, and counts elsewhere."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

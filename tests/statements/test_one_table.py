@@ -1,7 +1,5 @@
 """A statement over one table is one over a schema of one table."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """Ordinary aggregates over a unit's rows mean the private question; FILTER is CASE."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

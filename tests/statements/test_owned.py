@@ -1,7 +1,5 @@
 """Rows of several tables reach the measurement by their owner: nobody's rows depend on others'."""
 
-from __future__ import annotations
-
 import random
 from decimal import Decimal
 from itertools import pairwise

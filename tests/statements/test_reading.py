@@ -1,7 +1,5 @@
 """What runs is what was written: rewritten expressions give the same."""
 
-from __future__ import annotations
-
 import duckdb
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

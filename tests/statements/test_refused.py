@@ -3,8 +3,6 @@
 So are trees of allowed statements into which something unknown is put, anywhere.
 """
 
-from __future__ import annotations
-
 import copy
 import functools
 import json

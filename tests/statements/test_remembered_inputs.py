@@ -1,7 +1,5 @@
 """A remembered answer of a nested statement is the answer that a fresh release would give."""
 
-from __future__ import annotations
-
 import copy
 import json
 

@@ -3,8 +3,6 @@
 No value makes a listed function fail in spite of TRY: every one is called with extreme ones.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Whatever one row holds, a statement ends in the same way, with the same columns and types."""
 
-from __future__ import annotations
-
 import functools
 
 import duckdb

@@ -1,7 +1,5 @@
 """A schema says who owns which rows, or says what is wrong with it, the same on any rows."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

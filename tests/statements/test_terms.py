@@ -1,7 +1,5 @@
 """Losses, keys, units and ledgers of a statement: what it costs, whom it protects."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 

@@ -1,7 +1,5 @@
 """ROLLUP, CUBE and GROUPING SETS: totals are sums of the noisy cells that are shown."""
 
-from __future__ import annotations
-
 import pytest
 
 import dfprivacy as dfp

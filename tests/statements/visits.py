@@ -1,7 +1,5 @@
 """A table of visits, views of it, and exact twins of the dp_ functions."""
 
-from __future__ import annotations
-
 import duckdb
 
 TABLE = """

@@ -4,8 +4,6 @@ ALPHA is the chance of a false alarm in one comparison. A check makes at most 50
 its false-alarm rate stays below 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

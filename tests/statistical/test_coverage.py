@@ -5,8 +5,6 @@ the coverage (Clopper-Pearson, 1e-9) lies below the level; at most 360 compariso
 false alarms stay below 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -5,8 +5,6 @@ the Clopper-Pearson upper limit (1e-9) of how often it does lies below the level
 comparisons a test, so that false alarms stay below 1e-6.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 Rates are judged by Clopper-Pearson limits at 1e-9; every test makes fewer than ten comparisons.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

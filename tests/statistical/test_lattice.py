@@ -1,7 +1,5 @@
 """Released numbers lie on the grid of their integers, and every point of it is reached."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

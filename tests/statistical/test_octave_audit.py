@@ -11,8 +11,6 @@ the truth comes from a core that noise alone has made: below 1e-6 a group
 below 1e-12.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from unittest import mock

@@ -4,8 +4,6 @@ A check fails when the upper limit of the coverage (Clopper-Pearson, 1e-9) lies 
 most 280 comparisons, so that false alarms stay below 1e-6.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

@@ -5,8 +5,6 @@ points of which the normal law of means of few rows may take; at most 100 compar
 that false alarms stay below 1e-6.
 """
 
-from __future__ import annotations
-
 import json
 import math
 

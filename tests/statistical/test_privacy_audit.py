@@ -6,8 +6,6 @@ and the other half judges. Its false-alarm rate is below 1e-5 if they were indep
 tight, and below 1e-6 in fact, since only events with P(E) = exp(epsilon) Q(E) can raise one.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

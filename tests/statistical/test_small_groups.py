@@ -6,8 +6,6 @@ Where all groups share bounds, one draw decides for all of them: what is said of
 said of the better half of several releases, which fails with a probability below 1e-9.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

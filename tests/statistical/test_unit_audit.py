@@ -6,8 +6,6 @@ look at: a sum over all groups that one user is in. Every comparison has a false
 at most (Clopper-Pearson); a check makes at most 64 * 6 of them, and half of the data chooses.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

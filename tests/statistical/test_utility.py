@@ -4,8 +4,6 @@ Limits are those of theory, widened by z = 6.2 standard errors of the measuremen
 below 1e-9 a comparison. Rows that bounds clip are not counted here: they cost a twentieth.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ files that are older than this rule. A file that is not listed there has none, a
 folder never rises. `--lower` records the lower counts of today.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re
