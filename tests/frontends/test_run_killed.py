@@ -137,7 +137,6 @@ def seconds_of_a_run():
     return time.monotonic() - start
 
 
-@pytest.mark.slow
 def test_killed_at_random_moments(folder):
     """Killed at random moments a run is finished by the next ones, at the price of exactly one.
 

@@ -572,7 +572,6 @@ def test_three_quantiles_have_their_law(loss, monkeypatch):
         assert fits(answers, law) == (part == 1)
 
 
-@pytest.mark.slow
 def test_many_quantiles_pass_an_audit(violation):
     """Samples of a count and seven quantiles with one row more show no loss above epsilon.
 
@@ -596,7 +595,6 @@ class OneApart(EndsLaw):
         return 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("part", [4, 2])
 def test_ends_and_their_count_pass_an_audit(violation, part):
     """Samples of a count, two ends and the rows between them show no loss above epsilon.

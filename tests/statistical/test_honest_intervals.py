@@ -59,10 +59,7 @@ def shares(bulk, make, kind, seed, *, or_marked=False):
     return map(int, np.median(found, axis=0))
 
 
-OTHERS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("sum", "std")]
-
-
-@pytest.mark.parametrize("kind", ["mean", *OTHERS])
+@pytest.mark.parametrize("kind", ["mean", "sum", "std"])
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, lower_limit):
     """The rows' own mean, sum and deviation are held in 93 %, and at most 5 % are marked."""
@@ -71,7 +68,7 @@ def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, l
     assert lower_limit(marked, GROUPS) <= 0.05
 
 
-@pytest.mark.parametrize("kind", ["mean", OTHERS[0]])
+@pytest.mark.parametrize("kind", ["mean", "sum"])
 @pytest.mark.parametrize("name", HEAVY)
 def test_heavy_tails_are_covered_or_marked(name, kind, bulk, upper_limit):
     """Where few rows decide, 93 % hold the truth or say that they may not.
@@ -100,10 +97,8 @@ MIXED = LIGHT | {
     "zeros": lambda r, n: np.where(r.random(n) < 0.9, 0, r.exponential(1000, n)),
 }
 PARETO = {"Pareto 3": lambda r, n: r.pareto(3, n) + 1}
-FAST = {("normal", "mean"), ("zeros", "mean"), ("Pareto 3", "mean"), ("incomes", "std")}
-"""Widths that the fast lane looks at; the slow lane has the others."""
 WIDTHS = [
-    pytest.param(name, kind, limits, marks=[pytest.mark.slow] * ((name, kind) not in FAST))
+    (name, kind, limits)
     for kind, limits, data in [
         ("mean", {1.5: 0.02, 20: 1e-3}, MIXED | PARETO),
         ("std", {15: 0.05}, MIXED),
@@ -224,7 +219,6 @@ def test_bounds_that_are_found_serve_correlations():
     assert np.median(errors) < 0.012
 
 
-@pytest.mark.slow
 def test_a_heavy_tail_of_many_rows_is_marked():
     """At least 70 % of means of 100,000 rows of a Pareto(1.2) are marked; about 93 % are.
 

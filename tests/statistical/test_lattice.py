@@ -31,7 +31,7 @@ def trailing_zeros(integers):
         ("count", {"rho": 1e-4}),
         ("sum of one sign", {"epsilon": 0.002}),
         ("sum of one sign", {"rho": 1e-4}),
-        pytest.param("count", {"epsilon": 0.002}, marks=pytest.mark.slow),
+        ("count", {"epsilon": 0.002}),
     ],
 )
 def test_releases_are_integers_without_holes(ask, loss, bulk):

@@ -134,45 +134,35 @@ def worst(violation, ask, pair, copies, claimed, delta=0.0, **loss):
     return max(violation(left[name], right[name], claimed, delta) for name in left)
 
 
-QUICK = [
-    ("bounds", "two and three", 3),
-    ("bounds", "an outlier", 1),
-    ("bounds", "just below a core of bounds", 3),
-    ("mean", "just below a core of a mean", 3),
-    ("sum", "a neighboring octave", 3),
-    ("several", "nobody and one", 3),
-    ("histogram", "two and three", 1),
-]
-
-
-@pytest.mark.parametrize(("ask", "pair", "epsilon"), QUICK)
-def test_one_row_changes_no_probability_by_more_than_epsilon(ask, pair, epsilon, violation):
-    """One row changes no probability by more than epsilon.
-
-    No tail and no point of what is released is more than exp(epsilon) times as likely on a
-    neighbor, on 15,000 releases a side; false-alarm rate below 1e-6.
-    """
-    assert worst(violation, ask, pair, 15_000, epsilon, epsilon=epsilon) <= 0
-
-
 def test_one_row_changes_no_probability_by_more_than_rho_allows(violation):
     """The same at rho = 1, which is (1 + 2 sqrt(ln 100), 1/100)-DP."""
     claimed = 1 + 2 * math.sqrt(math.log(100))
     assert worst(violation, "bounds", "one more of many", 30_000, claimed, 0.01, rho=1) <= 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("ask", "pair", "epsilon"), take_turns(ASKS, PAIRS, [0.3, 1, 3]))
-def test_one_row_changes_no_probability_at_length(ask, pair, epsilon, violation):
-    """The same for each question of each pair, on 50,000 releases a side."""
+CORES = [
+    ("bounds", "just below a core of bounds", 3),
+    ("mean", "just below a core of a mean", 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("ask", "pair", "epsilon"), [*take_turns(ASKS, PAIRS, [0.3, 1, 3]), *CORES]
+)
+def test_one_row_changes_no_probability_by_more_than_epsilon(ask, pair, epsilon, violation):
+    """One row changes no probability by more than epsilon, for each question of each pair.
+
+    No tail and no point of what is released is more than exp(epsilon) times as likely on a
+    neighbor, on 50,000 releases a side; false-alarm rate below 1e-6.
+    """
     assert worst(violation, ask, pair, 50_000, epsilon, epsilon=epsilon) <= 0
 
 
 @pytest.mark.parametrize(
     ("ask", "pair", "claimed"),
     [
-        pytest.param("bounds", "just below a core of bounds", 2, marks=pytest.mark.slow),
-        pytest.param("mean", "just below a core of a mean", 1.2, marks=pytest.mark.slow),
+        ("bounds", "just below a core of bounds", 2),
+        ("mean", "just below a core of a mean", 1.2),
         ("histogram", "two and three", 2.2),
     ],
 )
@@ -196,25 +186,17 @@ FAR = {
 }
 
 
-@pytest.mark.parametrize("pair", ["one more", "an outlier", "a far octave", "near"])
-def test_bounds_about_a_centre_cost_what_is_not_left(pair, violation):
-    """One row changes no probability of bounds and share by more than was spent on them at most.
-
-    Nor of what rows outside may add up to. Tables of 4,000 groups that hold the same rows, each as
-    one of a whole frame; epsilon = 3.
-    """
-    assert audited(pair, 4_000, 3, violation) <= 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize("pair", FAR)
-def test_bounds_about_a_centre_cost_what_is_not_left_at_length(pair, epsilon, violation):
-    """The same for all pairs and two epsilons, on 15,000 releases a side."""
+def test_bounds_about_a_centre_cost_what_is_not_left(pair, epsilon, violation):
+    """One row changes no probability of bounds and share by more than was spent on them at most.
+
+    Nor of what rows outside may add up to. Tables of 15,000 groups that hold the same rows, each
+    as one of a whole frame.
+    """
     assert audited(pair, 15_000, epsilon, violation) <= 0
 
 
-@pytest.mark.slow
 def test_the_audit_of_a_center_sees_a_smaller_claim_fail(violation):
     """A row with which all rows are as tall as a core needs breaks a claim of 0.02 at epsilon 3.
 
@@ -320,7 +302,6 @@ def audited_together(pair, epsilon, count, violation, claimed=None):
     return max(violation(a, b, claim, 0.0) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pair", [*TOGETHER])
 def test_bounds_by_group_cost_what_is_not_left(pair, violation):
     """A row changes no probability of any group's bounds by more than was spent at most.
@@ -330,7 +311,6 @@ def test_bounds_by_group_cost_what_is_not_left(pair, violation):
     assert audited_together(pair, 3, 2_500, violation) <= 0
 
 
-@pytest.mark.slow
 def test_the_audit_of_groups_sees_a_smaller_claim_fail(violation):
     """Ten rows more than a core of all groups together break a claim of 0.1 at epsilon 5."""
     sides = [[5.0] * 50, [], []], [[5.0] * 60, [], []]
@@ -378,14 +358,14 @@ def alone(rows, kind, loss):
     return made.fetchnumpy().values()
 
 
-def some_slow(shares):
-    """Return every loss at the shares that go with it; most of them are for the slow lane."""
-    every = [(share, loss) for own, loss in zip(shares, LOSSES, strict=True) for share in own]
-    fast = [(0.93, LOSSES[0])]
-    return [pytest.param(*own, marks=[] if own in fast else pytest.mark.slow) for own in every]
+SHARES_WITH_LOSSES = [
+    (share, loss)
+    for loss, shares in zip(LOSSES, (SHARES, SHARES[::3], SHARES[1::3]), strict=True)
+    for share in shares
+]
 
 
-@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::3], SHARES[1::3]]))
+@pytest.mark.parametrize(("share", "loss"), SHARES_WITH_LOSSES)
 def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
     """Of 400 releases fewer than twelve have an interval about a number of another size."""
     rows = mixture(share)
@@ -393,7 +373,7 @@ def test_an_interval_has_the_size_of_the_truth_or_no_end(share, loss):
         assert misleading(*alone(rows, kind, loss), truth(rows)) < 12
 
 
-@pytest.mark.parametrize(("share", "loss"), some_slow([SHARES, SHARES[::3], SHARES[1::3]]))
+@pytest.mark.parametrize(("share", "loss"), SHARES_WITH_LOSSES)
 def test_an_interval_of_a_group_has_the_size_of_the_truth(share, loss, bulk):
     """Of 400 groups that find bounds together fewer than twelve have one about another size.
 

@@ -43,7 +43,7 @@ def columns(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"epsilon": 8}, {"rho": 1}], ids=str)
-@pytest.mark.parametrize("size", [20, 300, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [20, 300, 2000])
 def test_intervals_of_two_columns_cover(size, loss, upper_limit):
     """An interval at 95 % holds the answer without noise 95 times in 100 at least."""
     for pairs in shapes(size):
@@ -58,7 +58,6 @@ def test_intervals_of_two_columns_cover(size, loss, upper_limit):
             assert upper_limit(hits, COPIES) >= 0.95, (kind, hits / COPIES)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_two_columns_are_hardly_wider_than_need_be(kind, lower_limit):
     """Of many rows an interval at 95 % holds the answer in no more than 98.5 of 100 cases."""

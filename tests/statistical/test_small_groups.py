@@ -6,6 +6,7 @@ Where all groups share bounds, one draw decides for all of them: what is said of
 said of the better half of several releases, which fails with a probability below 1e-9.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -48,13 +49,13 @@ def grouped(rows):
     ("name", "rows", "most"),
     [
         ("normal", 20, 3.5),
-        pytest.param("normal", 200, 0.6, marks=pytest.mark.slow),
+        ("normal", 200, 0.6),
         ("years", 20, 1.9),
-        pytest.param("years", 200, 0.31, marks=pytest.mark.slow),
+        ("years", 200, 0.31),
         ("lognormal", 50, 5.6),
-        pytest.param("lognormal", 200, 2.4, marks=pytest.mark.slow),
-        pytest.param("around zero", 200, 0.06, marks=pytest.mark.slow),
-        pytest.param("of all sizes", 100, 0.5, marks=pytest.mark.slow),
+        ("lognormal", 200, 2.4),
+        ("around zero", 200, 0.06),
+        ("of all sizes", 100, 0.5),
     ],
 )
 def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
@@ -75,14 +76,7 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
 
 @pytest.mark.parametrize(
     ("name", "rows", "kind"),
-    [  # each of the data and each of the questions is asked, all of them in the slow lane
-        pytest.param(
-            name, rows, kind, marks=[pytest.mark.slow] * (rows == 100 or (own + asked) % 3 > 0)
-        )
-        for own, name in enumerate(DATA)
-        for asked, kind in enumerate(TRUTHS)
-        for rows in (20, 100)
-    ],
+    itertools.product(DATA, (20, 100), TRUTHS),
 )
 def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_limit):
     """Of the groups' own means, sums and deviations 93 % are held, or the group is marked."""
