@@ -63,7 +63,6 @@ from dfprivacy.statistics.forms import Form, forms_of, functions
 from dfprivacy.statistics.linear import LinearPart
 from sql_udfs.checks import CHECK, CONSTANT, is_ranked
 from sql_udfs.finalize import finalizer, finalizers, is_summed, part_for
-from sql_udfs.function import existing
 
 __all__ = ["register"]
 
@@ -156,10 +155,8 @@ def register(
             "reader, which quotes a line when it fails",
             hint="register the functions before SET lock_configuration = true",
         ) from None
-    names = existing(connection)
     for function in (CHECK, CONSTANT, *finalizers()):
-        if function.name not in names:
-            function.create(connection)
+        function.create(connection)
     create_macros(connection, Defaults(default, level, _adder(connection), limit))
     connection.execute(f"CREATE OR REPLACE TEMP MACRO dp_epsilon() AS {duckdb_double(default)}")
 
@@ -188,8 +185,8 @@ def _unknown(name: str) -> UnknownArgumentError:
     )
 
 
-Forms = dict[str, str]
-"""Bodies of a macro by their parameters."""
+Forms = list[tuple[str, str]]
+"""The parameters of each overload of a macro, and its body."""
 
 
 @dataclass(frozen=True)
@@ -205,18 +202,30 @@ class Defaults:
     max_epsilon: float
 
 
+_ROW = "dfprivacy_on_grid(x, call, numbers, path, checked_path)"
+"""The macro of a row's integer on a grid. Its numbers are found by the paths."""
+_CHECKED = "dfprivacy_checked(value, call, about, types, numbers)"
+"""The macro that returns a value once the check of a call has passed."""
+
+
 def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> None:
     """Create or replace every macro, with the connection's defaults in them.
 
-    DuckDB binds a macro once when it is created, where parameters are no constants yet. The
-    check, which insists on constants, is covered by a stand-in for that moment.
+    DuckDB binds a macro with all that it calls when it is created. What takes long is a stand-in
+    for that moment, and so is the check, which insists on constants: parameters are none.
     """
+
+    def create(name: str, overloads: str) -> None:
+        connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
+
+    create(_ROW, "AS 0")
+    create(_CHECKED, "AS value")
+    for name, forms in _macros(defaults, tuple(functions().items())).items():
+        create(name, ", ".join(f"({parameters}) AS {body}" for parameters, body in forms))
+    create(_ROW, f"AS {_row_on_grid()}")
     try:
-        parameters = ", ".join(f"argument_{index}" for index in range(len(CHECK.parameters)))
-        connection.execute(f"CREATE OR REPLACE TEMP MACRO {CHECK.name}({parameters}) AS 'checked'")
-        for name, forms in _macros(defaults, tuple(functions().items())).items():
-            overloads = ", ".join(f"({parameters}) AS {body}" for parameters, body in forms.items())
-            connection.execute(f"CREATE OR REPLACE TEMP MACRO {name} {overloads}")
+        create(CHECK.name, "(call, about, types, numbers) AS 'checked'")
+        create(_CHECKED, f"AS {_checked_value()}")
     finally:
         connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
@@ -229,38 +238,25 @@ def _macros(
     macros = {"dp_keep": _keep_forms(defaults)}
     for name, statistic in statistics:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
-            forms: Forms = {}
-            for form in forms_of(statistic):
-                forms |= _bodies(name, form, suffix, defaults)
-            macros[f"{name}{suffix}"] = forms | _refusals(f"{name}{suffix}", forms)
+            macros[f"{name}{suffix}"] = [
+                (_parameters(form, defaults), _body(name, form, suffix, defaults))
+                for form in forms_of(statistic)
+            ]
     return macros
 
 
-def _refusals(name: str, forms: Forms) -> Forms:
-    """Return bodies that refuse numbers of arguments that no form takes."""
-    sizes = {parameters_.count(",") + 1 for parameters_ in forms if parameters_}
-    empty = f"CAST([] AS VARCHAR[]), CAST([] AS VARCHAR[]), CAST([] AS {CHECK.parameters[-1]})"
-    body = _checked("argument_0", f"{CHECK.name}('{name}', {empty})")
-    others = [number for number in range(2, 5) if number not in sizes]
-    return {
-        ", ".join(f"argument_{number_}" for number_ in range(number)): body for number in others
-    }
-
-
-def _bodies(name: str, form: Form, suffix: str, defaults: Defaults) -> Forms:
-    """Return the bodies of one form: with the connection's epsilon, and with one of its own."""
+def _parameters(form: Form, defaults: Defaults) -> str:
+    """Return the parameters of a form; epsilon comes last, and has the connection's default."""
     if form.about_rows:
-        return {"": _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults)}
-    parameters = ", ".join([*form.columns, *form.constants])
-    return {
-        parameters: _body(name, form, suffix, duckdb_double(defaults.epsilon), defaults),
-        f"{parameters}, epsilon": _body(name, form, suffix, "epsilon", defaults),
-    }
+        return ""
+    epsilon = f"epsilon := {duckdb_double(defaults.epsilon)}"
+    return ", ".join([*form.columns, *form.constants, epsilon])
 
 
-def _body(name: str, form: Form, suffix: str, epsilon: str, defaults: Defaults) -> str:
+def _body(name: str, form: Form, suffix: str, defaults: Defaults) -> str:
     constants = [_constant(form, constant) for constant in form.constants]
     limit = duckdb_double(defaults.max_epsilon)
+    epsilon = duckdb_double(defaults.epsilon) if form.about_rows else "epsilon"
     check = _check(f"{name}{suffix}", form, [*form.constants, epsilon], limit)
     part = part_for(form, suffix)
     if is_summed(form):
@@ -302,16 +298,21 @@ def _constant(form: Form, name: str) -> str:
 
 
 def _checked(value: str, check: str) -> str:
-    """Return `value`, once the check, if any, has passed.
+    """Return `value`, once the check, if any, has passed."""
+    return f"dfprivacy_checked({value}, {check})" if check else value
+
+
+def _checked_value() -> str:
+    """Return the body of the macro that checks.
 
     DuckDB reads the name of a struct's field while it binds: the check runs then, whatever the
     rows, and an argument that is not a constant is refused. The optimizer leaves the value alone.
     """
-    return f"struct_extract({{'checked': {value}}}, {check})" if check else value
+    return f"struct_extract({{'checked': value}}, {CHECK.name}(call, about, types, numbers))"
 
 
 def _check(name: str, form: Form, arguments: list[str], limit: str) -> str:
-    """Return the check of constants: the types as written, and the values as lists of numbers.
+    """Write the arguments of a check: the types as written, and the values as lists of numbers.
 
     The last of them is the `limit` of epsilon.
     """
@@ -322,7 +323,7 @@ def _check(name: str, form: Form, arguments: list[str], limit: str) -> str:
         for argument, value in ((argument, _constant(form, argument)) for argument in arguments)
     )
     types, values = f"{types}, 'DOUBLE'", f"{values}, [{limit}]"
-    return f"{CHECK.name}('{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}])"
+    return f"'{name}', CAST([{about}] AS VARCHAR[]), [{types}], [{values}]"
 
 
 def _sums(
@@ -376,7 +377,7 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
     """Return a row's integer; `path` leads to its numbers once constants are known."""
 
     def number(attribute: str) -> str:
-        return f"{CONSTANT.name}({arguments}, '{path}.{attribute}')"
+        return _number(arguments, f"'{path}.{attribute}'")
 
     if isinstance(term, Product):
         left = _term(term.left, f"{path}.left", arguments, check).integer
@@ -387,25 +388,30 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
     if isinstance(term, Above):
         return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check)), each=term.each)
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
-    grid = GridText(
-        number("grid.origin"),
-        _checked(number("grid.inverse_step"), check),
-        number("grid.first"),
-        number("grid.last"),
-    )
-    return _Term(f"TRY_CAST({duckdb_on_grid(_real('x'), grid)} AS INTEGER)", grid.ends)
+    written = f"'{path}'"
+    row = f"dfprivacy_on_grid(x, {arguments}, {written}, {_checked(written, check)})"
+    return _Term(row, f"({number('grid.first')} + {number('grid.last')})")
+
+
+def _number(arguments: str, path: str) -> str:
+    """Return SQL of a number of the terms of a call, at a path from its arguments."""
+    return f"{CONSTANT.name}({arguments}, {path})"
+
+
+def _row_on_grid() -> str:
+    """Return the body of the macro of a row's integer."""
+    paths = {"origin": "path", "inverse_step": "checked_path", "first": "path", "last": "path"}
+    numbers = (_number("call, numbers", f"{path} || '.grid.{n}'") for n, path in paths.items())
+    return f"TRY_CAST({duckdb_on_grid(_real('x'), GridText(*numbers))} AS INTEGER)"
 
 
 def _keep_forms(defaults: Defaults) -> Forms:
-    def body(chosen: str) -> str:
-        limit = duckdb_double(defaults.max_epsilon)
-        values = f"[[{_real('delta')}], [{_real(chosen)}], [{limit}]]"
-        arguments = f"CAST([] AS VARCHAR[]), [typeof(delta), typeof({chosen}), 'DOUBLE'], {values}"
-        check = f"{CHECK.name}('dp_keep', {arguments})"
-        delta = _checked(_real("delta"), check)
-        return _by_group(f"dfprivacy_keep(count(*), {delta}, {_real(chosen)})")
-
-    return {"delta": body(duckdb_double(defaults.epsilon)), "delta, epsilon": body("epsilon")}
+    epsilon = duckdb_double(defaults.epsilon)
+    values = f"[[{_real('delta')}], [{_real('epsilon')}], [{duckdb_double(defaults.max_epsilon)}]]"
+    types = "CAST([] AS VARCHAR[]), [typeof(delta), typeof(epsilon), 'DOUBLE']"
+    delta = _checked(_real("delta"), f"'dp_keep', {types}, {values}")
+    body = _by_group(f"dfprivacy_keep(count(*), {delta}, {_real('epsilon')})")
+    return [(f"delta, epsilon := {epsilon}", body)]
 
 
 _close(globals())

@@ -86,9 +86,6 @@ def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument,
     UnsupportedDtypeError, InvalidBoundsError, InvalidQuestionError, InvalidLossError
         By the declared type and the constants alone.
     """
-    if not arguments:
-        calls = " or ".join(example_calls(name, _statistic(name)))
-        raise InvalidQuestionError(f"{name} with these arguments", hint=f"call {calls}")
     *constants, epsilon, limit = arguments
     if name == "dp_keep":
         (delta,) = constants

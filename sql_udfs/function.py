@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -33,17 +34,18 @@ class Function:
     of_constants: bool = False
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Create the function in the connection's database."""
+        """Create the function in the connection's database, unless another connection has."""
         kind = "native" if self.of_constants else "arrow"
         options: dict[str, Any] = {"type": kind, "null_handling": "special"}
-        connection.create_function(
-            self.name,
-            _counted(self.call, len(self.parameters), draws=self.draws),
-            list(self.parameters),
-            self.returns,
-            side_effects=self.draws,
-            **options,
-        )
+        with suppress(duckdb.CatalogException, duckdb.NotImplementedException):
+            connection.create_function(
+                self.name,
+                _counted(self.call, len(self.parameters), draws=self.draws),
+                list(self.parameters),
+                self.returns,
+                side_effects=self.draws,
+                **options,
+            )
 
 
 BY_STATEMENT = "the epsilon of the statement, on a connection that no account is kept of"
@@ -84,12 +86,3 @@ def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[.
     names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]
     counted.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
     return counted
-
-
-def existing(connection: duckdb.DuckDBPyConnection) -> set[str]:
-    """Return the names of our functions that the database has already, from any connection."""
-    query = (
-        "SELECT DISTINCT function_name FROM duckdb_functions() "
-        "WHERE starts_with(function_name, 'dfprivacy_') AND database_name = 'system'"
-    )
-    return {name for (name,) in connection.execute(query).fetchall()}
