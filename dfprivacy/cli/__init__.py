@@ -16,9 +16,9 @@ from typer.main import get_command
 
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import add_commands, agg, sql
-from dfprivacy.cli.job_command import run
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import show_error
+from dfprivacy.cli.running import run
 from dfprivacy.cli.serve import serve_app
 from dfprivacy.errors import published, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name

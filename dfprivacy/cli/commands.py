@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import csv
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 
-from dfprivacy.cli.asking import answer, source_of, spec_of, text_form, typed_value, unit_spec
 from dfprivacy.cli.ledger import session
 from dfprivacy.cli.options import (
     SHARED,
@@ -28,23 +28,28 @@ from dfprivacy.cli.options import (
 )
 from dfprivacy.cli.output import (
     ENDS,
+    answers_table,
     check_output,
+    cost,
     show_answers,
     show_line,
     show_lines,
     write_table,
 )
-from dfprivacy.cli.sources import File, Source
-from dfprivacy.cli.specs import Loss, ReleaseSpec
+from dfprivacy.cli.sources import File, Source, column_types, open_rows, typed_column
+from dfprivacy.cli.specs import NOT_FOR_QUERIES, Goal, Loss, ReleaseSpec, UnitSpec, histogram_of
 from dfprivacy.engine.text_files import FORM
-from dfprivacy.errors import InvalidBoundsError, InvalidQuestionError
+from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
+from dfprivacy.frames.explanation import SIZE
+from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import questions_by_name
-from dfprivacy.frames.tables import with_origin
+from dfprivacy.frames.released import released
+from dfprivacy.frames.tables import find_origin, with_origin
 from dfprivacy.release.plan import NOTE
-from dfprivacy.release.terms import Terms
+from dfprivacy.release.terms import INTERVAL, Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
-from dfprivacy.statistics.base import QUESTIONS
+from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
 
 _FRAME_QUESTIONS = {
@@ -169,7 +174,7 @@ def _command(
 def _question_of(kind: type[Any], chosen: dict[str, Any], bounds: Mapping[str, Any]) -> Any:
     """Return a question with the arguments of its command."""
     if kind is Histogram:
-        return _histogram(**chosen)
+        return histogram_of(edges=chosen.pop("edge", None), **chosen)
     if kind is Crosstab:
         chosen.pop("long")
         chosen["rounded"] = "integer" if chosen["rounded"] else None
@@ -184,24 +189,6 @@ def _question_of(kind: type[Any], chosen: dict[str, Any], bounds: Mapping[str, A
 
 
 _COLUMNS_OF_ANSWERS = (*ENDS, NOTE, "count", "quantile")
-
-
-def _histogram(
-    column: str,
-    bins: int | None = None,
-    bounds: tuple[float, float] | None = None,
-    edge: list[float] | None = None,
-) -> Histogram:
-    if (bins is None) == (not edge):
-        raise InvalidQuestionError(
-            "a histogram needs either a number of bins or the edges of its bins",
-            hint="add --bins 10, or --edge 0 --edge 10 --edge 100",
-        )
-    if edge and bounds is not None:
-        raise InvalidQuestionError(
-            "edges and bounds were both given", hint="leave --bounds out: the edges are the bounds"
-        )
-    return Histogram(column, edge or bins or 0, bounds)
 
 
 def _needed(kind: type[Statistic]) -> list[Argument]:
@@ -291,9 +278,7 @@ def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
 
 
 @with_options(
-    *("keys", "epsilon", "delta", "unit", "max_rows", "max_groups", "interval", "population"),
-    *("ledger", "dataset", "period", "analyst", "output"),
-    *("memory", "threads", "temporary", "timezone", "explain", *FORM),
+    *(name for name in SHARED if name not in {"file", *NOT_FOR_QUERIES}),
     special=options("""
         QUERY (text): One statement of dfp.sql.
         --table NAME=FILE (texts): A .csv, .tsv or .parquet file that the statement calls NAME;
@@ -313,17 +298,9 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
     --table flights=flights.csv --delta 1e-6
     """
     with session(values):
-        spec = ReleaseSpec(
-            source=_source_of_query(query, table, database, values),
-            keys=[tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None,
-            unit=unit_spec(values),
-            interval=values["interval"],
-            population=values["population"],
-            intervals=values["intervals"],
-            budget=Loss(epsilon=values["epsilon"], delta=values["delta"]),
-        )
-        for path in spec.source.paths:
-            check_output(values["output"], path)
+        source = _source_of_query(query, table, database, values)
+        keys = [tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None
+        spec = _release_of(source, keys, values, intervals=values["intervals"])
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
 
         with spec.open_statement(spec.terms) as statement:
@@ -359,3 +336,131 @@ def _source_of_query(
         schema=None if schema is None else File(str(schema), schema),
         **text_form(values),
     )
+
+
+def source_of(file: Path, values: Mapping[str, Any]) -> Source:
+    """Return a file of rows with the form of its text."""
+    return Source(file=File(str(file), file), **text_form(values))
+
+
+def text_form(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the form of text that options name."""
+    form = {name: values[name] for name in FORM}
+    if form["delimiter"] == "\\t":  # as it is typed in a shell
+        form["delimiter"] = "\t"
+    return form
+
+
+def spec_of(
+    file: Path,
+    values: Mapping[str, Any],
+    questions: Mapping[str, Question],
+    *,
+    by: Sequence[str] | None = None,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+) -> ReleaseSpec:
+    """Return the release of questions that options describe; nothing is read.
+
+    Keys are of the columns of `by`, and of the column whose values are counted.
+    """
+    by = tuple(values.get("by") or () if by is None else by)
+    counted = [str(q.column) for q in questions.values() if isinstance(q, Frequencies)]
+    keys = values.get("keys")
+    return _release_of(
+        source_of(file, values),
+        split_keys([*by, *counted], keys) if keys else None,
+        values,
+        where=values["where"],
+        by=by,
+        questions=dict(questions),
+        bounds=dict(bounds or {}),
+    )
+
+
+def _release_of(
+    source: Source, keys: Sequence[object] | None, values: Mapping[str, Any], **fields: Any
+) -> ReleaseSpec:
+    """Return a release with the unit, the interval and the loss that options name."""
+    for path in source.paths:
+        check_output(values["output"], path)
+    limits = {name: values[name] for name in ("max_rows", "max_groups")}
+    return ReleaseSpec(
+        source=source,
+        keys=keys,
+        unit=UnitSpec(column=values["unit"], **limits),
+        interval=values.get("interval", INTERVAL),
+        population=values.get("population", False),
+        budget=_loss_of(values),
+        **fields,
+    )
+
+
+def _loss_of(values: Mapping[str, Any]) -> Loss:
+    """Return the loss that options name, or the half-width that it has to reach."""
+    within, size, rho = (values.get(name) for name in ("within", "size", "rho"))
+    if within is None and size is not None:
+        raise InvalidQuestionError(
+            "--size says for which group --within is, and there is none",
+            hint="add --within 2%, or leave --size out",
+        )
+    if within is None:
+        return Loss(epsilon=values["epsilon"], rho=rho, delta=values["delta"])
+    if values["epsilon"] is not None or rho is not None:
+        raise InvalidQuestionError(
+            "--within and a loss were both given: one says what the other is to be",
+            hint="leave --epsilon and --rho out",
+        )
+    if "=" in within:
+        within = dict(part.strip().rsplit("=", 1) for part in within.split(",") if "=" in part)
+    return Loss(
+        epsilon=Goal(within=within, size=SIZE if size is None else size), delta=values["delta"]
+    )
+
+
+def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return keys as they were typed; with several columns, each split at commas."""
+    if not by:
+        raise InvalidKeysError("--keys need a column to group by", hint="add --by COLUMN")
+    parts = csv.reader(keys) if len(by) > 1 else ([key] for key in keys)
+    rows = [tuple(row) for row in parts]
+    if any(len(row) != len(by) for row in rows):
+        raise InvalidKeysError(
+            f"each of --keys must have {len(by)} parts, for {', '.join(by)}",
+            hint="separate the parts by commas, e.g. --keys AA,1 --keys UA,12",
+        )
+    return rows
+
+
+def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
+    """Explain a release, or make it, then print the answers or write them."""
+    if values["explain"]:
+        if spec.where is not None:
+            with open_rows(spec.source, spec.where):
+                pass  # refuses a condition
+        show_lines(Console(), spec.explain())
+        return
+    unit, is_description = spec.privacy_unit, spec.described is not None
+    whose = "a row" if unit is None else f"all rows of one {unit.column}"
+    spent = (
+        "" if is_description else f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
+    )
+    answers, output, console = spec.release(spec.terms), values["output"], Console()
+    if is_description and (origin := find_origin(answers)):
+        spent = f"Spent {origin.cost.replace('=', ' ')}"
+    if values.get("long"):
+        answers = released(answers).long()
+    if output is not None:
+        table = answers_table(answers)
+        write_table(table, output)
+        rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+        show_line(console, f"Wrote {rows} to {output}. {spent}")
+        return
+    show_answers(console, answers)
+    if not is_description:  # whose page says so
+        show_line(console, spent)
+
+
+def typed_value(source: Source, column: str, text: str) -> Any:
+    """Return a constant in the declared type of its column."""
+    (value,) = typed_column(column, [text], column_types(source).get(column, pa.string()))
+    return value

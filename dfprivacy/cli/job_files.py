@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 
-from dfprivacy.cli.rows import as_list, require_kind
-from dfprivacy.cli.sources import Read, checking, read_as, spec
+from dfprivacy.cli.sources import Read, as_list, checking, read_as, require_kind, spec
 from dfprivacy.cli.specs import JobRelease
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError

@@ -19,13 +19,17 @@ from dfprivacy.accounting.charge import account_name
 from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
-from dfprivacy.cli.rows import TypedKeys, as_list, column_types, open_database, open_rows
 from dfprivacy.cli.sources import (
     TABLE_ENDINGS,
     JobFile,
     Read,
     Source,
+    TypedKeys,
+    as_list,
     checking,
+    column_types,
+    open_database,
+    open_rows,
     read_as,
     resolve_file,
     spec,
@@ -188,18 +192,28 @@ def _question_of(fields: Any, folder: Path) -> Question:
     for name, ends in arguments.items():
         if name in bounds:
             arguments[name] = ends_of(ends)
-    if kind is Histogram:
-        if ("edges" in arguments) == ("bins" in arguments):
-            raise ValueError("a histogram needs either bins or edges")
-        arguments["bins"] = arguments.pop("edges", None) or arguments["bins"]
     if kind is Describe:
         about = None if about in {"*", ("*",)} else tuple(as_list(about))
     if names == ["count"] and about == "*":
         return kind()
+    if kind is Histogram:
+        return histogram_of(about, **arguments)
     columns = about if issubclass(kind, Statistic) and isinstance(about, tuple) else [about]
     if issubclass(kind, Statistic) and len(columns) != len(kind.places()):
         raise ValueError(f"{kind.kind} is about {len(kind.places())} different columns, in a list")
     return kind(*columns, **arguments)
+
+
+def histogram_of(
+    column: str, bins: int | None = None, bounds: Any = None, edges: Sequence[float] | None = None
+) -> Histogram:
+    """Return a histogram by a number of bins or by the edges of its bins."""
+    if (bins is None) == (not edges):
+        raise InvalidQuestionError(
+            "a histogram needs either bins or edges",
+            hint="add --bins 10, or --edge 0 --edge 10 --edge 100",
+        )
+    return Histogram(column, edges or bins or 0, bounds)
 
 
 ALONE = ("histogram", "describe", "regression", "value_counts", "top", "mode")
@@ -232,6 +246,8 @@ def ends_of(pair: Sequence[Any]) -> Bounds | tuple[Any, Any]:
     return bounds
 
 
+NOT_FOR_QUERIES = ("where", "by", "bounds", "questions", "rho", "within", "size")
+"""Fields and options that a query has in its text, or can't have."""
 _FLAGS = ("intervals", "margins", "population")
 JobQuestion = Annotated[Any, Read(_question_of)]
 Pair = tuple[float | str, float | str]
@@ -458,8 +474,8 @@ class JobRelease(ReleaseSpec):
             for name in self.source.tables or {}:
                 if not name.isidentifier():
                     raise ValueError(f"{name!r} is not a plain name")
-        for name in ("where", "by", "bounds", "questions"):
-            if is_query and getattr(self, name):
+        for name in NOT_FOR_QUERIES:
+            if is_query and getattr(self, name, None):
                 with checking(name):
                     raise ValueError("a query can't have this field: write it in the SQL")
         if not is_query and not self.questions:
