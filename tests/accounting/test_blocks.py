@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import itertools
 import os
 import subprocess
 import sys
@@ -122,38 +121,6 @@ def test_blocks_inside_coroutines_and_generators(ledger, count):
     asyncio.run(both())
     list(counts())
     assert sorted(datasets(ledger)) == ["one", "one", "three", "two", "two"]
-
-
-def test_blocks_that_end_out_of_order(ledger, count):
-    """A block that ends before one that was begun in it leaves that one, and all beyond, whole."""
-    outer, first, second = (dfp.spending(ledger, dataset=name) for name in ("0", "1", "2"))
-    with outer:
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        count()
-        second.__exit__(None, None, None)
-        count()
-    count()
-    assert datasets(ledger) == ["2", "0"]
-
-
-def test_every_order_of_ends(ledger, count):
-    """Whatever the order of four ends, a release goes to the innermost block that is open."""
-    for order in itertools.permutations(range(3)):
-        blocks = [dfp.spending(ledger, dataset=str(number)) for number in range(3)]
-        for block in blocks:
-            block.__enter__()
-        open_blocks = {0, 1, 2}
-        for number in order:
-            blocks[number].__exit__(None, None, None)
-            open_blocks.remove(number)
-            before = len(datasets(ledger))
-            with contextlib.suppress(dfp.BudgetExceededError):
-                count()
-            found = datasets(ledger)[before:]
-            expected = [str(max(open_blocks))] if open_blocks else []
-            assert found == expected or ledger.remaining(expected[0]).epsilon == 0
 
 
 def test_work_that_outlives_its_block_is_refused(ledger, count):

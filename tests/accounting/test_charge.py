@@ -22,7 +22,6 @@ from dfprivacy.accounting.charge import (
     Budget,
     Charge,
     Units,
-    float_below,
     total_of,
 )
 from dfprivacy.accounting.composition import (
@@ -30,7 +29,6 @@ from dfprivacy.accounting.composition import (
     approximate_epsilon,
     concentrated_law,
     epsilon_at_order,
-    float_above,
     merge_levels,
     profile,
     responses_law,
@@ -154,14 +152,6 @@ def test_both_measures():
 def test_repr_can_be_pasted(budget):
     """A budget's repr makes the same budget."""
     assert eval(repr(budget)) == budget
-
-
-@given(st.fractions(0, 10**6))
-def test_float_below(value):
-    """The float is below or at the value, and the next one is above it."""
-    below = float_below(value)
-    assert Fraction(repr(below)) <= value
-    assert Fraction(float(np.nextafter(np.nextafter(below, np.inf), np.inf))) > value
 
 
 LIMITS = list(itertools.product((1, 2, 3), (1, 2), (1, 2, 3)))
@@ -429,14 +419,6 @@ def test_a_tight_total_is_never_above_the_plain_one(losses, delta):
     """Whatever the history is, there is a tight total, and it is at most the plain one."""
     tight = tight_total(losses, delta)
     assert 0 <= tight.epsilon <= losses.total(delta).epsilon
-
-
-@given(st.fractions(0, 10**6))
-def test_float_above(value):
-    """The float is above or at the value, and the one before the previous is below it."""
-    above = float_above(value)
-    assert Fraction(repr(above)) >= value
-    assert Fraction(float(np.nextafter(np.nextafter(above, -np.inf), -np.inf))) < value or not value
 
 
 @given(st.integers(1, 300), st.integers(1, 50), st.floats(2**-12, 1))

@@ -172,12 +172,3 @@ def test_any_file_name(tmp_path, name):
     ledger = dfp.Ledger(tmp_path / name, epsilon=1)
     ledger.charge("d", charge(0.5))
     assert sorted(path.name for path in tmp_path.iterdir()) == [name, f"{name}-head"]
-
-
-def test_a_closed_ledger(tmp_path):
-    """After close, or the end of its block, a ledger refuses everything."""
-    with dfp.Ledger(tmp_path / "b.db", epsilon=1) as ledger:
-        ledger.charge("d", charge(0.5))
-    for use in (lambda: ledger.charge("d", charge(0.1)), lambda: ledger.remaining("d")):
-        with pytest.raises(dfp.errors.InvalidLedgerError, match="closed"):
-            use()

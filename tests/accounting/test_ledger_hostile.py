@@ -53,8 +53,9 @@ def test_missing_file(used, refused):
 
 
 def test_closed(used, refused):
-    """A ledger that was closed gives no release; its file stays as it is."""
-    used.close()
+    """A ledger gives no release after its block; its file stays as it is."""
+    with used:
+        pass
     assert refused(used, dfp.errors.InvalidLedgerError) == "the ledger is closed"
     assert dfp.Ledger(used.path).remaining("d").epsilon == 0.5
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.accounting.spending import NoAccount, account, account_of
+from dfprivacy.accounting.spending import account, account_of
 from tests.accounting.charges import charge
 
 TENTH = charge(0.1)
@@ -44,15 +44,6 @@ def test_without_a_version_nothing_is_remembered(memory):
         released(own)
     assert len(memory.history()) == 3
     assert memory.stored() == 0
-
-
-def test_without_a_ledger_nothing_is_remembered():
-    """Who does not count does not remember."""
-    own = NoAccount()
-    mark = own.fingerprint("count()", TERMS)
-    own.remember(mark, TABLE)
-    assert mark is None
-    assert own.remembered(mark) is None
 
 
 def test_a_ledger_that_does_not_remember(ledger):

@@ -103,19 +103,6 @@ def test_a_mistake_has_a_message_and_a_hint_and_costs_nothing(ask, tmp_path, cal
     assert not list(tmp_path.glob("new.db*"))
 
 
-@pytest.mark.parametrize(
-    "wrong", [["--delta", "2"], ["--interval", "7"], ["--by", "nothing"], ["--epsilon", "0"]]
-)
-def test_error_writes_nothing(ask, tmp_path, wrong):
-    """A call that fails leaves an old output file as it was."""
-    target = tmp_path / "old.csv"
-    target.write_text("old")
-    by = ("--by", "carrier", "--delta", "1e-6")
-    assert ask("count", "flights.csv", *by, *wrong, "--output", str(target)).exit_code == 2
-    assert target.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
-
-
 @pytest.mark.parametrize("args", [[], ["ledger"]])
 def test_no_command_shows_the_help_once(args):
     """Without a command there is the help, once, and no message."""

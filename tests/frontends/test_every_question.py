@@ -25,6 +25,8 @@ TEXTS = [
     "var('x', bounds=(-1.5, 9.0))",
     "std('x')",
     "median('x')",
+    "median('x', bounds=(0.0, 9.0), step=0.5)",
+    "median('x', ends=True)",
     "median('x', method='inverse')",
     "quantile('x', 0.9)",
     "quantile('x', 0.9, method='inverse')",
@@ -62,6 +64,9 @@ def write_words(text: str) -> list[str]:
             words += ["--bounds", *map(str, value)]
             continue
         option = {"qs": "--q", "edges": "--edge"}.get(name, f"--{name}")
+        if value is True:
+            words.append(option)
+            continue
         for number in value if isinstance(value, list) else [value]:
             words += [option, str(number)]
     return words

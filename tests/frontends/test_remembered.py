@@ -91,17 +91,6 @@ def test_another_request_is_another_release(memory, data):
     assert memory.spent("d").epsilon == 5 * 0.25 + 0.5 + 2 * 0.25
 
 
-def test_a_statement_is_remembered(memory, data):
-    """dfp.sql gives the same rows again, and charges once."""
-    query = "SELECT g, dp_mean(x, 0, 100) AS m FROM d GROUP BY g HAVING dp_keep(1e-6)"
-    terms = {"ledger": memory, "dataset": "d", "version": "1"}
-    first, again = (dfp.sql(query, d=data, epsilon=0.25, **terms) for _ in range(2))
-    assert first.equals(again)
-    assert memory.spent("d") == dfp.Budget(epsilon=0.25, delta=1e-6)
-    dfp.sql(query.replace("GROUP", "WHERE x > 3 GROUP"), d=data, epsilon=0.25, **terms)
-    assert memory.spent("d") == dfp.Budget(epsilon=0.5, delta=2e-6)
-
-
 def test_a_remembered_number_knows_one_interval(memory, data):
     """The level that was asked for comes out again; another is refused with a hint."""
     private = dfp.frame(data)(ledger=memory, dataset="d", version="1", interval=0.9)

@@ -385,22 +385,6 @@ def test_a_schema_that_does_not_fit(run, old, new, said):
     assert spent().epsilon == 0
 
 
-def test_keys_have_the_types_of_their_columns(run):
-    """Listed keys are read as their column declares: text in CSV, numbers in Parquet."""
-    for file, keys in (("flights.csv", "['2', '12']"), ("flights.parquet", "[2, '12']")):
-        release = """\
-  months:
-    by: month
-    keys: KEYS
-    questions: {rows: {count: "*"}}
-    outputs: [months.csv]
-""".replace("KEYS", keys)
-        head = HEAD.replace("flights.parquet", file).replace("epsilon: 1", "epsilon: 50")
-        assert run(head + release).exit_code == 0
-        rows = dict(pl.read_csv("months.csv")["month", "rows"].rows())
-        assert rows == {2: pytest.approx(1500, abs=2), 12: pytest.approx(0, abs=2)}
-
-
 def test_check_and_explain_spend_nothing(run):
     """--explain shows the simple charge, and what was paid before; --check too spends nothing."""
     explained = run(HEAD + DELAYS, "--explain")
@@ -433,7 +417,7 @@ def test_paths_are_relative_to_the_description(run, tmp_path, monkeypatch):
 
 
 def test_a_target_in_place_of_a_loss(run):
-    """A release that names a half-width spends what `explain` finds for it, once; a query can't."""
+    """A release that names a half-width spends what `explain` finds for it, once."""
     whole = HEAD.replace("epsilon: 1}", "epsilon: {within: 2%, size: 2000}}")
     made = run(whole + DELAYS)
     flights = dfp.frame("flights.parquet").group_by("carrier")
@@ -443,12 +427,6 @@ def test_a_target_in_place_of_a_loss(run):
     assert run(whole + DELAYS).stdout.endswith("; paid before, nothing spent\n")
     other = DELAYS.replace("{delta: 1e-7}", "{delta: 1e-7, epsilon: {within: -1}}")
     assert "within must be a half-width" in run(HEAD + other).stderr
-    query = """\
-  n:
-    source: {query: "SELECT dp_count(*) FROM flights", database: flights.duckdb}
-    outputs: [n.csv]
-"""
-    assert "a query needs a fixed epsilon" in run(whole + query).stderr
 
 
 def test_periods_and_analysts(run):

@@ -379,27 +379,6 @@ def test_pulls_are_a_public_table(p):
 
 
 @pytest.mark.parametrize("functional", EVERY, ids=str)
-def test_empty_and_single_rows(functional):
-    """Without rows every candidate is one row away; a single row has its own value, length 0."""
-    assert lengths(functional, np.zeros(9, np.int64)).tolist() == [1] * 9
-    for point in range(9):
-        single = lengths(functional, np.eye(9, dtype=np.int64)[point])
-        assert single[point] == 0
-        assert (np.delete(single, point) > 0).all()
-
-
-@pytest.mark.parametrize("name", CENTERS)
-def test_lengths_grow_away_from_the_center(name):
-    """Lengths fall up to a least one and grow beyond it."""
-    functional, _ = CENTERS[name]
-    for counts in count_sets(MOST):
-        own = lengths(functional, counts)
-        least = own.argmin()
-        assert (np.diff(own[: least + 1]) <= 0).all()
-        assert (np.diff(own[least:]) >= 0).all()
-
-
-@pytest.mark.parametrize("functional", EVERY, ids=str)
 def test_nothing_wraps_at_the_limit_of_rows(functional):
     """With 2**33 - 1 rows at both ends of 4,097 points, lengths are in [0, rows + 1]."""
     counts = np.zeros(4097, np.int64)
@@ -442,23 +421,6 @@ def test_near_lengths_are_all_lengths_up_to_the_reach(p):
     for points, reach in ((3, 1), (65, 7), (65, 2**60), (257, 200), (257, 10**9)):
         for counts in data_sets(random, points):
             assert np.array_equal(near(p, counts, reach), expected(p, counts, reach))
-
-
-@pytest.mark.parametrize("reach", [1, 2, 3])
-def test_one_row_moves_near_lengths_by_one(reach):
-    """Neighbors: all data sets of up to three rows on five points, each row removed.
-
-    Near lengths are all lengths up to the reach, so that the same law of all lengths does the rest.
-    """
-    p, moved = POWERS[reach + 1], 0
-    for counts in itertools.product(range(4), repeat=5):
-        if not 0 < sum(counts) <= 3:
-            continue
-        own = near(p, np.array(counts), reach)
-        for point in np.flatnonzero(counts):
-            other = np.array(counts) - (np.arange(5) == point)
-            moved = max(moved, np.abs(own - near(p, other, reach)).max())
-    assert moved == 1
 
 
 def test_what_is_far_is_hardly_ever_chosen():
@@ -565,14 +527,6 @@ def test_sure_choices_are_the_order_statistic(q):
         assert chosen == np.sort(values)[math.ceil(q * size) - 1]
 
 
-def test_no_rows_choose_uniformly(watched):
-    """Without rows every candidate has length 1: one row makes any of them the quantile."""
-    none = np.zeros(0, np.int64)
-    _, runs = watched(lambda: select_order_statistic(QuantileLength(HALF), none, none, 9, CERTAIN))
-    assert runs.length.sum() == 19
-    assert set(runs.loss.tolist()) == {1}
-
-
 def beyond(mechanism, runs, atom):
     """Return how probable it is that the exponential mechanism chooses anything but `atom`."""
     weights = runs.length * np.exp(-float(mechanism.rate) * runs.loss)
@@ -599,14 +553,6 @@ def test_order_statistics_need_rows_for_their_level(watched, q):
 
 
 # Bounds by ranks
-
-
-def test_the_rank_is_public_and_sufficient():
-    """Beyond 1/epsilon, the rank is the error of a selection at 1e-6, for both losses."""
-    for loss in (Epsilon(Fraction(1, 3)), Rho(Fraction(1, 50))):
-        epsilon = float(loss.selection(sensitivity=1).epsilon(sensitivity=1))
-        expected = 1 / epsilon + 2 / epsilon * math.log(10**6 * 501)
-        assert public_rank(loss, 501) == math.ceil(expected)
 
 
 def test_the_printed_rank():

@@ -258,15 +258,3 @@ def test_explaining_reads_nothing():
     assert sum(draw.rho for draw in plan.draws) == pytest.approx(0.5)
     assert plan["city values"].question == "count('city')"
     assert [plan[f"x {role}"].name for role in ("count", "mean", "std")]
-
-
-@pytest.mark.slow
-def test_three_hundred_columns_share_one_rho():
-    """No column needs a budget of its own: means are within one unit of bounds of a hundred."""
-    frame = pl.DataFrame(
-        {f"c{place}": [float(k % 100) for k in range(20_000)] for place in range(300)}
-    )
-    made = frame.dp(bounds=dict.fromkeys(frame.columns, (0, 100))).describe(rho=0.5)
-    assert made.height == 300
-    assert ((made["mean"] - 49.5).abs() < 1).all()
-    assert ((made["50%"] - 49.5).abs() < 5).all()

@@ -36,6 +36,8 @@ def plan(questions, *, grouped=False, **loss):
         ([dfp.mean("x", (-1, 9)), dfp.sum("x", (0, 9))], 2),
         ([dfp.mean("x", B), dfp.mean("x", B, method="shifted")], 2),
         ([dfp.var("x", B), dfp.mean("x", C), dfp.count(), dfp.sum("y", B)], 4),
+        ([dfp.median("x", B, step=1), dfp.quantile("x", 0.9, B, step=1)], 1),
+        ([dfp.median("x", B, step=1), dfp.median("x")], 2),
     ],
 )
 def test_one_vector_answers_what_it_can(questions, vectors):

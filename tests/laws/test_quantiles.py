@@ -46,7 +46,6 @@ from dfprivacy.statistics.estimators.quantile import (
 )
 from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
 from dfprivacy.statistics.split import split
-from tests.command_line import command
 from tests.numbered_bytes import NumberedBytes
 
 
@@ -255,30 +254,6 @@ def test_answers_never_cross(epsilon):
         answers = select_quantiles(table_of(groups, grid), qs, rows, law)
         assert (np.diff(answers, axis=0) >= 0).all()
         assert np.abs(answers).max() <= grid.last
-
-
-@given(
-    rows=st.lists(st.integers(-9, 9), min_size=1, max_size=30),
-    picks=st.lists(st.tuples(st.integers(0, 30), st.integers(-9, 9)), min_size=1, max_size=6),
-)
-def test_sorting_leaves_the_largest_error_as_it_is(rows, picks):
-    """However answers to ascending aims lie, sorted ones are at most as far from their aims."""
-
-    def largest(answers):
-        return max(
-            rank_error(rows, c, aim / len(rows)) for aim, c in zip(aims, answers, strict=True)
-        )
-
-    aims = sorted(Fraction(min(aim, len(rows))) for aim, _ in picks)
-    answers = [answer for _, answer in picks]
-    assert largest(sorted(answers)) <= largest(answers)
-
-
-def test_losses_of_any_size():
-    """The least and the largest losses give answers, whatever the counts are."""
-    table = table_of([[1, 2], []])
-    for loss in (Epsilon(Fraction(1, 2**60)), Epsilon(Fraction(2**60)), Rho(Fraction(1, 2**60))):
-        assert selected(table, LEVELS, loss).shape == (6, 2)
 
 
 def test_levels_are_answered_in_the_order_asked():
@@ -516,15 +491,6 @@ def test_answers_are_multiples_between_the_bounds():
     assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in found)
 
 
-@given(rows=st.lists(st.integers(-9, 9), max_size=20), place=st.integers(-25, 25))
-def test_whole_numbers_are_as_near(rows, place):
-    """The integers beside a number are at least as near to any target in rank, among integers."""
-    candidate = place / 2.5
-    for whole in (math.floor(candidate), math.ceil(candidate)):
-        for target in range(-3, 2 * len(rows) + 3):
-            assert rank_loss(rows, whole, target) <= rank_loss(rows, candidate, target)
-
-
 def test_quantiles_of_integers_are_whole_numbers():
     """Between far values, where nearly all candidates are no whole numbers; never crossing."""
     frame = pl.DataFrame({"g": [0, 1] * 2000, "n": [3, 4, 1000, 1001] * 1000})
@@ -647,25 +613,6 @@ def test_intervals_of_sizes_that_are_not_known_are_open(replayed):
     assert math.isnan(found["x"][1])
     assert (low[1], high[1]) == (-math.inf, math.inf)
     assert -1e-30 < low[2] <= 0 <= high[2] < 1e-30
-
-
-def test_bounds_keep_parts_apart():
-    """Questions with other candidates are other draws; those with the same share one and agree."""
-    within = {"bounds": (0, 9), "step": 1}
-    questions = {"a": dfp.median("x", **within), "b": dfp.quantile("x", 0.9, **within)}
-    (part,) = split(questions, grouped=False)
-    assert set(part.questions) == {"a", "b"}
-    assert len(split({**questions, "c": dfp.median("x")}, grouped=False)) == 2
-
-
-def test_the_command_line_takes_a_step(tmp_path, monkeypatch):
-    """`--bounds` and `--step` say what an answer can be."""
-    monkeypatch.chdir(tmp_path)
-    pl.DataFrame({"x": [7.3] * 2000}).write_csv("x.csv")
-    asked = ("median", "x.csv", "x", "--bounds", "0", "60", "--step", "0.5", "--epsilon", "1000")
-    result = command(*asked)
-    assert result.exit_code == 0, result.output
-    assert "7.5" in result.output
 
 
 # Intervals
@@ -836,19 +783,6 @@ def test_open_ends_are_the_bounds():
     assert frame.dp.median("x", bounds=(0, 60), step=1, ends=True).interval() == (0, 60)
 
 
-def test_statements_show_intervals_on_request():
-    """`intervals=True` adds both ends; a median alone pays for none, and is no draw of those."""
-    frame = pl.DataFrame({"x": np.random.default_rng(2).normal(50, 1, 4000)})
-    query = "SELECT dp_median(x) AS m FROM t"
-    shown = dfp.sql(query, t=frame, epsilon=2, intervals=True)
-    assert shown.columns == ["m", "m_low", "m_high"]
-    assert shown["m_low"][0] <= shown["m"][0] <= shown["m_high"][0]
-    assert dfp.sql(query, t=frame, epsilon=2).columns == ["m"]
-    about = "the ends of its interval"
-    assert about in str(frame.dp.explain.median("x", ends=True))
-    assert about not in str(frame.dp.explain.median("x"))
-
-
 def test_what_has_no_interval_is_refused():
     """Inverse sensitivity certifies nothing, and no interval is of the population."""
     private = pl.DataFrame({"x": [1.0]}).dp
@@ -856,12 +790,3 @@ def test_what_has_no_interval_is_refused():
         private.median("x", method="inverse", ends=True)
     with pytest.raises(dfp.DPError, match="no interval of the population"):
         private.median("x", ends=True, population=True)
-
-
-def test_the_command_line_shows_ends(tmp_path, monkeypatch):
-    """`--ends` adds low and high to the answer."""
-    monkeypatch.chdir(tmp_path)
-    pl.DataFrame({"x": [7.0] * 4000}).write_csv("x.csv")
-    result = command("median", "x.csv", "x", "--ends", "--epsilon", "4")
-    assert result.exit_code == 0, result.output
-    assert "] at 95%" in result.output

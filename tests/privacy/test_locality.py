@@ -155,22 +155,6 @@ def test_one_object_does_not_name_the_group_of_another(kind):
     assert distance(*map(released, frames)) <= 1
 
 
-def test_one_number_does_not_regroup_texts():
-    """Adding a number to a column of texts leaves the groups of the texts as they are."""
-    texts = ["a", np.str_("a")] * 50
-    frames = [pd.DataFrame({"g": pd.Series([*texts, *more], dtype=object)}) for more in ([], [1])]
-    assert distance(*map(released, frames)) <= 1
-
-
-def test_one_text_does_not_move_all_rows_of_a_public_key():
-    """A row whose key equals a public key in another type moves that key's count by one at most."""
-    frames = [
-        pd.DataFrame({"g": pd.Series([*first, *["a"] * 50], dtype=object)})
-        for first in ([], [Text.A])
-    ]
-    assert distance(*(released(frame, keys=["a"]) for frame in frames)) <= 1
-
-
 def collated(rows):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people (g VARCHAR COLLATE NOCASE)")

@@ -479,9 +479,3 @@ def test_decimals_are_told_apart_by_value(reverse):
     assert frame.nunique("g", epsilon=1e9) == len(SPELLINGS)
     share = frame.share("g", decimal.Decimal("1.100"), epsilon=1e9)
     assert share == pytest.approx(80 / sum(sizes.values()))
-
-
-def test_equal_values_of_different_kinds_are_different_keys():
-    """A whole number, a float and a boolean stay apart, though Python takes them for equal."""
-    cells = objects([1] * 20 + [1.0] * 30 + [True] * 40)
-    assert sorted(count for _, count in released(cells)) == [20, 30, 40]

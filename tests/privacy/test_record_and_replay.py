@@ -21,22 +21,16 @@ from unittest import mock
 import hypothesis.strategies as st
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
-from benchmarks import replay
 from dfprivacy.accounting.loss import Contribution
-from dfprivacy.frames import vector_release
 from dfprivacy.frames.planning import plan_histogram, plan_statistics
-from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.laws import KeyRule
-from dfprivacy.noise.recording import record_draws
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
 from dfprivacy.release.pipeline import permit
@@ -86,31 +80,6 @@ def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by,
             assert row_loss == Contribution(limit, groups).row_loss(unit_loss)
 
 
-@pytest.mark.parametrize("by", [[], ["g"]], ids=["whole", "by group"])
-@pytest.mark.parametrize("loss", ["epsilon", "rho"])
-@pytest.mark.parametrize("rows", [2, 100, 400, 1000, 3000, 9000])
-def test_the_shares_add_up_to_the_loss(rows, loss, by):
-    """A row costs at most the loss, and nearly all of epsilon, with bounds that are found.
-
-    By group the middle row of a group is counted for a part that most rows do not need.
-    """
-
-    def asked(size):
-        private = dfp.frame(frame([4.0] * size))
-        return (private.group_by(*by, keys=["a"]) if by else private).mean("x", **{loss: 1})
-
-    first = replay.Tape()
-    with record_draws(first):
-        asked(rows + 1)
-    second = replay.Tape(first.draws)
-    with record_draws(second):
-        asked(rows)
-    assert not second.mismatch
-    spent = second.loss.epsilon if loss == "epsilon" else second.loss.rho
-    assert spent <= 1
-    assert loss == "rho" or spent >= 0.9
-
-
 def found_together(*_, **__):
     """Return bounds of all groups together from 0 to 4096, whatever these hold."""
     ruler, zero = ruler_about_zero(Octaves(), 0, Octaves().last), np.zeros(1, int)
@@ -119,12 +88,6 @@ def found_together(*_, **__):
     look, reach = Look(ruler, heights, np.array([0.001])), np.array([[0.0], [4096.0]])
     first, last = zero + ruler.middle + 1, zero + ruler.middle + 138
     return [Found(look, first, last, zero + 200, reach, zero)], zero[:0]
-
-
-def octave_table_of(rows):
-    """Return the octave table of one group."""
-    labels, ones = Octaves().labels(np.array(rows, float)), np.ones(len(rows), np.int64)
-    return bin_table(pa.table({}), 1, Octaves(), 0 * ones, labels, rows=ones)
 
 
 @pytest.mark.parametrize("others", [1, 2, 5])
@@ -359,44 +322,3 @@ def test_the_tape_sees_an_overspent_budget():
         replayed = VectorTape(answer for *_, answer in recorded.calls)
         mean_on(replayed, x[:-1], "clipped", "add-remove", Fraction(10**9))
     assert rho_spent(recorded, replayed) > 10**9
-
-
-@pytest.mark.parametrize("keys", [["a", "b", "zz"], None])
-def test_groups_pay_for_their_own_rows(keys):
-    """By group, a row more changes the draws of its own group alone, within rho."""
-    frame = pl.DataFrame(
-        {"g": ["a"] * 4 + ["b"] * 5, "x": [1.0, 2, 3, 4, 5, 6, 7, 8, 9], "y": [0.5] * 9}
-    )
-    groups = []
-
-    def released(part, tape):
-        counts = []
-
-        def add_noise(statistics, queries, noises):
-            noisy = vector_release_add_noise(statistics, queries, noises)
-            counts.append((statistics, noises[0]))
-            if groups:
-                return groups[0]
-            groups.append(noisy)
-            return noisy
-
-        with (
-            on(tape),
-            mock.patch.object(vector_release, "add_noise", add_noise),
-            mock.patch.object(KeyRule, "least", return_value=-(10**9)),
-        ):
-            private = part.dp.group_by("g", keys=keys)
-            terms = {"rho": 4, "radius": 20, "delta": None if keys else 0.01}
-            result = private.mean_vector(["x", "y"], method="clipped", **terms)
-        return result, counts
-
-    vector_release_add_noise = vector_release.add_noise
-    recorded = VectorTape()
-    first, before = released(frame, recorded)
-    replayed = VectorTape(answer for *_, answer in recorded.calls)
-    second, after = released(frame[:-1], replayed)
-    assert first.equals(second)
-    (left, noise), (right, _) = before[0], after[0]
-    rows = [s.table.column("sum_0_0").to_pylist() for s in (left, right)]
-    assert sum(abs(a - b) for a, b in zip(*rows, strict=True)) == 1
-    assert rho_spent(recorded, replayed) + 1 / (2 * noise.sigma_squared) <= 4

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statistics import vector_source
 
 LISTS = pl.List(pl.Float64)
 
@@ -236,25 +235,6 @@ def test_no_rows_by_group():
     assert frame.dp.group_by("g").mean_vector(["x", "y"], rho=1, radius=5, delta=1e-6).height == 0
     listed = frame.dp.group_by("g", keys=[1, 2]).mean_vector(["x", "y"], rho=1, radius=5)
     assert listed["g"].to_list() == [1, 2]
-
-
-@pytest.mark.parametrize("columns", [["x", "y"], "s"])
-@pytest.mark.parametrize("rows", [0, 4, 8])
-def test_a_block_of_incomplete_rows_answers(columns, rows, monkeypatch):
-    """An incomplete row alone in the last block of a pass decides neither errors nor charges."""
-    monkeypatch.setattr(vector_source, "_block_rows", lambda dimension: 4)
-    monkeypatch.setattr(vector_source, "_converted_rows", lambda dimension: 4)
-    data = {"g": ["a"] * rows, "x": [1.0] * rows, "y": [1.0] * rows, "s": [[0, 1]] * rows}
-    odd = {"g": ["z"], "x": [None], "y": [float("nan")], "s": [None]}
-    schema = {"g": pl.String, "x": pl.Float64, "y": pl.Float64, "s": pl.List(pl.Int64)}
-    frames = [pl.DataFrame(own, schema=schema) for own in (data, odd)]
-    terms = {"universe": 3} if columns == "s" else {"radius": 9}
-    for frame in (frames[0], pl.concat(frames)):
-        for source in (frame, frame.to_arrow(), frame.to_pandas(), frame.lazy()):
-            listed = dfp.frame(source).group_by("g", keys=["a", "b"])
-            listed.mean_vector(columns, rho=0.5, **terms)
-            secret = dfp.frame(source).group_by("g")
-            secret.mean_vector(columns, rho=0.5, delta=1e-6, **terms)
 
 
 def test_what_is_shown_of_an_estimate():

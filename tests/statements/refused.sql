@@ -1,14 +1,8 @@
 SELECT dp_count(*) FROM visits, visits v2
-SELECT dp_count(*) FROM visits CROSS JOIN range(50)
 SELECT dp_count(*) FROM visits v ASOF JOIN adults a ON v.age >= a.half
 SELECT dp_count(*) FROM visits, generate_series(1, 50)
-SELECT dp_count(*) FROM visits, unnest(tags)
 SELECT dp_count(*) FROM (SELECT * FROM visits UNION ALL SELECT * FROM visits)
-SELECT dp_count(*) FROM visits USING SAMPLE 10 ROWS
 SELECT dp_count(*) FROM visits PIVOT (sum(age) FOR vip IN (true, false))
-SELECT dp_count(*) FROM "folder/people.csv"
-SELECT dp_count(*) FROM nowhere
-SELECT dp_count(*) FROM main.nowhere
 SELECT dp_count(*) FROM other.main.visits
 SELECT dp_count(*) FROM joined
 SELECT dp_count(*) FROM counted
@@ -17,11 +11,9 @@ SELECT dp_count(*) FROM private
 WITH c AS (SELECT * FROM visits), c AS (SELECT * FROM adults) SELECT dp_count(*) FROM c
 WITH c AS (SELECT age FROM visits LIMIT 5) SELECT dp_count(*) FROM c
 WITH c AS (SELECT city, avg(age) AS a FROM visits GROUP BY city) SELECT dp_count(*) FROM c
-WITH c AS (SELECT max(age) AS a FROM visits) SELECT dp_count(*) FROM c
 WITH c AS (SELECT unnest(tags) AS tag FROM visits) SELECT dp_count(*) FROM c
 SELECT dp_count(*) FROM (SELECT COLUMNS(*) FROM visits)
 SELECT dp_count(*) FROM (SELECT * EXCLUDE (nothing) FROM visits)
-SELECT dp_mean(row_number() OVER (), 0, 100) FROM visits
 SELECT dp_mean(lag(age) OVER (ORDER BY day), 0, 100) FROM visits
 SELECT DISTINCT ON (city) city, dp_count(*) FROM visits GROUP BY city
 SELECT dp_mean(age IGNORE NULLS, 0, 100) FROM visits
@@ -34,17 +26,11 @@ SELECT dp_count(*) AS n FROM visits GROUP BY n
 SELECT city, dp_count(*) FROM visits GROUP BY (SELECT 1)
 SELECT city, dp_count(*) FROM visits GROUP BY random()
 SELECT city, age, dp_count(*) FROM visits GROUP BY city
-SELECT city, dp_count(*) FROM visits
-SELECT age FROM visits
 SELECT * FROM visits
 SELECT visits.*, dp_count(*) FROM visits
-SELECT COLUMNS(*), dp_count(*) FROM visits
 SELECT dp_count(*) AS n, list(age) AS l FROM visits
-SELECT dp_count(*) AS n, string_agg(note, ',') AS l FROM visits
 SELECT dp_mean(age, 0, 100, age) FROM visits
 SELECT dp_mean(age, 0, ?) FROM visits
-SELECT dp_mean(age, 0, $1) FROM visits
-SELECT dp_mean(age, 0, $top) FROM visits
 SELECT dp_mean(age, 0, getvariable('top')) FROM visits
 SELECT dp_mean(age, 100, 0) FROM visits
 SELECT dp_mean(age, 0, 100, 0) FROM visits
@@ -88,14 +74,8 @@ SELECT dp_count(rowid) FROM visits
 SELECT dp_count(note + 1) FROM visits
 SELECT city, dp_count(*) FROM visits GROUP BY city HAVING city > 5
 SELECT dp_count(*) FROM visits; SELECT dp_count(*) FROM visits
-SELECT dp_count(*) FROM visits; DROP TABLE visits
 EXPLAIN ANALYZE SELECT dp_count(*) FROM visits
-PRAGMA show_tables
 SET threads = 1
-RESET threads
 COPY (SELECT dp_count(*) FROM visits) TO 'out.csv'
-CREATE OR REPLACE TABLE visits AS SELECT dp_count(*) AS n FROM visits
-INSERT INTO kept SELECT age FROM visits
-INSERT INTO kept SELECT dp_count(*) AS n FROM visits
 INSERT INTO kept (nothing) SELECT dp_count(*) FROM visits
 SELECT dp_count(*) INTO x FROM visits

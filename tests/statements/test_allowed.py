@@ -125,13 +125,3 @@ def test_a_call_is_one_value(shared):
         epsilon=0.01,
     ).fetchall()
     assert len(set(row)) == 1
-
-
-def test_two_losses_are_two_draws(shared):
-    """A call with an epsilon of its own is another draw, and is paid for."""
-    query = (
-        "SELECT dp_count(age) AS a, dp_count(age, 0.25) AS b, dp_count(age, 0.125) AS c FROM visits"
-    )
-    plan = dfp.explain(query, con=shared, epsilon=0.5)
-    assert plan.epsilon == 0.875
-    assert [draw.epsilon for draw in plan.draws] == [0.5, 0.25, 0.125]

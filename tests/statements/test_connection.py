@@ -107,19 +107,11 @@ def test_a_unit_is_a_column_of_the_relation_in_from(con):
 
 
 HIDING = [
-    "upper(x) AS 'x'",
-    '"+"(a, b) AS 42',
-    '"||"(a, b) AS 42',
-    "sum(x) AS 42",
-    "floor(x) AS 42",
-    "count(x) AS 42",
-    "coalesce(a) AS a",
-    "ifnull(a, b) AS a",
     "UPPER(x) AS 'x'",
+    '"||"(a, b) AS 42',
+    "coalesce(a) AS a",
     '"COUNT"(x) AS 42',
     "count_star() AS 42",
-    "hash(x, y, z) AS 42",
-    "list(x) AS ['x']",
     "list_value(a, b) AS ['x', 'y']",
 ]
 
@@ -130,16 +122,6 @@ def test_macros_that_hide_a_function(con, macro):
     con.execute(f"CREATE MACRO {macro}")
     with pytest.raises(dfp.RefusedStatementError, match="it hides a function of DuckDB's"):
         dfp.sql("SELECT dp_count(*) FROM visits", con=con)
-
-
-@pytest.mark.parametrize("calendar", ["chinese", "hebrew"])
-def test_another_calendar(con, calendar):
-    """DuckDB 2.0 gives up the database at dates for which a calendar has no place."""
-    con.execute(f"SET Calendar = '{calendar}'")
-    with pytest.raises(dfp.RefusedStatementError, match="a calendar of its own"):
-        dfp.sql("SELECT dp_count(*) FROM visits", con=con)
-    con.execute("SET Calendar = 'Gregorian'")
-    assert dfp.sql("SELECT dp_count(*) FROM visits", con=con).columns == ["dp_count()"]
 
 
 def test_a_python_function_that_adds_to_one_of_duckdbs(con):
@@ -297,6 +279,7 @@ def test_nothing_is_left_behind(con):
         "WHERE NOT internal UNION ALL SELECT name || value FROM duckdb_settings() ORDER BY 1"
     )
     before = con.execute(state).fetchall()
-    query = "SELECT city, dp_median(age) AS m, dp_mean(age) AS a FROM visits GROUP BY city"
+    mean = "(SELECT dp_mean(age, 0, 100) FROM visits)"
+    query = f"SELECT city, dp_median(age) AS m FROM visits WHERE age > {mean} GROUP BY city"
     dfp.sql(query, con=con, **TERMS)
     assert con.execute(state).fetchall() == before

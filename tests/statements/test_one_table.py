@@ -50,21 +50,6 @@ def test_rows_of_a_unit_meet(con, query):
     assert exact(bounded, con, **UNIT) == con.execute(query).fetchall()
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT count(*) FROM visits a JOIN visits b ON a.user_id = b.user_id",
-        "SELECT count(*) FROM (SELECT session FROM visits GROUP BY session, since)",
-        "SELECT dp_count(*) FROM (SELECT DISTINCT city FROM visits)",
-    ],
-)
-def test_rows_by_themselves_do_not_meet(con, query):
-    """Where each row is protected, what looks at several of them is refused."""
-    with pytest.raises(dfp.RefusedStatementError) as caught:
-        dfp.sql(query, con=con, delta=1e-6)
-    assert "protected rows" in caught.value.message or "count of groups" in caught.value.message
-
-
 def test_a_unit_is_a_column_of_a_view(con):
     """The unit of a view is the column that it computes: rows count by its values."""
     query = "SELECT count(*) FROM people"

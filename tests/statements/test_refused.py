@@ -89,21 +89,6 @@ def test_a_refusal_costs_nothing(shared, empty, ledger, query):
         assert (type(other), str(other)) == (type(error), str(error))
 
 
-@pytest.mark.parametrize("query", [None, b"SELECT 1", 7, "", "  ", "\n", ";", "x" * 70_000])
-def test_no_statement(shared, query):
-    """What is no text with a statement in it is refused."""
-    with pytest.raises(dfp.RefusedStatementError):
-        dfp.sql(query, con=shared)
-
-
-def test_deep_statements(shared):
-    """A statement that is nested a little is planned, one that is nested too deeply is refused."""
-    query = "SELECT dp_count({}age{}) FROM visits"
-    assert dfp.explain(query.format("(" * 30, ")" * 30), con=shared).epsilon == 1
-    with pytest.raises(dfp.RefusedStatementError, match="nested too deeply"):
-        dfp.explain(query.format("(" * 20_000, ")" * 20_000), con=shared)
-
-
 @pytest.mark.parametrize("link", ["age + ", "city || ", "age * "])
 def test_long_chains_of_operators(shared, link):
     """A chain of some operators is planned, one that can't be followed is refused."""
@@ -245,30 +230,6 @@ def cell(text):
         for own, word, *_ in parts
     )
     return " ".join(made.split())
-
-
-TABLES = {
-    "regression": ("amount", ["age", "user"]), "describe": (), "value_counts": ("city",),
-    "top": ("city", 1), "mode": ("city",), "crosstab": ("city", "user"),
-    "pivot": ("city", "user", "amount"),
-}  # fmt: skip
-"""Questions that SQL has not, as a frame is asked."""
-
-
-@pytest.mark.parametrize("question", TABLES)
-def test_questions_of_frames_are_told_where_to_ask(question):
-    """A statement is told of the frame's question, and that answers about the same table."""
-    con = duckdb.connect()
-    con.sql(
-        "CREATE TABLE t AS SELECT 'Rome' AS city, i % 50 AS age, i % 9 AS amount, i % 3 AS user "
-        "FROM range(900) r(i)"
-    )
-    told = str(refusal(con, f"SELECT dp_{question}(amount, age, user) FROM t"))
-    assert f"dfp.frame(con.table('t')).{question}(...)" in told
-    frame = dfp.frame(con.table("t"))
-    needs = {"bounds": dict.fromkeys(("age", "amount", "user"), (0, 50))}
-    terms = needs if question == "regression" else {"delta": 1e-6}
-    assert getattr(frame, question)(*TABLES[question], **terms).fetchall()
 
 
 def test_the_page_has_every_rule():

@@ -21,14 +21,6 @@ def test_calls_share_epsilon_and_name_their_own(shared):
     assert alone.epsilon == 0.25
 
 
-def test_one_vector_for_several_questions(shared):
-    """Questions about one column with the same bounds are one draw, as in agg."""
-    query = "SELECT dp_mean(age, 0, 100), dp_var(age, 0, 100), dp_count(age) FROM visits"
-    plan = dfp.explain(query, con=shared, epsilon=1)
-    assert len(plan.draws) == 1
-    assert len(plan.draws[0].questions) == 3
-
-
 def test_delta_is_named_once(shared):
     """Secret keys need a delta: by name or by dp_keep, not by both; public keys need none."""
     kept = f"{BY_CITY} HAVING dp_keep(1e-5)"

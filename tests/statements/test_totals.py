@@ -42,17 +42,6 @@ def test_answers_are_duckdbs_without_noise(shared, exact, query, public):
             assert one == (pytest.approx(two, rel=1e-3, abs=0.5) if isinstance(two, float) else two)
 
 
-@pytest.mark.parametrize("key", ["tags", "place", "day - day"])
-def test_keys_without_an_order_are_refused(shared, key):
-    """Totals by keys that can't be sorted are refused by their type, before anything is charged."""
-    query = f"SELECT {key} AS k, dp_count(*) AS n FROM visits GROUP BY ROLLUP (k)"
-    if key == "day - day":
-        query = query.replace(key, "CAST(day AS TIMESTAMP) - TIMESTAMP '2024-01-01'")
-    with pytest.raises(dfp.DPError) as caught:
-        dfp.explain(query, con=shared, delta=1e-6)
-    assert caught.value.message.startswith("keys of such a type in ROLLUP")
-
-
 def rolled(con, epsilon=0.5, **terms):
     """Return counts, sums and means of a rollup by its cells, and those of the totals."""
     query = f"SELECT city, vip, {ASKED} FROM visits GROUP BY ROLLUP (city, vip)"
@@ -101,18 +90,6 @@ def test_totals_cost_nothing(shared, by):
         plans[0].selection == f"{plans[1].selection}; totals are sums of the groups that are shown"
     )
     assert (plans[0].epsilon, plans[0].delta) == (plans[1].epsilon, plans[1].delta)
-
-
-def test_a_ledger_tells_sets_apart(shared, tmp_path):
-    """A ledger that remembers gives the same totals again, and none of another set."""
-    ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=2, delta=1e-5, remember=True)
-    terms = {"con": shared, "delta": 1e-6, "ledger": ledger, "dataset": "d", "version": "1"}
-    query = "SELECT city, vip, dp_count(*) AS n FROM visits GROUP BY {} (city, vip)"
-    first, again = (dfp.sql(query.format("ROLLUP"), **terms).fetchall() for _ in range(2))
-    assert first == again
-    assert ledger.spent("d").epsilon == 1
-    assert len(dfp.sql(query.format("CUBE"), **terms).fetchall()) == len(first) + 2
-    assert ledger.spent("d").epsilon == 2
 
 
 def test_over_the_tables_of_a_schema():
