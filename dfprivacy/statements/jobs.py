@@ -473,7 +473,7 @@ def filtered(
         restrict_optimizer(engine)
         tables = Tables(None, place, engine)
         relation = tables.find(["rows"], None)
-        (name,) = tables.names
+        (name,) = tables.relations
         bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))
         seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
         compiler, scope = Compiler(tables), Scope(bag, seen)

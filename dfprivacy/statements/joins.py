@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
     COMPARED,
@@ -31,8 +30,6 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
 from dfprivacy.statements.names import (
-    CompiledQuery,
-    Condition,
     Scope,
     VisibleColumn,
     VisibleQuery,
@@ -126,7 +123,7 @@ class Joins(ABC):
         items: Items,
         outer: Scope | None = None,
         used_names: set[str] | None = None,
-    ) -> tuple[Scope, list[Condition]]:
+    ) -> tuple[Scope, list[Expression]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
         if outer is not None and isinstance(select.source, Empty):
             raise refuse("subquery without FROM")
@@ -136,17 +133,17 @@ class Joins(ABC):
         views, conditions, _ = self._collect_joins(select.source, ctes, used_names)
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
-        around: list[Condition] = []
+        around: list[Expression] = []
         for node in split_condition(_compare_as_numbers(select.where, joint)):
             if holds_subquery(node):
                 later.append(node)
                 continue
             compiled = self.condition_of(node, joint, items)
-            (around if compiled.expression.outer else conditions).append(compiled)
+            (around if compiled.outer else conditions).append(compiled)
             if self.key_table is not None and select.source is self.outermost:
                 if not compiled.uses <= frozenset(self.key_table.bag.columns):
                     raise refuse("keys of a public table")
-                bag = filtered(self.key_table.bag, [compiled.expression])
+                bag = filtered(self.key_table.bag, [compiled])
                 self.key_table = replace(self.key_table, bag=bag)
             conditions += self._implied(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
@@ -156,7 +153,7 @@ class Joins(ABC):
 
     def _implied(
         self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
-    ) -> Iterator[Condition]:
+    ) -> Iterator[Expression]:
         """Yield certain conditions on one relation each that follow from an OR over several."""
         if not isinstance(node, Operator) or node.sort != "CONJUNCTION_OR":
             return
@@ -166,12 +163,12 @@ class Joins(ABC):
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
                 compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
-                if compiled.expression.sure:
+                if compiled.sure:
                     yield compiled
 
     def _collect_joins(
         self, node: Node, ctes: CommonTables, used_names: set[str], before: Sequence[Scope] = ()
-    ) -> tuple[list[Scope], list[Condition], bool]:
+    ) -> tuple[list[Scope], list[Expression], bool]:
         """Return the relations of a FROM that are joined in any order, and what joins them.
 
         Conditions see relations `before`, those on the left of the whole, where they name what is
@@ -184,7 +181,7 @@ class Joins(ABC):
         left, ahead, joint = self._collect_joins(node.left, ctes, used_names, before)
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
-        later, waiting, correlated = self.later, len(self.later), list[Condition]()
+        later, waiting, correlated = self.later, len(self.later), list[Expression]()
         lateral = _is_beside(node)
         try:
             if not lateral:
@@ -218,7 +215,7 @@ class Joins(ABC):
             way, self.key_table = "INNER", first
         if way == "LEFT":  # a condition on one side says which rows of the right have a match
             inside = [term for term in conditions if term.uses <= frozenset(second.bag.columns)]
-            second = replace(second, bag=filtered(second.bag, [term.expression for term in inside]))
+            second = replace(second, bag=filtered(second.bag, inside))
             conditions = [term for term in conditions if term not in inside]
         bag = self.join(first, second, way, conditions)
         both = (first, second) if original.way != "RIGHT" else (second, first)
@@ -229,7 +226,7 @@ class Joins(ABC):
         self,
         left: Scope,
         right: Scope,
-        conditions: Sequence[Condition],
+        conditions: Sequence[Expression],
         using: Sequence[str],
         used_names: set[str],
     ) -> Scope:
@@ -264,8 +261,8 @@ class Joins(ABC):
         return replace(seen, bag=united(bags, [{name: name for name in bags[0].columns}] * 2))
 
     def _nearest(
-        self, node: Join, left: Sequence[Scope], right: Sequence[Scope], behind: list[Condition]
-    ) -> tuple[list[Scope], list[Condition], list[Condition]]:
+        self, node: Join, left: Sequence[Scope], right: Sequence[Scope], behind: list[Expression]
+    ) -> tuple[list[Scope], list[Expression], list[Expression]]:
         """Return the right side of an ASOF JOIN with the time of the row after, and its condition.
 
         Other joins stay as they are.
@@ -306,12 +303,12 @@ class Joins(ABC):
         window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
         bag = windowed(bag, {after: window})
         last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
-        is_last = Condition(Expression(last, sides[0].uses | {after}))
+        is_last = Expression(last, sides[0].uses | {after})
         return [replace(inner, bag=bag)], [], [is_last]
 
     def _on(
         self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
-    ) -> list[Condition]:
+    ) -> list[Expression]:
         """Return the conditions of a join; those with subqueries are `later`."""
         conditions = []
         for part in split_condition(node):
@@ -332,10 +329,10 @@ class Joins(ABC):
         self,
         node: Join,
         left: list[Scope],
-        ahead: list[Condition],
+        ahead: list[Expression],
         ctes: CommonTables,
         used_names: set[str],
-    ) -> tuple[list[Scope], list[Scope], list[Condition]]:
+    ) -> tuple[list[Scope], list[Scope], list[Expression]]:
         """Return the sides of a join whose right one names columns of the left; what joins them.
 
         Where that aggregates, its columns are beside those of the left, and there is no right side.
@@ -352,12 +349,12 @@ class Joins(ABC):
                 raise refuse("LATERAL")
             lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
             return [lateral.extended(select, path)], [], []
-        without, conditions = _is_beside(node) and limit is None, list[Condition]()
+        without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
             where = split_condition(select.where)
-            remaining = [self.condition_of(term, inner, ()).expression for term in where]
-            bag = filtered(inner.bag, remaining) if remaining else inner.bag
+            remaining = [self.condition_of(term, inner, ()) for term in where]
+            bag = filtered(inner.bag, remaining)
         else:
             inner, conditions = self.from_where(
                 select, read_ctes(select, ctes), (), put_beside(left), used_names
@@ -384,7 +381,7 @@ class Joins(ABC):
         inner: Scope,
         select: Select,
         limit: FirstRows,
-        conditions: Sequence[Condition],
+        conditions: Sequence[Expression],
         used_names: set[str],
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
@@ -411,35 +408,31 @@ class Joins(ABC):
         self.compiled += 1
         if self.compiled > _MOST_RELATIONS:
             raise refuse("too many relations")
-        bounds: Mapping[str, Bounds] = {}
         path, query = named_in(node, ctes)
         if query is None:
             relation = self.tables.find(path, self.view_around)
             compiled, path = self._table(relation, used_names), relation.path
-            bounds = {} if relation.definition else self.tables.bounds(relation)
         else:
             compiled = _with_aliases(self.query(query.query, query.ctes), query.columns)
         path = (node.alias,) if node.alias else path
-        bag, new = renamed(compiled.bag, used_names)
-        named = _with_aliases(compiled, getattr(node, "columns", ())).names
-        seen = (
-            VisibleColumn(path, name, new[term], bounds=bounds.get(folded(stored)))
-            for (name, term), (stored, _) in zip(named, compiled.names, strict=True)
-        )
-        return Scope(bag, tuple(seen))
+        named = _with_aliases(compiled, getattr(node, "columns", ()))
+        return _renamed(named, used_names, path)
 
-    def _table(self, relation: Relation, used_names: set[str]) -> CompiledQuery:
+    def _table(self, relation: Relation, used_names: set[str]) -> Scope:
         if relation.definition is None:
-            return self._within_matches(
-                relation, CompiledQuery(*self.tables.bag(relation, used_names))
+            scope, bounds = (
+                Scope.of(*self.tables.bag(relation, used_names)),
+                self.tables.bounds(relation),
             )
+            seen = (replace(term, bounds=bounds.get(folded(term.name))) for term in scope.seen)
+            return self._within_matches(relation, replace(scope, seen=tuple(seen)))
         above, self.view_around = (self.view_around, self.tables), relation
         names_units = relation is self.tables.lone
         try:
             if names_units:  # rows below the view belong to nobody yet
                 self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
             compiled = self.query(definition_of(relation, self.tables.engine), {})
-            if len(compiled.names) != len(relation.columns):
+            if len(compiled.seen) != len(relation.columns):
                 raise refuse("view without definition")
         except RefusedStatementError as error:
             raise RefusedStatementError(
@@ -447,13 +440,12 @@ class Joins(ABC):
             ) from None
         finally:
             self.view_around, self.tables = above
-        pairs = zip(relation.columns, compiled.names, strict=True)
-        names, bag = tuple((name, column) for name, (_, column) in pairs), compiled.bag
-        bag = self.tables.own_rows(relation, bag, dict(names)) if names_units else bag
-        return CompiledQuery(bag, names)
+        names, bag = dict(zip(relation.columns, compiled.columns, strict=True)), compiled.bag
+        bag = self.tables.own_rows(relation, bag, names) if names_units else bag
+        return Scope.of(bag, names.items())
 
     @abstractmethod
-    def query(self, node: Query, ctes: CommonTables) -> CompiledQuery:
+    def query(self, node: Query, ctes: CommonTables) -> Scope:
         """Return the relation of a subquery, CTE or view."""
 
     @abstractmethod
@@ -466,17 +458,17 @@ class Joins(ABC):
         column that it equals, and the value of no rows.
         """
 
-    def _within_matches(self, relation: Relation, compiled: CompiledQuery) -> CompiledQuery:
+    def _within_matches(self, relation: Relation, compiled: Scope) -> Scope:
         """Return the rows of a table that each unit has, within the matches that are declared."""
         bag, limits = compiled.bag, self.tables.matches(relation)
         if not limits or not bag.owned:
             return compiled
-        columns = {folded(name): term for name, term in compiled.names}
+        columns = {folded(visible.name): visible.column for visible in compiled.seen}
         for term, number in limits.items():
             bag = self.first_rows(bag, [columns[term]], [], number, set())
         keys = {name: key for name, key in compiled.bag.keys.items() if name in bag.columns}
-        names = tuple((name, now) for name, now in compiled.names if now in bag.columns)
-        return CompiledQuery(replace(bag, keys=keys, depth=compiled.bag.depth), names)
+        seen = tuple(term for term in compiled.seen if term.column in bag.columns)
+        return Scope(replace(bag, keys=keys, depth=compiled.bag.depth), seen)
 
     def first_rows(
         self,
@@ -498,7 +490,7 @@ class Joins(ABC):
         joint = filtered(windowed(bag, {position: window}), [limit])
         return chosen(joint, {name: column(name) for name in bag.columns})
 
-    def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Condition]) -> Scope:
+    def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
         """Join relations: from the one with the longest link on, each by what it has in common."""
         joint = put_beside(views)
         if len(views) == 1 and not conditions:
@@ -507,7 +499,7 @@ class Joins(ABC):
         for view in views:
             mine = [term for term in waiting if term.uses <= frozenset(view.bag.columns)]
             waiting = [term for term in waiting if term not in mine]
-            remaining = filtered(view.bag, [term.expression for term in mine]) if mine else view.bag
+            remaining = filtered(view.bag, mine)
             parts.append(replace(view, bag=remaining))
         compiled = max(parts, key=lambda term: (term.bag.owned, term.bag.depth))
         parts.remove(compiled)
@@ -532,7 +524,7 @@ class Joins(ABC):
         first_side: Scope,
         two: Scope,
         how: str,
-        conditions: Sequence[Condition],
+        conditions: Sequence[Expression],
         *,
         is_said: bool = False,
     ) -> Bag:
@@ -555,7 +547,7 @@ class Joins(ABC):
                 if alike(*self.tables.kinds(left, [mine]), *self.tables.kinds(right, [theirs])):
                     equal.append((mine, theirs))
                     continue
-            others.append(term.expression)
+            others.append(term)
         written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
         self._check_once(left, right, how, equal, written)
         return replace(joined(left, right, how, equal, others), columns=columns)
@@ -586,7 +578,7 @@ class Joins(ABC):
             raise refuse("several matches", names=shown)
 
     @staticmethod
-    def check_owner(left: Scope, right: Scope, conditions: Sequence[Condition]) -> None:
+    def check_owner(left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
         """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
         pairs = [_across(term, left.bag, right.bag) for term in conditions]
         require(
@@ -623,7 +615,7 @@ class Joins(ABC):
 
     def condition_of(
         self, node: Node, view: Scope, items: Items, special: Special | None = None
-    ) -> Condition:
+    ) -> Expression:
         """Return a condition on rows."""
         compiled = self.written(node, view, items, special)
         joint = condition(node, compiled.sql)
@@ -631,14 +623,14 @@ class Joins(ABC):
         sure = compiled.sure and (joint == compiled.sql or is_boolean)
         compiled = replace(compiled, sql=joint, sure=sure)
         if not isinstance(node, Operator) or node.sort != "COMPARE_EQUAL" or special is not None:
-            return Condition(compiled)
+            return compiled
         left, right = (self.written(side, view, items) for side in node.operands)
-        return Condition(compiled, (left, right))
+        return replace(compiled, pair=(left, right))
 
     def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
         """Return the parts that AND combines of a condition on single rows, without a subquery."""
         parts = split_condition(_compare_as_numbers(node, scope))
-        return [self.condition_of(part, scope, ()).expression for part in parts]
+        return [self.condition_of(part, scope, ()) for part in parts]
 
     def _where(
         self, node: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
@@ -655,11 +647,11 @@ class Joins(ABC):
             return replace(view, bag=bag)
         special = Subqueries(self, view, ctes, items, used_names)
         compiled = self.condition_of(node, view, items, special.answer)
-        if compiled.expression.outer:
+        if compiled.outer:
             raise refuse("correlated")
-        return replace(view, bag=filtered(special.view.bag, [compiled.expression]))
+        return replace(view, bag=filtered(special.view.bag, [compiled]))
 
-    def _known(self, view: Scope, other: Scope, conditions: Sequence[Condition]) -> Bag:
+    def _known(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
         """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
 
         The last condition is that comparison. Where there are no others, all that counts of the
@@ -672,12 +664,11 @@ class Joins(ABC):
         missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
         bag = extended(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
         doubt = Expression(f"({quoted(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
-        joint = [*rest, Condition(doubt)]
-        return self.join(view, replace(other, bag=bag), "ANTI", joint, is_said=True)
+        return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 
     def matches(
         self, sub: Subquery, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
-    ) -> tuple[Scope, list[Condition]]:
+    ) -> tuple[Scope, list[Expression]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
         select = sub.query
         around, is_any = replace(view, outer=None), sub.sort == "ANY"
@@ -686,13 +677,9 @@ class Joins(ABC):
             chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
             values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
         else:
-            compiled = self.query(select, ctes)
-            bag, new = renamed(compiled.bag, used_names | {folded(n) for n in view.bag.columns})
-            inner = Scope(
-                bag, tuple(VisibleColumn((), name, new[term]) for name, term in compiled.names)
-            )
-            conditions = []
-            values = [column(new[term]) for _, term in compiled.names] if is_any else []
+            others = used_names | {folded(name) for name in view.bag.columns}
+            inner, conditions = _renamed(self.query(select, ctes), others), []
+            values = [column(name) for name in inner.columns] if is_any else []
         match sub.operand:
             case Function(name="row") as row:
                 terms = arguments(row)
@@ -705,7 +692,7 @@ class Joins(ABC):
                 raise refuse("correlated")
             mine = self.written(term, around, items)
             same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
-            conditions = [*conditions, Condition(same, (mine, value))]
+            conditions = [*conditions, replace(same, pair=(mine, value))]
         return inner, [_opened(term) for term in conditions]
 
 
@@ -769,13 +756,10 @@ def _compare_as_numbers(where: Any, scope: Scope) -> Any:
     return rebuild(node, mark) if is_numeric else node
 
 
-def _opened(term: Condition) -> Condition:
+def _opened(term: Expression) -> Expression:
     """Return a condition of a subquery over the join of it with what is around it."""
-    opened, *pair = (
-        replace(side, uses=side.uses | side.outer, outer=frozenset())
-        for side in (term.expression, *(term.pair or ()))
-    )
-    return Condition(opened, (pair[0], pair[1]) if pair else None)
+    pair = None if term.pair is None else (_opened(term.pair[0]), _opened(term.pair[1]))
+    return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
 
 
 @dataclass
@@ -808,18 +792,18 @@ class Subqueries:
         _require_one_column(node)
         self.used_names.add(unsure)
         *rest, same = conditions
-        perhaps = replace(same.expression, sql=f"coalesce({same.expression.sql}, true)")
+        perhaps = replace(same, sql=f"coalesce({same.sql}, true)", pair=None)
         self._mark(other, conditions, result)
-        self._mark(other, [*rest, Condition(perhaps)], unsure, checked=conditions)
+        self._mark(other, [*rest, perhaps], unsure, checked=conditions)
         sql = f"CASE WHEN {quoted(result)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
         return ColumnRef(f"({sql})", frozenset([result, unsure]), size=Size())
 
     def _mark(
         self,
         other: Scope,
-        conditions: Sequence[Condition],
+        conditions: Sequence[Expression],
         name: str,
-        checked: Sequence[Condition] | None = None,
+        checked: Sequence[Expression] | None = None,
     ) -> None:
         self.compiler.check_owner(self.view, other, checked or conditions)
         matched, others = (
@@ -850,7 +834,7 @@ class Subqueries:
         pairs = []
         for mine, theirs in keys:
             same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
-            pairs.append(Condition(same, (mine, column(theirs))))
+            pairs.append(replace(same, pair=(mine, column(theirs))))
         joined_bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
         self.view = replace(self.view, bag=joined_bag)
         sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
@@ -894,14 +878,19 @@ def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     return replace(select, modifiers=()), (orders, int(text))
 
 
-def _with_aliases(compiled: CompiledQuery, aliases: Sequence[str]) -> CompiledQuery:
+def _with_aliases(compiled: Scope, aliases: Sequence[str]) -> Scope:
     """Return a query whose first columns have new names."""
-    if len(aliases) > len(compiled.names):
+    if len(aliases) > len(compiled.seen):
         raise refuse("column_name_alias")
-    new = [(name, term) for name, (_, term) in zip(aliases, compiled.names, strict=False)]
-    names = (*new, *compiled.names[len(aliases) :])
-    require_apart(names)
-    return replace(compiled, names=names)
+    new = (replace(term, name=name) for name, term in zip(aliases, compiled.seen, strict=False))
+    return require_apart(replace(compiled, seen=(*new, *compiled.seen[len(aliases) :])))
+
+
+def _renamed(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
+    """Return a relation at a path whose columns have new names."""
+    bag, new = renamed(scope.bag, used_names)
+    seen = (replace(term, path=path, column=new[term.column]) for term in scope.seen)
+    return Scope(bag, tuple(seen))
 
 
 def _is_about(view: Scope, node: Node) -> bool:
@@ -931,7 +920,7 @@ def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) ->
 
 def _by_names(
     node: Join, left: Sequence[Scope], right: Sequence[Scope], *, over: bool
-) -> tuple[list[Scope], list[Condition], list[str]]:
+) -> tuple[list[Scope], list[Expression], list[str]]:
     """Return the right side of a join as it is seen beside USING or NATURAL, and what is equal.
 
     Last are the names of the columns that are compared.
@@ -948,7 +937,7 @@ def _by_names(
         if first_side is None or two is None or over:
             raise (theirs if two is None else mine).missing([name])
         equal = Expression(f"({first_side[0]} = {two[0]})", frozenset([first_side[1], two[1]]))
-        conditions.append(Condition(equal, (column(first_side[1]), column(two[1]))))
+        conditions.append(replace(equal, pair=(column(first_side[1]), column(two[1]))))
         seen = [view.without_plain(name) for view in seen]  # the name alone means the left one
     return seen, conditions, names
 
@@ -972,7 +961,7 @@ def _turn_right_join(node: Join) -> Join:
     return replace(node, left=node.right, right=node.left, way="LEFT")
 
 
-def _across(term: Condition, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
+def _across(term: Expression, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
     """Return the sides of an equality, that of the left relation first; None for others."""
     mine, theirs = frozenset(left.columns), frozenset(right.columns)
     for first, second in (term.pair, term.pair[::-1]) if term.pair else ():

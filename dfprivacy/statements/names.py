@@ -28,7 +28,7 @@ from dfprivacy.statements.nodes import (
     refuse_node,
     walk,
 )
-from dfprivacy.statements.relations import Bag, Expression
+from dfprivacy.statements.relations import Bag
 from dfprivacy.statements.rewrites import list_aggregates, read_name, rewrite
 from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
@@ -58,6 +58,16 @@ class Scope:
     bag: Bag
     seen: tuple[VisibleColumn, ...]
     outer: Scope | None = None
+
+    @classmethod
+    def of(cls, bag: Bag, names: Iterable[tuple[str, str]]) -> Scope:
+        """Return a relation with pairs of a name and its column, in order."""
+        return cls(bag, tuple(VisibleColumn((), name, column) for name, column in names))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that can be named, in order."""
+        return [visible.column for visible in self.seen]
 
     def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
         """Return the SQL of a name, and the column that it is, or is a field of."""
@@ -118,27 +128,6 @@ def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None: 
     """
     if not holds:
         raise refuse("several protected rows", what=what) if bag.single else refuse(rule, **words)
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A condition of a join or a WHERE; with `pair`, it says that two expressions are equal."""
-
-    expression: Expression
-    pair: tuple[Expression, Expression] | None = None
-
-    @property
-    def uses(self) -> frozenset[str]:
-        """The columns that it names."""
-        return self.expression.uses
-
-
-@dataclass(frozen=True)
-class CompiledQuery:
-    """A query as a relation, and the names of its columns in order."""
-
-    bag: Bag
-    names: tuple[tuple[str, str], ...]
 
 
 def named_item(
@@ -217,10 +206,11 @@ def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
     return rewrite(select)
 
 
-def require_apart(columns: Sequence[tuple[str, object]]) -> None:
-    """Refuse columns of a subquery, CTE or view of which two have one name."""
-    if len({folded(name) for name, _ in columns}) < len(columns):
+def require_apart(scope: Scope) -> Scope:
+    """Return a subquery, CTE or view; refuse one of which two columns have one name."""
+    if len({folded(visible.name) for visible in scope.seen}) < len(scope.seen):
         raise refuse("two columns in a subquery")
+    return scope
 
 
 def put_beside(views: Sequence[Scope]) -> Scope:

@@ -141,8 +141,9 @@ def statement(select: Query, reader: Reader) -> Statement:
     named = {node.name for node in walk(select) if isinstance(node, Table)}
     givens = tuple(table for name, table in reader.givens.items() if name in named)
     table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
-    public = () if rows.key_table is None else rows.key_table.bag.columns
-    mine = {quoted(name) for name in rows.columns} - {*map(quoted, public)}
+    key_table = rows.compiler.key_table
+    public = () if key_table is None else key_table.bag.columns
+    mine = {quoted(name) for name in {*rows.columns} - {*public}}
     for _, call in calls if table_keys is not None else ():
         values = call.values or [""]  # count(*) would count public rows without a match
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):

@@ -37,6 +37,8 @@ class Expression:
     size: Size | None = None
     by_row: bool = False
     """True if a row computes the same beside any others: see `expressions.by_row`."""
+    pair: tuple[Expression, Expression] | None = None
+    """The sides of a condition that two expressions are equal; None for all others."""
 
     @property
     def tried(self) -> str:
@@ -66,14 +68,22 @@ class StoredRead:
     """The columns that are read of a stored table, by their new names, and of which rows.
 
     `wanted` are those that are selected in the end. `owner` are the column that names the unit, if
-    there is one, and the SQL of the owner.
+    there is one, and the SQL of the owner. As the text of a relation, it reads all columns.
     """
 
     table: str
     columns: Mapping[str, str]
-    conditions: Sequence[Expression]
-    wanted: tuple[str, ...]
     owner: tuple[str, str] | None
+    conditions: tuple[Expression, ...] = ()
+    wanted: tuple[str, ...] = ()
+
+    def __call__(self, wanted: tuple[str, ...], leaf: Leaf) -> str:
+        """Return the SELECT of some columns, and of the owner."""
+        used = frozenset(wanted).union(*(condition.uses for condition in self.conditions))
+        columns = {name: column for name, column in self.columns.items() if name in used}
+        unit, _ = self.owner or ("", "")
+        columns |= {unit: self.columns[unit]} if unit else {}
+        return leaf(replace(self, columns=columns, wanted=wanted))
 
     def over(self, source: str, where: Sequence[str] = ()) -> str:
         """Return the SELECT of the wanted columns and the owner over a source of the others."""
@@ -168,28 +178,6 @@ def _named(names: Iterable[str], of: str = "") -> list[str]:
     return [f"{of}{quoted(name)}" for name in names]
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """How a stored table is written: all that is asked of its rows stands where they are read.
-
-    `owner` are the column that names the unit, if there is one, and the SQL of the owner.
-    """
-
-    table: str
-    columns: Mapping[str, str]
-    owner: tuple[str, str] | None
-    conditions: tuple[Expression, ...] = ()
-
-    def __call__(self, wanted: tuple[str, ...], leaf: Leaf) -> str:
-        """Return the SELECT of some columns, and of the owner."""
-        used = frozenset(wanted).union(*(condition.uses for condition in self.conditions))
-        read = {name: expression for name, expression in self.columns.items() if name in used}
-        unit, _ = self.owner or ("", "")
-        if unit:
-            read[unit] = self.columns[unit]
-        return leaf(StoredRead(self.table, read, self.conditions, wanted, self.owner))
-
-
 def stored(
     table: str,
     columns: Mapping[str, str],
@@ -197,27 +185,9 @@ def stored(
     kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Bag:
     """Return a stored table by its own names of columns, and the owner of its rows."""
-    read, text = frozenset(columns), _Stored(table, columns, owner)
+    names, text = tuple(columns), StoredRead(table, columns, owner)
     types = {name: kinds.get(column, "") for name, column in columns.items()}
-    return Bag(tuple(columns), owner is not None, text, read=read, kinds=types, sure=True)
-
-
-def stored_conditions(bag: Bag) -> tuple[Expression, ...]:
-    """Return the conditions on a stored table; none for other relations."""
-    return bag.text.conditions if isinstance(bag.text, _Stored) else ()
-
-
-def without_conditions(bag: Bag) -> Bag:
-    """Return all rows of a stored table."""
-    assert isinstance(bag.text, _Stored)  # noqa: S101 it has conditions
-    return replace(bag, text=replace(bag.text, conditions=()))
-
-
-def single(
-    table: str, columns: Mapping[str, str], kinds: Mapping[str, str] = MappingProxyType({})
-) -> Bag:
-    """Return a stored table of which every row is protected by itself."""
-    return replace(stored(table, columns, ("", "true"), kinds), single=True)
+    return Bag(names, owner is not None, text, read=frozenset(names), kinds=types, sure=True)
 
 
 def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
@@ -359,11 +329,13 @@ def extended(bag: Bag, made: Mapping[str, Expression]) -> Bag:
 
 def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     """Return the rows that fulfill all conditions."""
+    if not conditions:
+        return bag
     if bag.link is not None:  # before the rows get their owners
         rows, is_small = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
         bag_made = linked(replace(bag.link, rows=rows, few=is_small))
         return replace(bag_made, keys=bag.keys, origins=bag.origins)
-    if isinstance(bag.text, _Stored):
+    if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
         return replace(
             bag, text=below, sure=bag.sure and all(condition.sure for condition in conditions)

@@ -51,7 +51,6 @@ from dfprivacy.statements.joins import (
     unify_equal_values,
 )
 from dfprivacy.statements.names import (
-    CompiledQuery,
     Scope,
     read_ctes,
     require,
@@ -103,7 +102,7 @@ from dfprivacy.statements.tree import folded, fresh
 class Compiler(Joins):
     """Reads the relations of one statement."""
 
-    def query(self, node: Query, ctes: CommonTables) -> CompiledQuery:
+    def query(self, node: Query, ctes: CommonTables) -> Scope:
         """Return the relation of a subquery, CTE or view."""
         match node:
             case SetOperation():
@@ -120,7 +119,7 @@ class Compiler(Joins):
             raise refuse("no one aggregate")
         return _Select(self, select, read_ctes(select, ctes), around).scalar()
 
-    def _union(self, node: SetOperation, ctes: CommonTables) -> CompiledQuery:
+    def _union(self, node: SetOperation, ctes: CommonTables) -> Scope:
         operation = node.operation
         if operation != "UNION" and (node.has_all or operation not in _MEMBERS):
             raise refuse(
@@ -132,30 +131,29 @@ class Compiler(Joins):
             raise refuse_node(modifier)
         ctes = read_ctes(node, ctes)
         parts = [self.query(child, ctes) for child in node.queries]
-        names = parts[0].names
-        if any(len(part.names) != len(names) for part in parts):
+        names = [term.name for term in parts[0].seen]
+        if any(len(part.seen) != len(names) for part in parts):
             raise refuse("UNION ALL of widths")
-        kinds = [self.tables.kinds(part.bag, [term for _, term in part.names]) for part in parts]
-        for position, (name, _) in enumerate(names):
+        kinds = [self.tables.kinds(part.bag, part.columns) for part in parts]
+        for position, name in enumerate(names):
             if not all(alike(kinds[0][position], term[position]) for term in kinds):
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
         new: list[str] = []
-        for name, _ in names:
+        for name in names:
             new.append(fresh(name, [OWNER, *new]))
-        maps = [dict(zip(new, (term for _, term in part.names), strict=True)) for part in parts]
+        maps = [dict(zip(new, part.columns, strict=True)) for part in parts]
         bag = united([part.bag for part in parts], maps)
         if not node.has_all:
             bag = self.distinct(bag)
-        return CompiledQuery(bag, tuple(zip((name for name, _ in names), new, strict=True)))
+        return Scope.of(bag, zip(names, new, strict=True))
 
-    def _members(self, parts: Sequence[CompiledQuery], how: str) -> CompiledQuery:
+    def _members(self, parts: Sequence[Scope], how: str) -> Scope:
         """Return the different rows of a query that are, or are not, among those of another."""
         first, second = parts
         bag, new = renamed(second.bag, {folded(name) for name in first.bag.columns})
-        columns = [mine for _, mine in first.names]
-        others = [new[theirs] for _, theirs in second.names]
+        columns, others = first.columns, [new[theirs] for theirs in second.columns]
         same = list(map(same_value, columns, others))
         keys = any(
             mine in first.bag.keys and first.bag.keys[mine] == bag.keys.get(theirs)
@@ -168,8 +166,7 @@ class Compiler(Joins):
             "INTERSECT or EXCEPT",
         )
         rows = self.distinct(chosen(first.bag, {term: column(term) for term in columns}))
-        bag = joined(rows, bag, how, [], same)
-        return CompiledQuery(bag, first.names)
+        return replace(first, bag=joined(rows, bag, how, [], same))
 
     def distinct(self, bag: Bag) -> Bag:
         """Return the different rows of each unit."""
@@ -233,7 +230,7 @@ class _Select:
         self.used_names.add(folded(name))
         return name
 
-    def compiled(self) -> CompiledQuery:
+    def compiled(self) -> Scope:
         """Return its relation."""
         distinct, orders, limit = split_modifiers(self.node)
         targets = () if distinct is None else distinct.targets
@@ -259,12 +256,11 @@ class _Select:
         if targets:
             qualify.append(self.first(targets, orders))
         bag = self.bag(having, qualify)
-        names = [(name, term) for (name, _), term in zip(self.items, compiled, strict=True)]
-        require_apart(names)
-        bag = chosen(bag, compiled)
+        names = zip((name for name, _ in self.items), compiled, strict=True)
+        scope = require_apart(Scope.of(chosen(bag, compiled), names))
         if distinct is not None and not targets:
-            bag = self.compiler.distinct(bag)
-        return CompiledQuery(bag, tuple(names))
+            scope = replace(scope, bag=self.compiler.distinct(scope.bag))
+        return scope
 
     def scalar(self) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
@@ -277,10 +273,9 @@ class _Select:
             raise refuse("no one aggregate")
         keys: list[tuple[Expression, Expression]] = []
         for term in self.around:
-            sides = term.pair or (term.expression, term.expression)
-            inner = [side for side in sides if side.uses and not side.outer]
-            outer = [side for side in sides if side.outer and not side.uses]
-            if term.pair is None or len(inner) != 1 or len(outer) != 1:
+            inner = [side for side in term.pair or () if side.uses and not side.outer]
+            outer = [side for side in term.pair or () if side.outer and not side.uses]
+            if len(inner) != 1 or len(outer) != 1:
                 raise refuse("correlated by more than equality")
             keys.append((replace(outer[0], uses=outer[0].outer, outer=frozenset()), inner[0]))
         named = [(mine, self.key(theirs)) for mine, theirs in keys]
@@ -388,7 +383,7 @@ class _Select:
             raise refuse("order of an aggregate", name=name)
         value = compiler.written(operands[0], self.view, self.items) if operands else None
         if node.filter is not None:
-            where = compiler.condition_of(node.filter, self.view, self.items).expression
+            where = compiler.condition_of(node.filter, self.view, self.items)
             base = value or Expression("true")
             value = Expression(
                 f"CASE WHEN {where.sql} THEN {base.sql} END",
@@ -469,8 +464,7 @@ class _Select:
         )
         if having and not self.grouped:
             raise refuse("having")
-        bag = filtered(bag, having) if having else bag
-        bag = extended(bag, self.ahead)
+        bag = extended(filtered(bag, having), self.ahead)
         if self.windows:
             used = frozenset[str]().union(*(term.uses for term in self.windows.values()))
             names = list(bag.columns)
@@ -492,7 +486,7 @@ class _Select:
             bag = windowed(bag, windows) if windows else bag
             for name, term in totals.items():
                 bag = self._with_sum(bag, name, term, sorts)
-        return filtered(bag, qualify) if qualify else bag
+        return filtered(bag, qualify)
 
     def _with_sum(self, bag: Bag, name: str, window: Window, kinds: Mapping[str, Any]) -> Bag:
         """Return a relation with a sum of numbers over each partition, added up in their order."""
@@ -532,16 +526,12 @@ class _Select:
 class Rows:
     """The protected rows of a release: its FROM and WHERE, as one relation with owners.
 
-    `table` is the table of the unit. `constants` are the SQL of released numbers, by the names
-    under which they are lent.
+    `constants` are the SQL of released numbers, by the names under which they are lent.
     """
 
     scope: Scope
     compiler: Compiler
-    table: Relation
-    constants: Mapping[str, str] = field(default_factory=dict)
-    key_table: Scope | None = None
-    """Rows of a public table whose keys are those of the groups."""
+    constants: Mapping[str, str]
 
     @property
     def bag(self) -> Bag:
@@ -579,6 +569,11 @@ class Rows:
         """The tables that the rows are made of."""
         return self.compiler.tables
 
+    @property
+    def table(self) -> Relation:
+        """The table of the unit."""
+        return self.tables.protected
+
     def read(
         self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
     ) -> duckdb.DuckDBPyRelation:
@@ -614,15 +609,14 @@ def read_rows(select: Select, reader: Reader) -> Rows:
     if not scope.bag.owned:
         are_answers = any(value.script.statements for value in reader.givens.values())
         raise refuse("answers alone" if are_answers else "public tables alone")
-    scope, constants = _with_constants(select, scope, compiler)
-    return Rows(scope, compiler, compiler.tables.protected, constants, compiler.key_table)
+    return Rows(*_with_constants(select, scope, compiler))
 
 
 def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
     """Return all values of keys over the public table that lists them, if there is one."""
-    if rows.key_table is None:
+    if rows.compiler.key_table is None:
         return None
-    tables, bag = rows.compiler.tables, rows.key_table.bag
+    tables, bag = rows.tables, rows.compiler.key_table.bag
     uses = frozenset[str]().union(*(key.uses for key in keys))
     if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
         raise refuse("keys of a public table")
@@ -646,7 +640,7 @@ def about_all(select: Query, reader: Reader) -> bool:
 
 def _with_constants(
     select: Select, scope: Scope, compiler: Compiler
-) -> tuple[Scope, dict[str, str]]:
+) -> tuple[Scope, Compiler, dict[str, str]]:
     """Return the rows beside the released numbers that calls and keys name: one row of each."""
     items = [item for item in select.items if not holds_dp(item)]
     parts = [items, select.keys, *(node for node in walk(select) if is_dp(node))]
@@ -660,4 +654,4 @@ def _with_constants(
         row = Scope(replace(value, unique=frozenset()), ())
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
         constants[name] = quoted(column)
-    return scope, constants
+    return scope, compiler, constants

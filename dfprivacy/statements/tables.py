@@ -24,10 +24,7 @@ from dfprivacy.statements.relations import (
     filtered,
     linked,
     owned_by,
-    single,
     stored,
-    stored_conditions,
-    without_conditions,
 )
 from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.rules import nearly, refuse
@@ -83,8 +80,8 @@ class Tables:
     """The column of the unit's table that names the unit; None where each row is protected."""
     lone: Relation | None = None
     """The one table or view of a statement without a schema, once it has been named."""
-    known: dict[tuple[str, ...], Relation] = field(default_factory=dict)
-    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    relations: dict[str, Relation] = field(default_factory=dict)
+    """The tables that can be read, by their folded names."""
     twins: dict[tuple[str, tuple[str, ...]], tuple[duckdb.DuckDBPyRelation, str]] = field(
         default_factory=dict
     )
@@ -101,8 +98,7 @@ class Tables:
         elif self.unit_column is not None:
             self.place.check_texts()
         for name, given in self.givens.items():
-            self.known[given.relation.path] = given.relation
-            self.names[name] = given.relation.path
+            self.relations[name] = given.relation
 
     def _find_tables(self, schema: Schema) -> None:
         """Find the tables and columns that a schema names."""
@@ -110,15 +106,18 @@ class Tables:
             relation = self.place.find(tuple(name.split(".")))
             if relation.definition is not None:
                 raise refuse("view in a schema", name=name)
-            if relation.path in self.known:
+            if self._name(relation) is not None:
                 raise refuse("table twice", name=name)
-            self.known[relation.path] = relation
-            self.names[folded(name)] = relation.path
+            self.relations[folded(name)] = relation
         for table, column in schema.key_columns:
-            path = self.names.get(folded(table))
-            if path is None:
+            if folded(table) not in self.relations:
                 raise refuse("table without a link", table=table)
-            self._spelt(self.known[path], column)
+            self._spelt(self.relations[folded(table)], column)
+
+    def _name(self, relation: Relation) -> str | None:
+        """Return the name of a table, if it can be read."""
+        names = (name for name, known in self.relations.items() if known.path == relation.path)
+        return next(names, None)
 
     def bounds(self, relation: Relation) -> dict[str, Bounds]:
         """Return the public bounds of columns of a table, by their folded names."""
@@ -134,7 +133,7 @@ class Tables:
         return {
             folded(column): fact
             for (table, _, column), fact in parts
-            if self.names[folded(table)] == relation.path
+            if self.relations[folded(table)].path == relation.path
         }
 
     def _spelt(self, relation: Relation, column: str) -> str:
@@ -157,7 +156,7 @@ class Tables:
         relation = self.place.find(tuple(parts), near)
         if self.schema is None:
             self._protect(relation)
-        elif relation.definition is None and relation.path not in self.known:
+        elif relation.definition is None and self._name(relation) is None:
             raise refuse("unnamed table", name=relation.name, last=relation.path[-1])
         return relation
 
@@ -171,13 +170,9 @@ class Tables:
             return
         if self.lone is None:
             self.lone = relation
-            self._add(relation)
+            self.relations[folded(".".join(map(quoted, relation.path)))] = relation
         elif relation.path != self.lone.path:
             raise refuse("second table", first=self.lone.path[-1], second=relation.path[-1])
-
-    def _add(self, relation: Relation) -> None:
-        self.known[relation.path] = relation
-        self.names[folded(".".join(map(quoted, relation.path)))] = relation.path
 
     def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
         """Return the rows of a view, of which each belongs to the unit that a column names."""
@@ -190,7 +185,7 @@ class Tables:
     def protected(self) -> Relation:
         """The table of the unit, or of the rows that are protected by themselves."""
         if self.schema is not None:
-            return self.known[self.names[folded(self.schema.unit_table)]]
+            return self.relations[folded(self.schema.unit_table)]
         return next(self.used[name] for name in self.used if name not in self.givens)
 
     @property
@@ -212,7 +207,7 @@ class Tables:
         self, relation: Relation, taken: Iterable[str] = ()
     ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
         """Return the rows of a table with their owners, its columns by names not yet taken."""
-        name = next(own for own, path in self.names.items() if path == relation.path)
+        name = str(self._name(relation))
         self.used[name] = relation
         new: dict[str, str] = {}
         for column in relation.columns:
@@ -230,7 +225,7 @@ class Tables:
             bag = stored(name, columns, kinds=kinds)
             return replace(bag, matches=known, unique=unique), pairs
         if self.unit_column is None:
-            return single(name, columns, kinds), pairs
+            return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
         if self._has_unit(name):
             own = self._spelt(relation, self.unit_column)
             owner = new[own], owner_of(new[own], self._kind(name, own))
@@ -238,16 +233,15 @@ class Tables:
         else:
             assert schema is not None  # noqa: S101 a table with owners is the unit's or linked
             link = schema.link_of(name)
-            above, above_columns = self.bag(self.known[self.names[folded(link[1])]])
-            own = self._spelt(relation, link[0])
-            path = folded(link[1])
-            column = self._spelt(self.known[self.names[path]], link[2])
+            own, path = self._spelt(relation, link[0]), folded(link[1])
+            above, above_columns = self.bag(self.relations[path])
+            column = self._spelt(self.relations[path], link[2])
             one, two = self._kind(name, own), self._kind(path, column)
             if not alike(one, two):
                 raise refuse(
                     "types of a link", name=name, own=own, one=one, above=path, key=column, two=two
                 )
-            target = f"{folded(link[1])}.{folded(link[2])}"
+            target = f"{path}.{folded(link[2])}"
             mine = None
             if target == self._unit_key:
                 whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
@@ -262,7 +256,7 @@ class Tables:
         return replace(bag, keys=self._keys(name, relation, new), origins=origins), pairs
 
     def _kind(self, name: str, column: str) -> Any:
-        kinds = self.known[self.names[name]].table.kinds
+        kinds = self.relations[name].table.kinds
         return self.kinds(stored(name, {"x": column}, kinds=kinds), ["x"])[0]
 
     def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
@@ -297,14 +291,14 @@ class Tables:
 
     def _unplanned(self, bag: Bag) -> InvalidQuestionError:
         """Return the error for a relation that DuckDB can't plan; it names the first condition."""
-        for condition in stored_conditions(bag):
+        for condition in bag.text.conditions if isinstance(bag.text, StoredRead) else ():
+            assert isinstance(bag.text, StoredRead)  # noqa: S101 it has conditions
+            whole = replace(bag, text=replace(bag.text, conditions=()))
             try:
-                self.engine.sql(filtered(without_conditions(bag), [condition]).sql([], self.twin))
+                self.engine.sql(filtered(whole, [condition]).sql([], self.twin))
             except duckdb.Error as error:
                 names = [name for name in bag.columns if name in condition.uses]
-                kinds = [
-                    str(kind).split("(")[0] for kind in self.kinds(without_conditions(bag), names)
-                ]
+                kinds = [str(kind).split("(")[0] for kind in self.kinds(whole, names)]
                 return unplanned(condition.sql, names, kinds, type(error))
         return unplanned("", [], [], duckdb.BinderException)
 
@@ -354,7 +348,7 @@ class Tables:
 
     def _twin(self, table: str, names: tuple[str, ...]) -> tuple[duckdb.DuckDBPyRelation, str]:
         if (table, names) not in self.twins:
-            source = self.known[self.names[table]].table
+            source = self.relations[table].table
             rows = guarded(lambda: source.twin(names, self.engine))
             self.twins[table, names] = rows, f"({rows.sql_query()})"
         return self.twins[table, names]
@@ -381,7 +375,7 @@ class Tables:
                 RowCondition(rule.tried, {name: first.columns[name] for name in rule.uses})
                 for rule in (() if others else first.conditions)
             ]
-            relation = self.known[self.names[table]]
+            relation = self.relations[table]
             sources[table] = self.place.stored(relation, columns, self.engine, conditions)
         return lambda read: _select(read, *sources[read.table])
 
@@ -405,7 +399,7 @@ class Tables:
 
     def shown(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
-        path = ".".join(map(quoted, self.known[self.names[read.table]].path))
+        path = ".".join(map(quoted, self.relations[read.table].path))
         if all(column == name for name, column in read.columns.items()):
             return read.over(path, [condition.tried for condition in read.conditions])
         columns = [f"{quoted(column)} AS {quoted(name)}" for name, column in read.columns.items()]
