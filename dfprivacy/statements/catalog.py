@@ -52,6 +52,8 @@ from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.gate import (
     NO_COLUMN,
     Names,
+    Place,
+    Relation,
     Source,
     fenced,
     gated,
@@ -59,7 +61,6 @@ from dfprivacy.statements.gate import (
     no_type,
     twin_of,
 )
-from dfprivacy.statements.rows import Place, Relation
 from dfprivacy.statements.rules import nearly, refuse, refuse_part
 from dfprivacy.statements.tree import Target, folded
 

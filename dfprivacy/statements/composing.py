@@ -25,6 +25,7 @@ from dfprivacy.errors import DPError, InvalidQuestionError, RefusedStatementErro
 from dfprivacy.statements.calls import has_aggregates, holds_dp
 from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.functions import AGGREGATES, ROW_FUNCTIONS
+from dfprivacy.statements.gate import Given, Reader, Relation
 from dfprivacy.statements.nodes import (
     CommonTable,
     Derived,
@@ -57,7 +58,6 @@ from dfprivacy.statements.rewrites import (
     select_all,
     select_item,
 )
-from dfprivacy.statements.rows import Given, Reader, Relation
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import about_all
 from dfprivacy.statements.tree import Target, folded, parse, split_explain, text_of_query
@@ -145,9 +145,10 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
     if rest is None or not (pieces.releases or public_alone):
         pieces = _Taken(start, reader)
         pieces.release(pieces.below(select, {}), {})
-        return Script(tuple(pieces.releases), tuple(pieces.names))
+        return Script(tuple(pieces.releases.values()), tuple(pieces.names))
     if reader.intervals:
-        columns = [[output.name for output in release.outputs] for release in pieces.releases]
+        statements = pieces.releases.values()
+        columns = [[output.name for output in release.outputs] for release in statements]
         rest = with_ends(rest, dict(zip(pieces.names, columns, strict=True)))
     return pieces.composed(rest)
 
@@ -189,8 +190,7 @@ class _Taken:
 
     start: str
     reader: Reader
-    releases: list[Statement] = field(default_factory=list)
-    known: dict[Query, int] = field(default_factory=dict)
+    releases: dict[Query, Statement] = field(default_factory=dict)
     tables: dict[tuple[str, ...], str] = field(default_factory=dict)
     lent: dict[Query, str] = field(default_factory=dict)
     unreleased: dict[int, Query] = field(default_factory=dict)
@@ -220,15 +220,14 @@ class _Taken:
         used, find = _named(rest), self.reader.place.find
         tables = tuple((name, find(label)) for label, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
-        return Script(tuple(self.releases), tuple(self.names), text, tables)
+        return Script(tuple(self.releases.values()), tuple(self.names), text, tables)
 
     def release(self, node: Query, sees: _Seen) -> Select:
         """Read a release, and return all of its table; the same query is one release."""
         alone = self._alone(node, sees)
-        if alone not in self.known:
-            self.releases.append(statement(alone, self.reader))
-            self.known[alone] = len(self.releases) - 1
-        return select_all(self.names[self.known[alone]])
+        if alone not in self.releases:
+            self.releases[alone] = statement(alone, self.reader)
+        return select_all(self.names[[*self.releases].index(alone)])
 
     # over answers
 
@@ -255,10 +254,10 @@ class _Taken:
         raise _Unreleased
 
     def _state(self) -> tuple[Any, ...]:
-        return (list(self.releases), dict(self.known), dict(self.tables), dict(self.lent))
+        return (dict(self.releases), dict(self.tables), dict(self.lent))
 
     def _restore(self, state: tuple[Any, ...]) -> None:
-        self.releases, self.known, self.tables, self.lent = state
+        self.releases, self.tables, self.lent = state
 
     def _over_answers(self, node: Query, sees: _Seen) -> Query:
         if sees.keys() & {folded(entry.name) for entry in node.ctes}:
@@ -432,7 +431,7 @@ class _Taken:
             assert planned is not None  # noqa: S101 whoever reads plans
             assert computed is not None  # noqa: S101 as above
             keys: dict[str, Unique] = {}
-            for release_name, release in zip(self.names, self.releases, strict=True):
+            for release_name, release in zip(self.names, self.releases.values(), strict=True):
                 outputs = {output.sql: folded(output.name) for output in release.outputs}
                 names = [outputs.get(qualified(f"key_{n}"), "") for n in range(len(release.keys))]
                 is_complete = "" not in names and not release.sets

@@ -7,12 +7,14 @@ caller: everything in parentheses, and each call by the name that DuckDB's tree 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
 
+from dfprivacy.engine.embedded import embedded
 from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
 from dfprivacy.statements.nodes import (
     Argument,
@@ -38,6 +40,7 @@ from dfprivacy.statements.nodes import (
     rebuild,
     refuse_node,
     text_of,
+    walk,
 )
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
 from dfprivacy.statements.tree import shown
@@ -519,3 +522,59 @@ def _measure_call(name: str, parts: Sequence[Size]) -> Size:
 def _add(sizes: Iterable[Size]) -> Size:
     parts = [*sizes]
     return Size(sum(part.factor for part in parts), sum(part.length for part in parts))
+
+
+_PARSED = (_TYPES - {"VARCHAR", "INTERVAL"}) | {
+    "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"
+}  # fmt: skip
+"""Types of which a text constant has to be a value."""
+_EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
+_COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
+
+FindKind = Callable[[ColumnRef], str]
+"""Return the type of a column; "" where none is known."""
+
+
+def check_constants(node: Node, find_kind: FindKind) -> None:
+    """Refuse a text constant that is no value of the type it is compared with or cast to.
+
+    It would fail on every row. A row on which an expression fails counts as NULL, so that the
+    answer would be about no rows.
+
+    Raises
+    ------
+    RefusedStatementError
+        With the constant, and the type that it should be of.
+    """
+    for text, expected in _find_texts(node, find_kind):
+        name = expected.split("(")[0]
+        if name in _PARSED and not _is_readable(text, expected):
+            example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
+            raise refuse(
+                "constant", text=repr(text), kind=expected, example=_EXAMPLES.get(name, example)
+            )
+
+
+def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
+    """Yield text constants, each with the type of what stands beside it."""
+    for part in walk(node):
+        match part:
+            case Cast(tries=False, operand=operand):
+                text = text_of(operand)
+                if text is not None:
+                    yield text, type_name(part.type)
+            case Operator(operands=operands) if part.sort in _COMPARISONS:
+                texts = [text for text in map(text_of, operands) if text is not None]
+                for operand in operands if texts else ():
+                    kind = find_kind(operand) if isinstance(operand, ColumnRef) else ""
+                    kind = type_name(operand.type) if isinstance(operand, Cast) else kind
+                    if kind:
+                        yield from ((text, kind) for text in texts)
+                        break
+
+
+@lru_cache(maxsize=1024)
+def _is_readable(text: str, expected: str) -> bool:
+    with embedded(idle=True) as engine:
+        query = f"SELECT TRY_CAST(? AS {expected}) IS NOT NULL"
+        return engine.execute(query, [text]).fetchone() == (True,)

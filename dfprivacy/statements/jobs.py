@@ -39,7 +39,7 @@ from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read
-from dfprivacy.statements.gate import gated, reads
+from dfprivacy.statements.gate import Place, Reader, gated, reads
 from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.nodes import Node, Select
 from dfprivacy.statements.plan import (
@@ -53,7 +53,6 @@ from dfprivacy.statements.plan import (
 )
 from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
-from dfprivacy.statements.rows import Place, Reader
 from dfprivacy.statements.schema import Schema, declared
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import WHY, Tables

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
-from dfprivacy.statements.constants import check_constants
 from dfprivacy.statements.expressions import (
     COMPARED,
     STORED,
@@ -22,6 +21,7 @@ from dfprivacy.statements.expressions import (
     Size,
     by_row,
     certain,
+    check_constants,
     condition,
     direction,
     measure,
@@ -29,6 +29,7 @@ from dfprivacy.statements.expressions import (
     write,
 )
 from dfprivacy.statements.functions import FLOATS, alike, is_single, one_float, require_single
+from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.names import (
     Scope,
     VisibleColumn,
@@ -83,7 +84,6 @@ from dfprivacy.statements.relations import (
     united,
     windowed,
 )
-from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import TEXT, Tables
 from dfprivacy.statements.tree import folded, fresh
@@ -296,12 +296,9 @@ class Joins(ABC):
                 raise refuse("ASOF JOIN")
             bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
             partition.append(name)
-        kinds = self.tables.kinds(bag, bag.columns)
-        bag = unify_equal_values(bag, bag.columns, kinds)
-        bag = keep_distinguishing_columns(bag, kinds, {*bag.columns})
         after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
         window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
-        bag = windowed(bag, {after: window})
+        bag = self._with_window(bag, after, window, {*bag.columns})
         last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
         is_last = Expression(last, sides[0].uses | {after})
         return [replace(inner, bag=bag)], [], [is_last]
@@ -479,16 +476,20 @@ class Joins(ABC):
         read: set[str],
     ) -> Bag:
         """Return the first rows of each unit and value of some columns; whole rows break ties."""
-        kinds = self.tables.kinds(bag, bag.columns)
-        types = dict(zip(bag.columns, kinds, strict=True))
-        for name in (*partition, *(name for name, _ in order)):
-            require_single(types[name], f"the first rows by column {name!r}")
-        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
+        names = [*partition, *(name for name, _ in order)]
+        for name, kind in zip(names, self.tables.kinds(bag, names), strict=True):
+            require_single(kind, f"the first rows by column {name!r}")
         position = fresh("place", [*bag.columns, OWNER])
         window = Window("row_number", (), (), (*partition,), (*order,), "", breaks_ties=True)
         limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
-        joint = filtered(windowed(bag, {position: window}), [limit])
-        return chosen(joint, {name: column(name) for name in bag.columns})
+        joint = filtered(self._with_window(bag, position, window, read), [limit])
+        return chosen(joint, {name: column(name) for name in joint.columns if name != position})
+
+    def _with_window(self, bag: Bag, name: str, window: Window, read: set[str]) -> Bag:
+        """Return a relation with a window by whole rows; columns that are not read may go."""
+        kinds = self.tables.kinds(bag, bag.columns)
+        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
+        return windowed(bag, {name: window})
 
     def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
         """Join relations: from the one with the longest link on, each by what it has in common."""

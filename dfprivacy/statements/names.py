@@ -12,6 +12,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import display, field_of
+from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Derived,
     Function,
@@ -30,7 +31,6 @@ from dfprivacy.statements.nodes import (
 )
 from dfprivacy.statements.relations import Bag
 from dfprivacy.statements.rewrites import list_aggregates, read_name, rewrite
-from dfprivacy.statements.rows import Relation
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
 from dfprivacy.statements.tree import folded, parse_view
 

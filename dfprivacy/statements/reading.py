@@ -36,6 +36,7 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
+from dfprivacy.statements.gate import Given, Reader
 from dfprivacy.statements.names import named_item
 from dfprivacy.statements.nodes import (
     Distinct,
@@ -58,7 +59,6 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rows import Given, Reader
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Rows, list_keys, names_columns, read_rows, require_handling
 from dfprivacy.statements.tree import folded

@@ -178,6 +178,12 @@ def _named(names: Iterable[str], of: str = "") -> list[str]:
     return [f"{of}{quoted(name)}" for name in names]
 
 
+def _select(bag: Bag, items: Iterable[str], uses: Iterable[str], leaf: Leaf, rest: str = "") -> str:
+    """Return the SELECT of items and the owner over some columns of a relation."""
+    columns = _list(items, owner=_OWNER if bag.owned else None)
+    return f"SELECT {columns} FROM ({bag.sql(uses, leaf)}) AS rows{rest}"  # noqa: S608 ours
+
+
 def stored(
     table: str,
     columns: Mapping[str, str],
@@ -297,10 +303,7 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
         )
         parts = [f"{made[name].tried} AS {quoted(name)}" for name in wanted]
         where = " AND ".join(one.tried for one in conditions)
-        return (
-            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
-            f"FROM ({bag.sql(uses, leaf)}) AS rows{f' WHERE {where}' if where else ''}"
-        )
+        return _select(bag, parts, uses, leaf, f" WHERE {where}" if where else "")
 
     named = [(name, made[name].column) for name in made]
     keys = {name: bag.keys[was] for name, was in named if was is not None and was in bag.keys}
@@ -428,10 +431,7 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
         parts = []
         for bag, names_of_bag in zip(bags, columns, strict=True):
             made = [f"{quoted(names_of_bag[name])} AS {quoted(name)}" for name in wanted]
-            below = bag.sql([names_of_bag[name] for name in wanted], leaf)
-            parts.append(
-                f"SELECT {_list(made, owner=_OWNER if bag.owned else None)} FROM ({below}) AS rows"  # noqa: S608
-            )
+            parts.append(_select(bag, made, [names_of_bag[name] for name in wanted], leaf))
         return " UNION ALL ".join(parts)
 
     depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
@@ -460,11 +460,8 @@ def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Ba
     def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
         uses = frozenset(keys).union(*(made[name].uses for name in wanted if name in made))
         parts = [f"{made[n].sql} AS {quoted(n)}" if n in made else quoted(n) for n in wanted]
-        by = [*_named(keys), *([_OWNER] if bag.owned else [])]
-        return (
-            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
-            f"FROM ({bag.sql(uses, leaf)}) AS rows{' GROUP BY ' if by else ''}{', '.join(by)}"
-        )
+        by = ", ".join([*_named(keys), *([_OWNER] if bag.owned else [])])
+        return _select(bag, parts, uses, leaf, f" GROUP BY {by}" if by else "")
 
     keys_kept = {name: bag.keys[name] for name in keys if name in bag.keys}
     origins = {name: bag.origins.get(name, frozenset()) for name in keys}
@@ -531,10 +528,7 @@ def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
             f"{made[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in made else quoted(n)
             for n in wanted
         ]
-        return (
-            f"SELECT {_list(parts, owner=_OWNER if bag.owned else None)} "  # noqa: S608 ours
-            f"FROM ({bag.sql(uses, leaf)}) AS rows"
-        )
+        return _select(bag, parts, uses, leaf)
 
     return Bag(
         (*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins,

@@ -41,6 +41,7 @@ from dfprivacy.statements.functions import (
     require_exact,
     require_single,
 )
+from dfprivacy.statements.gate import Reader, Relation
 from dfprivacy.statements.joins import (
     CommonTables,
     Items,
@@ -92,7 +93,6 @@ from dfprivacy.statements.relations import (
     windowed,
 )
 from dfprivacy.statements.rewrites import list_aggregates
-from dfprivacy.statements.rows import Reader, Relation
 from dfprivacy.statements.rules import refuse, refuse_part
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statements.tree import folded, fresh

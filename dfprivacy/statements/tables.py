@@ -14,7 +14,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.functions import FLOATS, SINGLE, alike, both_whole, one_float
-from dfprivacy.statements.gate import NO_COLUMN, reads
+from dfprivacy.statements.gate import NO_COLUMN, Given, Place, Relation, reads
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
@@ -26,7 +26,6 @@ from dfprivacy.statements.relations import (
     owned_by,
     stored,
 )
-from dfprivacy.statements.rows import Given, Place, Relation
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh

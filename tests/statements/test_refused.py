@@ -19,8 +19,8 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.statements import composing
 from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.nodes import read_query
-from dfprivacy.statements.rows import Reader
 from dfprivacy.statements.rules import REFUSALS
 from tests.statements.readers import read_examples, read_statements
 from tests.statements.shop import SCHEMA, SHOP

@@ -20,7 +20,7 @@ from dfprivacy.statements import catalog, jobs
 from dfprivacy.statements.catalog import connection_source
 from dfprivacy.statements.composing import read
 from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
-from dfprivacy.statements.rows import Reader
+from dfprivacy.statements.gate import Reader
 from dfprivacy.statistics import STATISTICS
 
 ATOMS = [
