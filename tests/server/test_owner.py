@@ -159,11 +159,14 @@ def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):
 
 
 def test_small_groups_stay_hidden(tmp_path):
-    """`minimum_units` hides a group of fewer units, and a delta in the statement can't show it."""
+    """`minimum_units` hides a group of fewer units, and a delta in the statement can't show it.
+
+    The groups have 10,000 units. One is shown in one of 10**8 releases; without a minimum, in all.
+    """
     file = make_folder(tmp_path)
     limits = "max_epsilon: 2000000, minimum_units: 12000"
     file.write_text(file.read_text().replace("max_epsilon: 2000000", limits))
-    file.write_text(file.read_text().replace("epsilon: 1000000,", "epsilon: 0.01,"))
+    file.write_text(file.read_text().replace("epsilon: 1000000,", "epsilon: 0.1,"))
     query = "SELECT carrier, COUNT(*) AS n FROM flights GROUP BY carrier"
     with serve(file) as (port, _), connect_to(port) as connection:
         assert connection.execute(query).fetchall() == []
