@@ -21,6 +21,7 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed as same_bytes
+from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import STATISTICS
 
 os.environ["DFPRIVACY_LEDGER_NOTICE"] = "off"  # most releases of tests name no ledger
@@ -279,6 +280,13 @@ def table_of() -> Callable[[Sequence[Mapping[str, Any]]], pa.Table]:
         [("g", pa.string()), ("h", pa.int64()), ("x", pa.float64()), ("i", pa.int64())]
     )
     return lambda rows: pa.Table.from_pylist(list(rows), schema=schema)
+
+
+@pytest.fixture
+def permitted() -> Iterator[None]:
+    """Let noise be drawn outside of a release."""
+    with permit("a test"):
+        yield
 
 
 @pytest.fixture

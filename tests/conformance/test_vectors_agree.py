@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import to_polars
 
 N, D = 700, 5
 DRAWS = np.random.default_rng(4)
@@ -55,9 +56,7 @@ def shown(replayed):
         private = dfp.frame(frame).group_by(*by) if by else dfp.frame(frame)
         mean = replayed(lambda: private.mean_vector(columns, rho=100, radius=20, **terms))
         if by:
-            mean = mean.collect() if hasattr(mean, "collect") else mean
-            held = pl.DataFrame(mean.to_arrow_table() if hasattr(mean, "to_arrow_table") else mean)
-            return held.cast({"g": pl.String}).to_dict(as_series=False)
+            return to_polars(mean).cast({"g": pl.String}).to_dict(as_series=False)
         return list(mean.values), list(mean.low), list(mean.high), mean.count
 
     return of

@@ -7,12 +7,12 @@ import re
 import subprocess
 import sys
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import FRAME_TYPES
 
 KINDS = ["estimate", "gaussian", "choice", "hostile", "unknown"]
 
@@ -98,19 +98,10 @@ def test_a_view_is_the_same_in_both_forms(kind, request, read_html):
         assert [word for word in words if word in set(plain)] == plain
 
 
-FRAMES = {
-    "polars": pl.DataFrame,
-    "polars lazy": lambda table: pl.DataFrame(table).lazy(),
-    "pandas": lambda table: table.to_pandas(),
-    "arrow": lambda table: table,
-    "duckdb": lambda table: duckdb.connect().from_arrow(table),
-}
-
-
-@pytest.mark.parametrize("engine", FRAMES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 def test_a_view_of_every_frame_type(flights, engine):
     """Released frames of every type are known with their cost and their keys."""
-    private = dfp.Private(FRAMES[engine](flights.to_arrow()))
+    private = dfp.Private(FRAME_TYPES[engine](flights.to_arrow()))
     asked = {"bounds": (0, 60), "clipping": False, "epsilon": 2, "delta": 1e-6}
     released = private.group_by("carrier").mean("delay", **asked)
     lines = repr(dfp.show(released)).splitlines()
@@ -232,7 +223,7 @@ def test_the_cost_of_a_public_frame_is_unknown(means):
 def test_results_of_sql_are_shown(flights, engine):
     """What dfp.sql returns is shown and drawn, with its keys, its answers and its cost."""
     query = "SELECT carrier, dp_mean(delay, 0, 60) AS m, dp_count(*) AS n FROM t GROUP BY carrier"
-    made = dfp.sql(query, t=FRAMES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
+    made = dfp.sql(query, t=FRAME_TYPES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
     lines = repr(dfp.show(made)).splitlines()
     assert lines[1].split() == ["carrier", "m", "n"]
     assert lines[-2] == "epsilon=2, delta=1e-06"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import to_polars
 from tests.laws.empty_tables import QUESTIONS
 
 ASKED = {name: ask for name, ask in QUESTIONS.items() if name not in {"vectors", "sets"}} | {
@@ -43,9 +44,7 @@ def shown(answer):
         return str(list(map(str, ends))), repr(answer).replace(", remembered", "")
     if isinstance(answer, pd.DataFrame):
         return str(answer.dtypes), str(answer.to_dict())
-    table = answer.collect() if hasattr(answer, "collect") else answer
-    table = table.to_arrow_table() if hasattr(table, "to_arrow_table") else pa.table(table)
-    return type(answer), str(table.to_pydict())
+    return type(answer), str(to_polars(answer).to_dict(as_series=False))
 
 
 @pytest.mark.parametrize("by", [None, "secret", "public"])

@@ -15,7 +15,6 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, bin_table
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.recording import record_draws
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.bounds_search import (
     POLICY,
     UNITS,
@@ -30,15 +29,10 @@ from dfprivacy.statistics.estimators.bounds_search import (
 )
 from dfprivacy.statistics.estimators.group_bounds import find_group_bounds, measure_distances
 
+pytestmark = pytest.mark.usefixtures("permitted")
+
 DYADIC = ruler_about_zero(Octaves(), 0, Octaves().last)
 BINS = len(DYADIC.starts) - 1
-
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let samplers draw outside of a release."""
-    with permit("a test"):
-        yield
 
 
 def table_of(*groups, binning=FINE):

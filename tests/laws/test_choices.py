@@ -19,7 +19,6 @@ from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,
     QuantileLength,
@@ -39,12 +38,7 @@ from dfprivacy.statistics.estimators.threshold import (
     window_threshold,
 )
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let choices be drawn outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 HALF = Fraction(1, 2)

@@ -3,7 +3,6 @@
 import math
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,6 +11,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
+from tests.frame_types import FRAME_TYPES, to_polars
 
 HUGE = {"epsilon": 1e9}
 draws = np.random.default_rng(5)
@@ -25,39 +25,32 @@ DATA = pl.DataFrame(
     }
 )
 KEYS = {"city": ["Rome", "Oslo", "Bari"], "month": [1, 2, 3, 4]}
-FRAMES = {
-    "pandas": DATA.to_pandas(),
-    "polars": DATA,
-    "lazy": DATA.lazy(),
-    "arrow": DATA.to_arrow(),
-    "duckdb": duckdb.from_arrow(DATA.to_arrow()),
-}
+TABLE = DATA.to_pandas()
 
 
 def numbers_of(table) -> np.ndarray:
     """Return the numbers of a table of any type, without its keys."""
     if isinstance(table, pd.DataFrame):
         return table.to_numpy(float)
-    native = table.arrow().read_all() if isinstance(table, duckdb.DuckDBPyRelation) else table
-    frame = native.lazy().collect() if isinstance(native, pl.LazyFrame) else pl.DataFrame(native)
+    frame = to_polars(table)
     return frame.drop(frame.columns[0]).to_numpy().astype(float)
 
 
 def true(aggregate: str) -> np.ndarray:
     """Return the table with its totals, by city as listed."""
     made = pd.crosstab(
-        FRAMES["pandas"]["city"], FRAMES["pandas"]["month"], FRAMES["pandas"]["spent"],
+        TABLE["city"], TABLE["month"], TABLE["spent"],
         aggfunc=aggregate, margins=True,
     )  # fmt: skip
     return made.loc[["Rome", "Oslo", "Bari", "All"]].to_numpy(float)
 
 
-@pytest.mark.parametrize("engine", FRAMES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 @pytest.mark.parametrize("loss", [{"epsilon": 1e9}, {"rho": 1e13}])
 @pytest.mark.parametrize("aggregate", ["count", "sum", "mean"])
 def test_cells_and_totals_are_those_of_pandas_without_noise(engine, loss, aggregate):
     """Public and secret, with totals added up or measured, every number is where it belongs."""
-    private = dfp.frame(FRAMES[engine])
+    private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
     asked = () if aggregate == "count" else ("spent", aggregate, (0, 10))
     public = private.crosstab("city", "month", *asked, keys=KEYS, margins=True, **loss)
     assert numbers_of(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
@@ -267,7 +260,7 @@ def test_keys_come_back_as_they_came():
 
 def test_any_question_makes_a_table_without_totals():
     """Quantiles, means without bounds and questions of one's own are asked by cell."""
-    private = FRAMES["pandas"].dp(delta=1e-6)
+    private = TABLE.dp(delta=1e-6)
     middle = private.pivot("city", "month", "spent", "median", **HUGE)
     assert middle.loc["Rome"].between(3, 7).all()
     upper = private.pivot("city", "month", dfp.quantile("spent", 0.9), keys=KEYS)
@@ -278,7 +271,7 @@ def test_any_question_makes_a_table_without_totals():
 def test_a_ledger_remembers_a_table(tmp_path):
     """A table of the same version is the same numbers at no cost, also if read in another way."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, remember=True)
-    private = FRAMES["pandas"].dp(ledger=ledger, dataset="shops", version="1")
+    private = TABLE.dp(ledger=ledger, dataset="shops", version="1")
     first = private.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1)
     pd.testing.assert_frame_equal(
         private.crosstab("city", "month", keys=KEYS, margins=True, epsilon=1), first
@@ -304,7 +297,7 @@ def test_show_and_plot_know_a_table(tmp_path):
         iter(chart["datasets"].values())
     )  # fmt: skip
     assert len(values) == 3 * 4
-    secret = dfp.show(FRAMES["pandas"].dp.crosstab("city", "month", delta=1e-6))
+    secret = dfp.show(TABLE.dp.crosstab("city", "month", delta=1e-6))
     assert "Rome" in secret.to_html()
 
 

@@ -2,7 +2,6 @@
 
 import math
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,42 +9,29 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dfp
+from tests.frame_types import FRAME_TYPES, to_polars
 
 ROWS = {"a": 300, "b": 500, "c": 0}
 DATA = pl.DataFrame({"k": [key for key, rows in ROWS.items() for _ in range(rows)]})
 KEYS = list(ROWS)
-TYPES = {
-    "polars": lambda frame: frame,
-    "lazy": lambda frame: frame.lazy(),
-    "pandas": lambda frame: frame.to_pandas(),
-    "arrow": lambda frame: frame.to_arrow(),
-    "duckdb": lambda frame: duckdb.from_arrow(frame.to_arrow()),
-}
 
 
-def polars_of(frame) -> pl.DataFrame:
-    """Return a released frame of any type as one of polars."""
-    if isinstance(frame, duckdb.DuckDBPyRelation):
-        return frame.pl()
-    return frame.collect() if isinstance(frame, pl.LazyFrame) else pl.DataFrame(frame)
-
-
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", FRAME_TYPES)
 def test_values_are_those_of_the_released_numbers(kind):
     """Differences, changes and parts are computed from what the frame shows, in its own type."""
-    frame = TYPES[kind](DATA)
+    frame = FRAME_TYPES[kind](DATA.to_arrow())
     made = dfp.frame(frame).group_by("k", keys=KEYS).count(epsilon=1)
-    counts = polars_of(made)["count"].to_list()
+    counts = to_polars(made)["count"].to_list()
     read = dfp.released(made)
     less, grown = read.diff(), read.change()
     assert type(less) is type(made)
-    assert polars_of(less)["count"].to_list()[1:] == [counts[1] - counts[0], counts[2] - counts[1]]
-    assert polars_of(less)["against"].to_list() == [None, "a", "b"]
-    assert polars_of(grown)["count"].to_list()[1] == pytest.approx(counts[1] / counts[0] - 1)
-    parts = polars_of(read.ratio_to("total"))
+    assert to_polars(less)["count"].to_list()[1:] == [counts[1] - counts[0], counts[2] - counts[1]]
+    assert to_polars(less)["against"].to_list() == [None, "a", "b"]
+    assert to_polars(grown)["count"].to_list()[1] == pytest.approx(counts[1] / counts[0] - 1)
+    parts = to_polars(read.ratio_to("total"))
     assert parts["count"].to_list() == pytest.approx([own / sum(counts) for own in counts])
-    assert polars_of(read.ratio_to("b"))["count"].to_list()[1] == 1.0
-    assert polars_of(read.diff("b"))["count"].to_list() == [own - counts[1] for own in counts]
+    assert to_polars(read.ratio_to("b"))["count"].to_list()[1] == 1.0
+    assert to_polars(read.diff("b"))["count"].to_list() == [own - counts[1] for own in counts]
 
 
 CASES = {

@@ -3,7 +3,6 @@
 import datetime as dt
 import math
 
-import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,20 +10,15 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import FRAME_TYPES, to_polars
 
 HUGE = {"epsilon": 1e9}
-ENGINES = {
-    "polars": pl.from_arrow,
-    "pandas": lambda table: table.to_pandas(),
-    "arrow": lambda table: table,
-    "duckdb": lambda table: duckdb.connect().from_arrow(table),
-}
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=FRAME_TYPES)
 def frame(request):
     """Return what makes a frame of an Arrow table, engine by engine."""
-    return lambda table: dfp.frame(ENGINES[request.param](table))
+    return lambda table: dfp.frame(FRAME_TYPES[request.param](table))
 
 
 def random_rows(seed: int, rows: int = 60) -> pa.Table:
@@ -43,9 +37,7 @@ def random_rows(seed: int, rows: int = 60) -> pa.Table:
 def counts_of(private) -> np.ndarray:
     """Return counts by group, in the order of the groups."""
     made = private.group_by("group", keys=["a", "b", "c"]).nunique("value", **HUGE)
-    if isinstance(made, duckdb.DuckDBPyRelation):
-        made = made.to_arrow_table()
-    return np.asarray(made["value"]).astype(np.int64)
+    return to_polars(made)["value"].to_numpy().astype(np.int64)
 
 
 def test_a_row_moves_the_number_of_values_by_at_most_one(frame):

@@ -2,15 +2,14 @@
 
 import datetime as dt
 
-import duckdb
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import stats
 
 import dfprivacy as dfp
 from tests.command_line import command
+from tests.frame_types import FRAME_TYPES, to_polars
 
 HUGE = {"epsilon": 1e9}
 DATA = pl.DataFrame(
@@ -19,48 +18,34 @@ DATA = pl.DataFrame(
         "shop": [f"s{i % 2}" for i in range(321)],
     }
 )
-FRAMES = {
-    "polars": DATA,
-    "pandas": DATA.to_pandas(),
-    "duckdb": duckdb.from_arrow(DATA.to_arrow()),
-}
 
 
-def rows_of(made) -> list[tuple]:
-    """Return the rows of a released frame of any type."""
-    if isinstance(made, duckdb.DuckDBPyRelation):
-        return made.fetchall()
-    if isinstance(made, pd.DataFrame):
-        return list(made.itertuples(index=False, name=None))
-    return made.rows()
-
-
-@pytest.mark.parametrize("engine", FRAMES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 def test_counts_by_value_are_those_of_a_group_by_the_largest_first(engine):
     """Secret or public, every value that is shown has its count, and missing ones have none."""
-    private = dfp.frame(FRAMES[engine])
-    secret = rows_of(private.value_counts("city", delta=1e-6, **HUGE))
+    private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
+    secret = to_polars(private.value_counts("city", delta=1e-6, **HUGE)).rows()
     assert [row[:2] for row in secret] == [("Rome", 60), ("Bari", 30), ("Oslo", 30)]
-    public = rows_of(private.value_counts("city", ["Kyiv", "Rome", "Lima"], **HUGE))
+    public = to_polars(private.value_counts("city", ["Kyiv", "Rome", "Lima"], **HUGE)).rows()
     assert [row[:2] for row in public] == [("Rome", 60), ("Kyiv", 1), ("Lima", 0)]
     grouped = private.group_by("shop", keys=["s0", "s1"])
-    found = rows_of(grouped.value_counts("city", ["Oslo", "Rome"], **HUGE))
+    found = to_polars(grouped.value_counts("city", ["Oslo", "Rome"], **HUGE)).rows()
     assert [row[:3] for row in found] == [
         ("s0", "Rome", 30), ("s0", "Oslo", 15), ("s1", "Rome", 30), ("s1", "Oslo", 15)
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", FRAMES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 def test_the_largest_of_each_group_are_kept(engine):
     """`top` keeps k rows of each group, and notes a tie with what is left out."""
-    private = dfp.frame(FRAMES[engine])
-    top = rows_of(private.top("city", 2, ["Rome", "Oslo", "Bari"], **HUGE))
+    private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
+    top = to_polars(private.top("city", 2, ["Rome", "Oslo", "Bari"], **HUGE)).rows()
     assert [row[1] for row in top] == [60, 30]
     assert [isinstance(row[-1], str) for row in top] == [False, True]
     by_shop = private.group_by("shop")
-    every = rows_of(by_shop.top("city", 1, delta=1e-6, **HUGE))
+    every = to_polars(by_shop.top("city", 1, delta=1e-6, **HUGE)).rows()
     assert [row[:3] for row in every] == [("s0", "Rome", 30), ("s1", "Rome", 30)]
-    assert [row[:3] for row in rows_of(by_shop.mode("city", delta=1e-6, **HUGE))] == [
+    assert [row[:3] for row in to_polars(by_shop.mode("city", delta=1e-6, **HUGE)).rows()] == [
         row[:3] for row in every
     ]
 
@@ -134,33 +119,24 @@ TYPED = pl.DataFrame(
         "shop": [f"s{i % 2}" for i in range(142)],
     }
 )
-ENGINES = {
-    "polars": TYPED,
-    "lazy": TYPED.lazy(),
-    "pandas": TYPED.to_pandas(),
-    "arrow": TYPED.to_arrow(),
-    "duckdb": duckdb.from_arrow(TYPED.to_arrow()),
-}
 
 
 def counted(made) -> dict:
     """Return the count and the note of each key of a released frame, None for other values."""
-    made = made.collect() if isinstance(made, pl.LazyFrame) else made
-    made = pl.from_arrow(made) if isinstance(made, pa.Table) else made
     return {
-        None if pd.isna(row[0]) else row[0]: (row[1], row[-1] if isinstance(row[-1], str) else None)
-        for row in rows_of(made)
+        row[0]: (row[1], row[-1] if isinstance(row[-1], str) else None)
+        for row in to_polars(made).rows()
     }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 @pytest.mark.parametrize("column", LISTED)
 def test_other_values_are_one_row_and_the_last(engine, column):
     """Values that are not listed are counted together, missing ones not at all, in every type."""
     listed = LISTED[column]
     if (engine, column) == ("pandas", "day"):
         listed = [pd.Timestamp(own) for own in listed]
-    private = dfp.frame(ENGINES[engine])
+    private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))
     found = counted(private.value_counts(column, listed, other=True, **HUGE))
     plain = counted(private.value_counts(column, listed, **HUGE))
     rest = round(private.count(column, **HUGE)) - sum(count for count, _ in plain.values())
@@ -169,7 +145,7 @@ def test_other_values_are_one_row_and_the_last(engine, column):
     assert {key: own[0] for key, own in found.items()} == {k: own[0] for k, own in plain.items()}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 def test_other_values_of_a_unit_are_one_of_its_groups(engine):
     """Values are mapped before a unit is bounded: it is the release over the mapped column."""
     keys = ["Rome", "Oslo"]
@@ -177,7 +153,7 @@ def test_other_values_of_a_unit_are_one_of_its_groups(engine):
     frame = TYPED.filter(pl.col("city").is_not_null()).with_columns(mapped)
     limits = {"unit": "user", "max_rows": 3, "max_groups": 1}
     by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count("city", **HUGE)
-    private = dfp.frame(ENGINES[engine])(**limits)
+    private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))(**limits)
     found = counted(private.value_counts("city", keys, other=True, **HUGE))
     assert sum(count for count, _ in found.values()) == 9 * 3
     if engine in {"polars", "lazy"}:  # which groups of a unit count follows an engine's own hash

@@ -43,19 +43,13 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Product
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import Mean, Sum, Variance
 from dfprivacy.statistics.estimators.bounds_search import move_ends
 from dfprivacy.statistics.linear import plan_vectors
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import split
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let noise be drawn outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 # The integer grid

@@ -25,7 +25,6 @@ from dfprivacy.measurement.value_words import (
     bits_of_values,
     encode_bits,
 )
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     RankLaw,
@@ -35,15 +34,10 @@ from dfprivacy.statistics.estimators.quantile import (
 )
 from tests.numbered_bytes import NumberedBytes
 
+pytestmark = pytest.mark.usefixtures("permitted")
+
 BITS = SignificantBits(17)
 LEVELS = [Fraction(1, 10), Fraction(1, 4), Fraction(1, 2), Fraction(9, 10), Fraction(99, 100)]
-
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let choices be drawn outside of a release."""
-    with permit("a test"):
-        yield
 
 
 def words_of(group, values, groups):

@@ -28,7 +28,6 @@ from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.selection import PermuteAndFlip
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import quantile
 from dfprivacy.statistics.estimators.quantile import (
     OUTSIDE,
@@ -48,12 +47,7 @@ from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
 from dfprivacy.statistics.split import split
 from tests.numbered_bytes import NumberedBytes
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let choices be drawn outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)

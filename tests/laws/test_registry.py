@@ -11,12 +11,14 @@ import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
 import sql_udfs
 from dfprivacy.statistics import STATISTICS, Linear, LinearStatistic, Statistic
 from tests.command_line import command
+from tests.frame_types import FRAME_TYPES
 
 OWN = {"second_moment": "SecondMoment", "share_above": "ShareAbove"}
 """The statistics of the examples: registered for each test, and forgotten after it."""
@@ -106,11 +108,6 @@ def check_sensitivity(linear: Linear, *bounds: tuple[float, float]) -> None:
         assert set(counted) == {linear.count.divisor}
 
 
-FRAMES = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "duckdb": lambda data: duckdb.connect().from_arrow(pl.DataFrame(data).to_arrow()),
-}
 DATA = {
     "x": [float(i % 97) for i in range(4000)],
     "y": [float((i * i + 3 * i) % 89) for i in range(4000)],
@@ -144,8 +141,8 @@ def test_every_door_gives_the_same_answer(kind, known, tmp_path):
     question, huge = asked(kind, (0, 100), (0, 100)), {"epsilon": 1e9}
     arguments = {a.name: getattr(question, a.name) for a in kind.arguments()}
     found = {}
-    for name, make in FRAMES.items():
-        method = getattr(dfp.frame(make(DATA)), kind.kind)
+    for name, make in FRAME_TYPES.items():
+        method = getattr(dfp.frame(make(pa.table(DATA))), kind.kind)
         found[name] = numbers(method(**arguments, **huge))
     if question.columns == ("x",):
         alone = {name: value for name, value in arguments.items() if name != "column"}

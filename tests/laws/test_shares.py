@@ -4,7 +4,6 @@ import datetime as dt
 import re
 from decimal import Decimal
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -13,14 +12,9 @@ from scipy import stats
 
 import dfprivacy as dfp
 from tests.command_line import command
+from tests.frame_types import FRAME_TYPES
 
 HUGE = {"epsilon": 1e9}
-ENGINES = {
-    "polars": pl.from_arrow,
-    "pandas": lambda table: table.to_pandas(),
-    "arrow": lambda table: table,
-    "duckdb": lambda table: duckdb.connect().from_arrow(table),
-}
 DAY, NOON = dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 COLUMNS = {
     "flags": ([True, False, None, True], True, 2 / 3),
@@ -33,12 +27,12 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", FRAME_TYPES)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_share_is_of_the_values_that_are_there(engine, column):
     """The constant over all values of the column: rows without a value count in neither."""
     values, constant, share = COLUMNS[column]
-    frame = dfp.frame(ENGINES[engine](pa.table({"x": pa.array(values, from_pandas=False)})))
+    frame = dfp.frame(FRAME_TYPES[engine](pa.table({"x": pa.array(values, from_pandas=False)})))
     found = frame.share("x", constant, **HUGE)
     assert found == pytest.approx(share, abs=1e-6)
 
@@ -62,11 +56,11 @@ def test_constants_of_different_types_are_different_questions():
 def test_a_unit_with_many_rows_counts_with_its_own_share(engine):
     """A unit of 8 rows that counts as 2 adds a quarter of each: no part of a row is lost."""
     table = pa.table({"u": [i // 8 for i in range(4000)], "x": [i % 4 == 0 for i in range(4000)]})
-    private = dfp.frame(ENGINES[engine](table))(unit="u", max_rows=2)
+    private = dfp.frame(FRAME_TYPES[engine](table))(unit="u", max_rows=2)
     share = private.share("x", **HUGE)
     assert share == pytest.approx(0.25, abs=1e-5)
     assert share.note == "over rows: a unit with more than 2 counts as 2"
-    assert dfp.frame(ENGINES[engine](table)).share("x", **HUGE).note is None
+    assert dfp.frame(FRAME_TYPES[engine](table)).share("x", **HUGE).note is None
     assert private.explain.share("x", epsilon=1)["x"].scale == pytest.approx(2)
 
 

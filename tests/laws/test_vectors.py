@@ -33,13 +33,14 @@ from dfprivacy.measurement.vectors import (
     vector_grid,
 )
 from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators.private_quantiles import (
     RELATIONS,
     Mechanics,
     public_middle,
 )
 from dfprivacy.statistics.estimators.vector_means import RecenteredMean
+
+pytestmark = pytest.mark.usefixtures("permitted")
 
 DIMENSIONS = [1, 2, 3, 8, 33, 300]
 
@@ -262,13 +263,6 @@ def test_sets_without_items_are_rows():
 
 
 # The search for a bin
-
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let choices be drawn outside of a release."""
-    with permit("a test"):
-        yield
 
 
 NEARLY_EXACT = Fraction(2**50)

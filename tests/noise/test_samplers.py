@@ -55,7 +55,6 @@ from dfprivacy.noise.uniform import (
     natural_log,
     negative_log,
 )
-from dfprivacy.release.pipeline import permit
 from tests.noise.exact_references import (
     FILL,
     SCALES,
@@ -71,12 +70,7 @@ from tests.noise.exact_references import (
 from tests.noise.noise_laws import ALPHA, LaplaceLaw, cumulative, law_of, merged
 from tests.numbered_bytes import SOURCE
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let samplers draw outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 # The uniform and its logarithm

@@ -37,15 +37,9 @@ from dfprivacy.noise.race import (
 )
 from dfprivacy.noise.selection import ExponentialMechanism, PermuteAndFlip, uniform_below
 from dfprivacy.noise.uniform import BITS, LazyUniform, Workspace
-from dfprivacy.release.pipeline import permit
 from tests.noise.exact_references import FILL, TOP, ball
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let samplers draw outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 # What keys, winners and laws are compared with

@@ -27,14 +27,8 @@ from dfprivacy.noise.tails import (
     arithmetic,
     smallest_exceedance,
 )
-from dfprivacy.release.pipeline import permit
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let samplers draw outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 SMALL_SCALES = [Fraction(1, 20), Fraction(1, 3), Fraction(1), Fraction(7, 2)]

@@ -15,19 +15,16 @@ from hypothesis import given, settings
 from scipy import stats
 
 import dfprivacy as dfp
+from tests.frame_types import to_polars
 
 
 def rows_of(result):
     """Key and count of each released group, as plain Python values."""
-    if isinstance(result, pl.LazyFrame):
-        result = result.collect()
-    if hasattr(result, "to_arrow_table"):
-        result = result.to_arrow_table()
-    if isinstance(result, pd.DataFrame):
+    if isinstance(result, pd.DataFrame):  # keys may be of several types
         keys = [None if pd.isna(k) else k for k in result.iloc[:, 0].tolist()]
         return list(zip(keys, result["count"].tolist(), strict=True))
-    table = pa.table(result)
-    return list(zip(table.column(0).to_pylist(), table["count"].to_pylist(), strict=True))
+    frame = to_polars(result)
+    return list(zip(frame.to_series(0), frame["count"], strict=True))
 
 
 TABLE = pa.table({"g": ["b", "a", None, "b", "zz", ""], "h": [2, 1, 1, None, 2, -5]})

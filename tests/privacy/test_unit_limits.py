@@ -12,6 +12,7 @@ import dfprivacy as dfp
 from benchmarks.releases import replayed
 from dfprivacy.frames.limit_finding import UNIT_MEAN, read_sizes
 from dfprivacy.statistics.split import split
+from tests.frame_types import to_polars
 from tests.privacy.unit_tables import FRAMES, table
 
 
@@ -149,16 +150,9 @@ def test_a_release_answers_within_the_limits_that_it_has_found(engines, name):
     assert private(max_rows=2).count().limits is None
     by_group = private.group_by("g")
     for found in (by_group.count(), private(max_rows=3).group_by("g").count()):
-        assert column(found, "count") == [2700, 2700]
+        assert to_polars(found)["count"].to_list() == [2700, 2700]
     listed = private.group_by("g", keys=["a", "b", "c"]).sum("x", (0, 8))
-    assert [round(x / 100) for x in column(listed, "x")] == [108, 108, 0]
-
-
-def column(frame, name):
-    """Return a column of a frame of any library as a list."""
-    if hasattr(frame, "to_arrow_table"):
-        frame = frame.to_arrow_table()
-    return list(frame[name]) if not hasattr(frame[name], "to_pylist") else frame[name].to_pylist()
+    assert [round(x / 100) for x in to_polars(listed)["x"].to_list()] == [108, 108, 0]
 
 
 def test_a_reader_is_read_once_for_all_passes():

@@ -11,7 +11,6 @@ from flint import arb, ctx, fmpq
 
 import dfprivacy as dfp
 from dfprivacy.local.randomizers import exponential_above, exponential_below
-from dfprivacy.release.pipeline import permit
 from dfprivacy.shuffle.sums import (
     _BITS,
     DISTANCE,
@@ -27,12 +26,7 @@ from dfprivacy.shuffle.sums import (
     total,
 )
 
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let samplers draw outside of a protocol."""
-    with permit("a test"):
-        yield
+pytestmark = pytest.mark.usefixtures("permitted")
 
 
 LAWS = [Polya(19, Fraction(1)), Polya(100, Fraction(10)), Polya(5000, Fraction(141, 2))]

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
+from tests.frame_types import to_polars
 
 TABLE = pa.table(
     {
@@ -29,15 +30,7 @@ WANTED = [("Oslo", 50, 40.0), ("Rome", 100, 30.0), (None, 50, 50.0)]
 
 
 def rows(released):
-    if isinstance(released, pd.DataFrame):
-        released = pa.Table.from_pandas(released, preserve_index=False)
-    elif isinstance(released, pl.LazyFrame):
-        released = released.collect().to_arrow()
-    elif isinstance(released, pl.DataFrame):
-        released = released.to_arrow()
-    elif isinstance(released, duckdb.DuckDBPyRelation):
-        released = released.to_arrow_table()
-    return [(r["city"], r["n"], round(r["m"], 4)) for r in released.to_pylist()]
+    return [(r["city"], r["n"], round(r["m"], 4)) for r in to_polars(released).to_dicts()]
 
 
 def csv(table, folder):
@@ -227,8 +220,7 @@ def test_durations_come_back_as_durations(tmp_path):
         if isinstance(found, duckdb.DuckDBPyRelation):
             assert list(map(str, found.types))[1:3] == ["INTERVAL", "INTERVAL"]
             continue
-        found = found.collect() if isinstance(found, pl.LazyFrame) else pl.DataFrame(found)
-        for _, stay, most, several, own, month in found.rows():
+        for _, stay, most, several, own, month in to_polars(found).rows():
             lasts = [stay, most - dt.timedelta(1), *several, own["value"], month / 10]
             assert all(abs(each - dt.timedelta(3)) < dt.timedelta(minutes=5) for each in lasts)
 

@@ -25,7 +25,6 @@ from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
-from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.estimators import quantile, threshold
 from dfprivacy.statistics.estimators.monotone import (
     CentreLength,
@@ -52,14 +51,7 @@ from dfprivacy.statistics.estimators.threshold import (
     window_threshold,
 )
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _permitted():
-    """Let choices be drawn outside of a release."""
-    with permit("a test"):
-        yield
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("permitted")]
 
 
 @pytest.fixture
