@@ -1,13 +1,16 @@
 """Send the server messages that no client would send, and look for rows, charges and crashes.
 
-    python -m benchmarks.server_fuzz [--messages 1000000] [--statements 20000] [--commands 20000]
+    python -m benchmarks.server_fuzz [--messages 1000000] [--logins 5000] [--statements 20000]
+                                     [--commands 20000] [--seed 1]
 
 The data and a file beside them hold marks: texts and numbers that occur nowhere else. Messages of
-the protocol are built at random and damaged: bits, lengths, cuts and repeats. Statements put
-functions and tables of DuckDB together, also those that read files. Commands, tickets, actions and
-rows of values go to the Flight SQL listener, damaged as the messages are. The server must go on, no
-reply may hold a mark or a traceback, and the budget must be as before. Prints lines of counts, and
-ends with an error if one of this fails.
+the protocol are built at random and damaged: bits, lengths, cuts and repeats. Logins are the same
+before a password. Statements put functions and tables of DuckDB together, also those that read
+files. Commands, tickets, actions and rows of values go to the Flight SQL listener. Several clients
+send at a time. A message counts if the server has read it, which a later reply shows. The server
+must answer or hang up within a minute, keep its memory, and go on. No reply may hold a mark or a
+traceback, no login may pass, no release may be answered, and the budget must be as before. Prints
+lines of counts, and ends with an error if one of this fails.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from pathlib import Path
 
@@ -32,12 +37,17 @@ import pyarrow as pa
 import pyarrow.flight as fl
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from dfprivacy.server.users import Verifier, write_users
+
 MARK, NUMBER = "fuzzmark", 271828.1828
-"""What no reply may hold: a text, and a number whose first digits are looked for."""
-MARKS = (MARK.encode(), b"271828", struct.pack("!d", NUMBER))
-BATCH = 200  # messages
-END_STATEMENT = b"ROLLBACK; SELECT 'last answer'\0"
-END = b"Q" + struct.pack("!i", len(END_STATEMENT) + 4) + END_STATEMENT
+"""What no reply may hold: a text, and a number whose first digits and bytes are looked for."""
+MARKS = (MARK.encode(), b"271828", struct.pack("!d", NUMBER)[:4])
+BATCH = 100  # messages between two statements whose answer is waited for
+JOB = 5_000  # messages of a client between two looks at the health of the server
+CLIENTS = 6
+HANG_SECONDS = 60
+MEMORY_GROWTH = 2**28  # bytes that the listeners may keep, of caches and threads
+LOGGED_IN = b"R\0\0\0\x08\0\0\0\0"
 POLICY = """
 ledger: budget.db
 datasets:
@@ -54,18 +64,22 @@ listen: {address: "127.0.0.1:0"}
 """
 """Ann may spend less than a statement costs, so that every release is refused."""
 
+RELEASES = (
+    "SELECT AVG(delay) FROM flights",
+    "SELECT plane, delay FROM flights",
+    "EXPLAIN SELECT COUNT(*) FROM flights",
+    "COPY (SELECT plane FROM flights) TO STDOUT (FORMAT binary)",
+)
+"""Statements for a worker, which takes 20 times as long as the rest of the server."""
 STATEMENTS = (
     "SELECT 1",
     "SELECT * FROM flights LIMIT 3",
-    "SELECT AVG(delay) FROM flights",
-    "SELECT plane, delay FROM flights",
     "SHOW dfprivacy.budget",
     "SET dfprivacy.epsilon = 0.0007",
     "BEGIN",
     "ROLLBACK",
-    "EXPLAIN SELECT COUNT(*) FROM flights",
     "COPY (SELECT 1) TO STDOUT",
-    "COPY (SELECT plane FROM flights) TO STDOUT (FORMAT binary)",
+    "COPY (SELECT 1, 'a', NULL) TO STDOUT (FORMAT binary)",
     "COPY flights FROM STDIN",
     "SELECT $1",
     "SELECT oid, relname FROM pg_catalog.pg_class WHERE relname = $1",
@@ -157,57 +171,81 @@ def make_folder(folder: Path) -> Path:
     """Write marked data, a marked file, a policy and a password, and return the policy's file."""
     with duckdb.connect(str(folder / "flights.duckdb")) as connection:
         connection.execute(
-            f"CREATE TABLE flights AS SELECT '{MARK}' || i AS plane, {NUMBER} + i AS delay "
+            f"CREATE TABLE flights AS SELECT '{MARK}' || i AS plane, {NUMBER} + i / 2e4 AS delay "
             "FROM range(1000) r(i)"
         )
     (folder / "secret.csv").write_text(f"a,b\n{MARK},{NUMBER}\n")
     policy = folder / "policy.yml"
     policy.write_text(POLICY)
-    command = [sys.executable, "-m", "dfprivacy", "serve", "user", "add", str(policy), "ann"]
-    subprocess.run(command, input="secret\n", text=True, check=True, capture_output=True)
+    write_users(folder / "users.scram", {"ann": Verifier.from_password("secret", iterations=1)})
     return policy
 
 
 def build_message(generator: random.Random) -> bytes:
     """Build one message of a client, mostly as the protocol has it."""
-    statement = generator.choice(STATEMENTS).encode() + b"\0"
+    kinds = b"QPBDECHSdcfFp?"
+    (kind,) = generator.choices(kinds, [500, *[1500] * 5, 2000, 2000, *[2] * 6])
+    statement = generator.choice(RELEASES if generator.random() < 0.04 else STATEMENTS)
     name = generator.choice([b"\0", b"a\0", b"b\0", b"nothing\0"])
-    kinds = {
-        b"Q": statement,
-        b"P": name + statement + generator.choice([b"\0\0", b"\0\1\0\0\0\x17"]),
-        b"B": name + name + generator.choice([b"\0\0\0\0\0\0", b"\0\0\0\1\0\0\0\2hi\0\1\0\1"]),
-        b"D": generator.choice([b"S", b"P", b"x"]) + name,
-        b"E": name + struct.pack("!i", generator.choice([0, 1, -1, 2**31 - 1])),
-        b"C": generator.choice([b"S", b"P"]) + name,
-        b"H": b"",
-        b"S": b"",
-        b"d": generator.randbytes(generator.randrange(20)),
-        b"c": b"",
-        b"f": b"why\0",
-        b"F": generator.randbytes(generator.randrange(30)),
-        b"p": b"password\0",
-        bytes([generator.randrange(256)]): generator.randbytes(generator.randrange(40)),
-    }
-    weights = [500, 1500, 1500, 1500, 1500, 1500, 2000, 2000, 2, 2, 2, 2, 2, 2]  # the last end it
-    kind = generator.choices(list(kinds), weights[: len(kinds)])
-    body = kinds[kind[0]]
-    return kind[0] + struct.pack("!i", len(body) + 4) + body
+    body = b""
+    match chr(kind):
+        case "Q":
+            body = statement.encode() + b"\0"
+        case "P":
+            types = generator.choice([b"\0\0", b"\0\1\0\0\0\x17"])
+            body = name + statement.encode() + b"\0" + types
+        case "B":
+            values = generator.choice([b"\0\0\0\0\0\0", b"\0\0\0\1\0\0\0\2hi\0\1\0\1"])
+            body = name + generator.choice([name, name, b"a\0"]) + values
+        case "D" | "C":
+            body = generator.choices(b"SPx", [200, 200, 1])[0].to_bytes() + name
+        case "E":
+            body = name + struct.pack("!i", generator.choice([0, 1, -1, 2**31 - 1]))
+        case "d" | "F" | "?":
+            body = generator.randbytes(generator.randrange(40))
+        case "f" | "p":
+            body = b"why\0"
+    return pack(generator.randrange(256) if kind == ord("?") else kind, body)
+
+
+def pack(kind: int, body: bytes) -> bytes:
+    """Return a message of a kind, or one without a kind for 0."""
+    return (kind.to_bytes() if kind else b"") + struct.pack("!i", len(body) + 4) + body
+
+
+def build_login_message(generator: random.Random) -> bytes:
+    """Build a message of a client that has not logged in."""
+    first = generator.choice(
+        [b"n,,n=ann,r=abcdef", b"n,,n=ann", b"", b"y,,n=,r=", b"n,,n=a,r=\xff"]
+    )
+    last = generator.choice([b"c=biws,r=abcdef,p=" + b"A" * 43 + b"=", b"c=biws", b"p=", b"\xff"])
+    return generator.choice(
+        [
+            pack(0, b"\0\3\0\0user\0ann\0database\0flights\0\0"),
+            pack(0, b"\0\3\0\0user\0ann\0database\0flights\0\0"),
+            pack(
+                0, struct.pack("!i", generator.choice([80877103, 80877104, 2 << 16, 3 << 16 | 2]))
+            ),
+            pack(0, struct.pack("!iI", 80877102, generator.getrandbits(32)) + b"key!"),
+            pack(ord("p"), b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first),
+            pack(ord("p"), last),
+            build_message(generator),
+        ]
+    )
 
 
 def damage(message: bytes, generator: random.Random) -> bytes:
-    """Flip a bit, change a length, cut, repeat, or leave a message as it is."""
+    """Flip a bit, change a length, cut or repeat a message."""
     data = bytearray(message)
-    match generator.randrange(4000):
+    match generator.randrange(4):
         case 0:
             data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
         case 1:
             data[1:5] = struct.pack("!i", generator.choice([-1, 0, 3, 4, 5, 2**20, 2**30]))
         case 2:
             del data[generator.randrange(1, len(data) + 1) :]
-        case 3:
-            return message * 2
         case _:
-            pass
+            return message * 2
     return bytes(data)
 
 
@@ -250,16 +288,13 @@ def build_command(generator: random.Random) -> bytes:
 
 
 class FlightTarget:
-    """The Flight SQL listener of a server, and what is counted of its replies."""
+    """A client of the Flight SQL listener."""
 
-    def __init__(self, target: Target, folder: Path) -> None:
-        assert target.process.stdout is not None
-        port = target.process.stdout.readline().rpartition(":")[2].rstrip(".\n")
-        certificate = (folder / "server.crt").read_text()
-        self.target, self.sealed = target, [b""]
-        self.client = fl.connect(f"grpc+tls://localhost:{port}", tls_root_certs=certificate)
+    def __init__(self, address: str, certificate: str) -> None:
+        self.sealed, self.counts = [b""], Counter[str]()
+        self.client = fl.connect(address, tls_root_certs=certificate)
         token = self.client.authenticate_basic_token("ann", "secret")
-        self.options = fl.FlightCallOptions(headers=[token], timeout=60)
+        self.options = fl.FlightCallOptions(headers=[token], timeout=HANG_SECONDS)
 
     def send(self, generator: random.Random) -> None:
         """Send a command, or something sealed, in one of the ways that a client may."""
@@ -273,18 +308,27 @@ class FlightTarget:
             packed = AnyMessage(type_url=f"/arrow.flight.protocol.sql.{name}", value=body)
             descriptor = fl.FlightDescriptor.for_command(packed.SerializeToString())
         try:
-            match generator.randrange(4):
-                case 0:
+            match generator.randrange(9):
+                case 0 | 1:
                     info = self.client.get_flight_info(descriptor, self.options)
                     self.sealed.append(info.endpoints[0].ticket.ticket)
                     reply: object = b""
-                case 1:
+                case 2 | 3:
                     table = self.client.do_get(fl.Ticket(sealed), self.options).read_all()
                     reply = (table.to_pylist(), table.schema.metadata)
-                case 2:
+                case 4 | 5:
                     name = generator.choice(["CreatePreparedStatement", "CloseSession", "x"])
                     results = list(self.client.do_action((name, command), self.options))
                     reply = [result.body.to_pybytes() for result in results]
+                case 6:
+                    listed = generator.choice([self.client.list_flights, self.client.list_actions])
+                    reply = [str(item) for item in listed(options=self.options)]
+                case 7 if generator.random() < 0.5:
+                    reply = self.client.get_schema(descriptor, self.options)
+                case 7:
+                    writer, exchanged = self.client.do_exchange(descriptor, self.options)
+                    with writer:
+                        reply = exchanged.read_all()
                 case _:
                     values = pa.table({"a": generator.choice([[1], ["x"], [None], [1, 2], []])})
                     writer, reader = self.client.do_put(descriptor, values.schema, self.options)
@@ -292,37 +336,20 @@ class FlightTarget:
                     writer.done_writing()
                     reply = reader.read()
                     writer.close()
-            self.target.counts["answered"] += 1
-        except (pa.ArrowException, StopIteration) as error:
+            self.counts["answered"] += 1
+        except (pa.ArrowException, OSError, StopIteration) as error:
             reply = str(error)
-            self.target.counts["errors"] += 1
+            self.counts["errors"] += 1
             if "Traceback" in reply:
                 raise AssertionError(f"an error holds a traceback: {reply}") from None
-        self.target.counts["commands"] += 1
-        self.target.check(repr(reply).encode(), command)
+        self.counts["commands"] += 1
+        check_reply(repr(reply).encode(), command)
 
 
-def fuzz_flight(commands: int, seed: int) -> Counter[str]:
-    """Send so many commands to a server with Flight SQL, and return what was counted."""
-    generator = random.Random(seed)
-    openssl = (
-        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
-        "-addext subjectAltName=DNS:localhost -keyout server.key -out server.crt"
-    )
-    with tempfile.TemporaryDirectory() as name:
-        policy, folder = make_folder(Path(name)), Path(name)
-        subprocess.run(openssl.split(), cwd=folder, check=True, capture_output=True)
-        listen = ':0", flight: 0, tls: {certificate: server.crt, key: server.key}'
-        policy.write_text(policy.read_text().replace(':0"', listen))
-        target = Target(policy)
-        try:
-            flight = FlightTarget(target, folder)
-            for _ in range(commands):
-                flight.send(generator)
-            target.check_health()
-        finally:
-            target.stop()
-    return target.counts
+def check_reply(reply: bytes, cause: object) -> None:
+    """Raise an error if a reply holds a mark."""
+    if any(mark in reply for mark in MARKS):
+        raise AssertionError(f"a reply holds data: {cause!r}")
 
 
 class Target:
@@ -336,11 +363,14 @@ class Target:
             text=True,
             cwd=policy.parent,
         )
+        self.log = policy.with_name("statements.jsonl")
+        self.port, self.counts = self.read_port(), Counter[str]()
+        self.budget, self.memory = self.read_budget(), 0
+
+    def read_port(self) -> int:
+        """Read the port of the next listener from the output of the server."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        self.port = int(line.rpartition(":")[2].rstrip(".\n"))
-        self.counts: Counter[str] = Counter()
-        self.budget = self.read_budget()
+        return int(self.process.stdout.readline().rpartition(":")[2].rstrip(".\n"))
 
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """Log in."""
@@ -348,53 +378,100 @@ class Target:
         return psycopg.connect(address, autocommit=True)
 
     def read_budget(self) -> object:
-        """Return what is left, which also shows that the server answers."""
+        """Return the remaining budget, which also shows that the server answers."""
         with self.connect() as connection:
             row = connection.execute("SHOW dfprivacy.budget").fetchone()
         return None if row is None else row[0]
 
-    def check(self, reply: bytes, cause: object) -> None:
-        """Raise an error if a reply holds a mark."""
-        if any(mark in reply for mark in MARKS):
-            raise AssertionError(f"a reply holds data: {cause!r}")
+    def run(self, job: Callable[..., Counter[str]], total: int, size: int, seed: str) -> None:
+        """Run jobs of so many messages on several clients, and check the server after each."""
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            jobs = [
+                pool.submit(job, min(size, total - start), random.Random(f"{seed} {start}"))
+                for start in range(0, total, size)
+            ]
+            for finished in as_completed(jobs):
+                self.counts.update(finished.result())
+                self.check_health()
 
-    def send_batch(self, messages: list[bytes]) -> None:
-        """Send messages on a connection of their own, and read until the server is silent."""
-        with self.connect() as connection:
-            wire = socket.socket(fileno=os.dup(connection.pgconn.socket))
-            wire.settimeout(30)
-            data = b"".join(messages) + b"S\0\0\0\4" + END
-            replies = bytearray()
-            try:
-                while True:
-                    readable, writable, _ = select.select([wire], [wire] if data else [], [], 5)
-                    if not readable and not writable:
-                        self.counts["silent"] += 1
-                        break
-                    if writable:
-                        data = data[wire.send(data[:4096]) :]
-                    if readable:
-                        chunk = wire.recv(2**16)
-                        if not chunk:
-                            self.counts["closed"] += 1
-                            break
-                        replies += chunk
-                        if b"last answer" in replies:
-                            break
-            except ConnectionError:
-                self.counts["closed"] += 1
-            finally:
-                wire.close()
-        self.check(bytes(replies), messages)
-        self.counts["messages"] += len(messages)
-        self.counts["errors"] += replies.count(b"SERROR\0") + replies.count(b"SFATAL\0")
-        self.counts["bytes of replies"] += len(replies)
+    def check_health(self) -> None:
+        """Raise an error unless the server answers, with the budget and memory that it had."""
+        if self.process.poll() is not None:
+            raise AssertionError("the server has ended")
+        if self.read_budget() != self.budget:
+            raise AssertionError("the budget has changed")
+        status = Path(f"/proc/{self.process.pid}/statm").read_text()
+        memory = int(status.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        self.memory = self.memory or memory
+        if memory > self.memory + MEMORY_GROWTH:
+            raise AssertionError(f"the server takes {memory:,} bytes, {self.memory:,} at first")
 
-    def run_statements(self, statements: list[str]) -> None:
+    def stop(self) -> None:
+        """End the server, and raise an error if its log has an answer with a price."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(timeout=30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        with self.log.open() as lines:
+            if any('"epsilon": ' in line and '"epsilon": 0.0,' not in line for line in lines):
+                raise AssertionError("a release was answered")
+
+    def send_messages(self, size: int, generator: random.Random) -> Counter[str]:
+        """Send messages on connections that are kept until the server closes them."""
+        counts: Counter[str] = Counter()
+        while counts["messages"] < size:
+            with self.connect() as connection:
+                counts["connections"] += 1
+                with socket.socket(fileno=os.dup(connection.pgconn.socket)) as wire:
+                    while counts["messages"] < size:
+                        messages = [build_message(generator) for _ in range(BATCH)]
+                        is_damaged = generator.random() < 0.1
+                        if is_damaged:
+                            index = generator.randrange(BATCH)
+                            messages[index] = damage(messages[index], generator)
+                        if generator.random() < 0.002:
+                            connection.pgconn.get_cancel().cancel()
+                            counts["cancel requests"] += 1
+                        mark = f"last{generator.getrandbits(64)}".encode()
+                        end = pack(ord("S"), b"") + pack(
+                            ord("Q"), b"ROLLBACK; SHOW " + mark + b"\0"
+                        )
+                        replies = exchange(wire, [*messages, end], mark, is_last=is_damaged)
+                        check_reply(replies, messages)
+                        if is_open := mark in replies:
+                            counts["messages"] += BATCH
+                        else:  # it has read up to the last reply to a Sync or a Query
+                            ends = [i for i, text in enumerate(messages) if text[:1] in b"SQ"]
+                            ready = replies.count(b"Z\0\0\0\5")
+                            counts["messages"] += 1 + max([0, *ends[:ready]])
+                        counts["errors"] += replies.count(b"SERROR\0") + replies.count(b"SFATAL\0")
+                        counts["bytes of replies"] += len(replies)
+                        if is_damaged or not is_open:
+                            break
+        return counts
+
+    def send_logins(self, size: int, generator: random.Random) -> Counter[str]:
+        """Send messages without a password, until the server hangs up."""
+        counts: Counter[str] = Counter()
+        for _ in range(size):
+            messages = [build_login_message(generator) for _ in range(generator.randrange(1, 6))]
+            if generator.random() < 0.5:
+                messages[-1] = damage(messages[-1], generator)
+            with socket.create_connection(("127.0.0.1", self.port)) as wire:
+                replies = exchange(wire, messages, LOGGED_IN, is_last=True)
+            check_reply(replies, messages)
+            if LOGGED_IN in replies:
+                raise AssertionError(f"a login without a password has passed: {messages}")
+            counts["logins"] += 1
+        return counts
+
+    def run_statements(self, size: int, generator: random.Random) -> Counter[str]:
         """Send statements on one connection, and look at their answers and errors."""
+        counts: Counter[str] = Counter()
         with closing(self.connect()) as connection:
             wire = connection.pgconn
-            for statement in statements:
+            for _ in range(size):
+                statement = build_statement(generator)
                 result = wire.exec_(statement.encode())
                 cells = [
                     result.get_value(row, column) or b""
@@ -402,49 +479,82 @@ class Target:
                     for column in range(result.nfields)
                 ]
                 while result.status == psycopg.pq.ExecStatus.COPY_OUT:
-                    size, data = wire.get_copy_data(0)
+                    length, data = wire.get_copy_data(0)
                     cells.append(bytes(data))
-                    if size < 0:
+                    if length < 0:
                         result = wire.get_result() or result
                         break
                 while wire.get_result():
                     pass
-                self.counts["statements"] += 1
-                self.counts["answered"] += bool(cells)
-                self.check(b" ".join([*cells, result.error_message]), statement)
-
-    def check_health(self) -> None:
-        """Raise an error unless the server answers, with the budget that it had."""
-        if self.process.poll() is not None:
-            raise AssertionError("the server has ended")
-        if self.read_budget() != self.budget:
-            raise AssertionError("the budget has changed")
-
-    def stop(self) -> None:
-        """End the server."""
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(timeout=30)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+                counts["statements"] += 1
+                counts["answered"] += bool(cells)
+                check_reply(b" ".join([*cells, result.error_message]), statement)
+        return counts
 
 
-def fuzz(messages: int, statements: int, seed: int) -> Counter[str]:
-    """Send so many messages and statements, and return what was counted."""
-    generator = random.Random(seed)
+def exchange(wire: socket.socket, messages: list[bytes], mark: bytes, *, is_last: bool) -> bytes:
+    """Send messages, and return the replies up to a mark, or until the server hangs up.
+
+    The last messages of a connection are followed by its end, so that a server that waits for
+    the rest of a damaged one hangs up.
+    """
+    data, replies = b"".join(messages), bytearray()
+    wire.settimeout(0)
+    try:
+        while mark not in replies[-500:]:
+            readable, writable, _ = select.select([wire], [wire] if data else [], [], HANG_SECONDS)
+            if not readable and not writable:
+                raise AssertionError(f"the server hangs: {messages}")
+            if writable:
+                data = data[wire.send(data) :]
+                if is_last and not data:
+                    wire.shutdown(socket.SHUT_WR)
+            if readable:
+                chunk = wire.recv(2**16)
+                if not chunk:
+                    break
+                replies += chunk
+    except OSError:
+        pass  # it hung up
+    return bytes(replies)
+
+
+def fuzz(messages: int, statements: int, logins: int, seed: int) -> Counter[str]:
+    """Send so many messages, statements and logins, and return the counts."""
     with tempfile.TemporaryDirectory() as folder:
         target = Target(make_folder(Path(folder)))
         try:
-            for batch in range(-(-messages // BATCH)):
-                target.send_batch(
-                    [damage(build_message(generator), generator) for _ in range(BATCH)]
-                )
-                if batch % 20 == 0:
-                    target.check_health()
-            for start in range(0, statements, BATCH):
-                target.run_statements(
-                    [build_statement(generator) for _ in range(min(BATCH, statements - start))]
-                )
-            target.check_health()
+            target.run(target.send_messages, messages, JOB, f"messages {seed}")
+            target.run(target.send_logins, logins, BATCH, f"logins {seed}")
+            target.run(target.run_statements, statements, BATCH, f"statements {seed}")
+        finally:
+            target.stop()
+    return target.counts
+
+
+def fuzz_flight(commands: int, seed: int) -> Counter[str]:
+    """Send so many commands to a server with Flight SQL, and return the counts."""
+    openssl = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
+        "-addext subjectAltName=DNS:localhost -keyout server.key -out server.crt"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        policy, folder = make_folder(Path(name)), Path(name)
+        subprocess.run(openssl.split(), cwd=folder, check=True, capture_output=True)
+        listen = ':0", flight: 0, tls: {certificate: server.crt, key: server.key}'
+        policy.write_text(policy.read_text().replace(':0"', listen))
+        target = Target(policy)
+        address = f"grpc+tls://localhost:{target.read_port()}"
+        certificate = (folder / "server.crt").read_text()
+
+        def send_commands(size: int, generator: random.Random) -> Counter[str]:
+            flight = FlightTarget(address, certificate)
+            for _ in range(size):
+                flight.send(generator)
+            return flight.counts
+
+        try:
+            target.run(send_commands, commands, BATCH * 10, f"flight {seed}")
         finally:
             target.stop()
     return target.counts
@@ -454,15 +564,16 @@ def main() -> None:
     """Fuzz a server, and print the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--logins", type=int, default=5_000)
     parser.add_argument("--statements", type=int, default=20_000)
     parser.add_argument("--commands", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     for counts in (
-        fuzz(options.messages, options.statements, options.seed),
+        fuzz(options.messages, options.statements, options.logins, options.seed),
         fuzz_flight(options.commands, options.seed),
     ):
-        print(", ".join(f"{count:,} {name}" for name, count in counts.items()))
+        print(", ".join(f"{count:,} {name}" for name, count in counts.items()), flush=True)
 
 
 if __name__ == "__main__":

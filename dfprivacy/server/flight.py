@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import os
 import time
 from base64 import b64decode
 from collections.abc import Coroutine, Iterator
@@ -31,6 +32,10 @@ from dfprivacy.server.users import Verifier, check_password, make_secret, read_u
 from dfprivacy.server.workers import ServerError, describe_error
 from dfprivacy.statements.interface import with_constants
 
+_METHODS = {
+    fl.FlightMethod[name]
+    for name in ("HANDSHAKE", "GET_FLIGHT_INFO", "DO_GET", "DO_PUT", "DO_ACTION")
+}
 _SEAL_SIZE = 64  # hexadecimal digits
 _RESULT = "type.googleapis.com/arrow.flight.protocol.sql.ActionCreatePreparedStatementResult"
 _SESSIONS_PER_USER = 20  # a login beyond ends the oldest session of its user
@@ -135,9 +140,11 @@ class _Logins(fl.ServerMiddlewareFactory):  # type: ignore[misc]
         self._sessions: dict[str, tuple[Session, Verifier]] = {}
         self._room = BoundedSemaphore(server.policy.limits.connections)
 
-    def start_call(self, _: fl.CallInfo, headers: dict[str, list[str]]) -> _Call:
+    def start_call(self, call: fl.CallInfo, headers: dict[str, list[str]]) -> _Call:
         """Return the call, or refuse it."""
         with _readable_errors():
+            if call.method not in _METHODS:  # pyarrow would answer with a traceback
+                raise _refuse(call.method.name)
             scheme, _, secret = headers.get("authorization", [""])[0].partition(" ")
             if scheme.lower() == "basic":
                 return self._log_in(secret, headers.get("database", [""])[0])
@@ -189,6 +196,8 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
     def __init__(self, server: Server) -> None:
         listen = server.policy.listen
         assert listen.tls is not None  # noqa: S101 the policy requires it
+        # the only suite of TLS 1.2 needs a key that nobody has: clients speak TLS 1.3
+        os.environ["GRPC_SSL_CIPHER_SUITES"] = "PSK-AES128-GCM-SHA256"
         self._loop, self._key = asyncio.get_running_loop(), make_secret(32)
         super().__init__(
             f"grpc+tls://{listen.address.rpartition(':')[0]}:{listen.flight}",

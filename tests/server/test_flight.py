@@ -4,11 +4,13 @@ import datetime as dt
 import os
 import random
 import signal
+import socket
+import ssl
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pyarrow as pa
 import pyarrow.flight as fl
@@ -261,6 +263,17 @@ def test_what_changes_data_is_refused_with_a_hint(server, name):
         client.act("BeginTransaction")
 
 
+def test_calls_that_flight_sql_does_not_need_are_refused_without_a_traceback(server):
+    """Lists and exchanges end in an error that holds no line of the server's code."""
+    client = Client(server)
+    descriptor = fl.FlightDescriptor.for_command(b"x")
+    calls = (client.wire.list_flights, client.wire.list_actions)
+    texts = [read_error(lambda call: list(call(options=client.options)), call) for call in calls]
+    calls = (client.wire.get_schema, lambda *terms: client.wire.do_exchange(*terms)[1].read_all())
+    texts += [read_error(lambda call: call(descriptor, client.options), call) for call in calls]
+    assert all("changes no data" in text and "Traceback" not in text for text in texts)
+
+
 def test_garbage_is_refused_without_a_traceback(server):
     """Random commands, tickets, actions and headers end in errors, and the server goes on."""
     client, generator = Client(server), random.Random(0)
@@ -283,7 +296,7 @@ def read_error(call, data):
     """Return the text of the error that a call ends with, if it does."""
     try:
         call(data)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         return str(error)
     return ""
 
@@ -325,6 +338,18 @@ def test_a_statement_with_values_is_bounded(server):
         for parameters in (pa.table({"a": [1, 2]}), pa.table({"a": pa.array([b"x"])})):
             with pytest.raises(Exception, match="SQLSTATE"):
                 cursor.execute("SELECT COUNT(*) FROM flights WHERE month = ?", parameters)
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_tls_has_version_1_3(server, version):
+    """A client that speaks an older TLS is refused."""
+    context = ssl.create_default_context(cadata=server.certificate)
+    context.maximum_version = ssl.TLSVersion[version]
+    context.set_alpn_protocols(["h2"])
+    port = int(server.address.rpartition(":")[2])
+    refusal = nullcontext() if version == "TLSv1_3" else pytest.raises(OSError, match="SSL")
+    with socket.create_connection(("localhost", port)) as wire, refusal:
+        context.wrap_socket(wire, server_hostname="localhost").close()
 
 
 def test_a_port_without_a_certificate_is_refused(tmp_path):
