@@ -49,23 +49,6 @@ def test_a_column_by_group_is_asked_in_brackets(frame):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"seed": 1}, "no argument 'seed'"),
-        ({"by": "a"}, "no argument 'by'"),
-        ({"bound": (0, 4)}, "write bounds="),
-    ],
-)
-def test_an_unknown_argument_is_answered(given, said):
-    """An argument that no question takes is a DPError and a TypeError, with what was meant."""
-    with pytest.raises(dfp.errors.UnknownArgumentError, match=said) as caught:
-        FRAMES["pandas"].dp.mean("value", **given)
-    assert isinstance(caught.value, TypeError)
-    with pytest.raises(dfp.errors.UnknownArgumentError, match="column"):
-        FRAMES["polars"].dp.mean()
-
-
-@pytest.mark.parametrize(
     "keys",
     [
         ["x", "y"],
@@ -83,14 +66,6 @@ def test_keys_come_as_any_list(keys):
     """Public keys are listed by any library's own list, or by column."""
     released = FRAMES["pandas"].dp.group_by("a", keys=keys).count(epsilon=1e9)
     assert sorted(released["a"]) == ["x", "y"]
-
-
-def test_days_as_keys():
-    """A DatetimeIndex lists days."""
-    days = pd.date_range("2024-01-01", periods=3)
-    frame = pd.DataFrame({"day": list(days) * 100})
-    released = frame.dp.group_by("day", keys=days).count(epsilon=1e9)
-    assert released["count"].tolist() == [100, 100, 100]
 
 
 @pytest.mark.parametrize("column", ["low", "high", "count"])
