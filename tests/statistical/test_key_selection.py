@@ -162,7 +162,7 @@ SHOWN_BY = ASKS | {
 
 @pytest.mark.parametrize(
     ("ask", "loss"),
-    itertools.product(TRUTHS, ({"epsilon": 1}, {"rho": 0.3})),
+    [*itertools.product(TRUTHS, ({"epsilon": 1}, {"rho": 0.3}))],
     ids=str,
 )
 def test_intervals_hold_for_groups_that_their_noise_has_shown(ask, loss, bulk, upper_limit):

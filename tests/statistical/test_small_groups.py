@@ -76,7 +76,7 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
 
 @pytest.mark.parametrize(
     ("name", "rows", "kind"),
-    itertools.product(DATA, (20, 100), TRUTHS),
+    [*itertools.product(DATA, (20, 100), TRUTHS)],
 )
 def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_limit):
     """Of the groups' own means, sums and deviations 93 % are held, or the group is marked."""
