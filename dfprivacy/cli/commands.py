@@ -308,12 +308,8 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
                 show_lines(Console(), explanation_of(statement))
                 return
             answers, origin = statement.release()
-        if values["output"] is None:
-            show_answers(Console(), with_origin(answers, origin))
-            show_line(Console(), f"Spent {origin.cost.replace('=', ' ')}")
-        else:
-            write_table(answers, values["output"])
-            show_line(Console(), f"Wrote {answers.num_rows:,} rows to {values['output']}.")
+        spent = f"Spent {origin.cost.replace('=', ' ')}"
+        _hand_over(with_origin(answers, origin), values["output"], spent)
 
 
 def _source_of_query(
@@ -444,20 +440,23 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     spent = (
         "" if is_description else f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
     )
-    answers, output, console = spec.release(spec.terms), values["output"], Console()
+    answers, output = spec.release(spec.terms), values["output"]
     if is_description and (origin := find_origin(answers)):
-        spent = f"Spent {origin.cost.replace('=', ' ')}"
-    if values.get("long"):
-        answers = released(answers).long()
+        spent = f"Spent {origin.cost.replace('=', ' ')}" if output else ""  # its page says so
+    _hand_over(released(answers).long() if values.get("long") else answers, output, spent)
+
+
+def _hand_over(answers: Any, output: Path | None, spent: str) -> None:
+    """Print answers, or write them to a file."""
     if output is not None:
         table = answers_table(answers)
         write_table(table, output)
         rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
-        show_line(console, f"Wrote {rows} to {output}. {spent}")
-        return
-    show_answers(console, answers)
-    if not is_description:  # whose page says so
-        show_line(console, spent)
+        spent = f"Wrote {rows} to {output}. {spent}"
+    else:
+        show_answers(Console(), answers)
+    if spent:
+        show_line(Console(), spent)
 
 
 def typed_value(source: Source, column: str, text: str) -> Any:

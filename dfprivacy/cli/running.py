@@ -77,22 +77,6 @@ class Step:
     is_paid: bool
 
 
-@dataclass(frozen=True)
-class Done:
-    """A release that was written.
-
-    An earlier run was charged for it if `is_paid_before`. The ledger held the answer before this
-    run if `is_remembered`. `has_changed_source` is true for a remembered answer to files that have
-    changed since. `rows` is the number of released rows.
-    """
-
-    step: Step
-    is_paid_before: bool
-    is_remembered: bool
-    has_changed_source: bool
-    rows: int
-
-
 def plan_steps(job: JobFileContent) -> list[Step]:
     """Return the steps of a run, once everything that can be checked without a row has been."""
     steps = []
@@ -148,8 +132,10 @@ def _require_room(steps: Sequence[Step]) -> None:
         steps_of_account[0].ledger.require_room(charges)
 
 
-def run_release(job: JobFileContent, step: Step) -> Done:
+def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) -> None:
     """Make a release and write its outputs, or repeat the answer that the ledger holds.
+
+    Print a sentence about it, or log its outputs and its cost.
 
     Each release is charged to its ledger once, however often the run is killed or repeated, and
     all its outputs hold the one table that the ledger keeps. Only an error between the charge and
@@ -167,14 +153,20 @@ def run_release(job: JobFileContent, step: Step) -> Done:
         note = _note(job, step, output, paid)
         put_file(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))
         write(answer, output)
+    names = [output.text for output in release.outputs]
+    paid_before = "paid before, nothing spent"
+    spent = f"spent {cost(step.charge)}" if ledger.has_charged else paid_before
+    show_line(console, f"{step.name}: wrote {', '.join(names)}; {spent}")
     is_changed = digest != old_digest and None not in {digest, old_digest}
-    return Done(
-        step,
-        is_paid_before=not ledger.has_charged,
-        is_remembered=remembered is not None,
-        has_changed_source=remembered is not None and is_changed,
-        rows=answer.num_rows,
-    )
+    if remembered is not None and is_changed:
+        version = release.budget.version
+        log.warn(f"data changed under version {version}: the remembered answer is returned")
+    if log.is_json:
+        for name in names:
+            log.write_event("output", path=name, rows=answer.num_rows)
+        fields = {"cost": cost_by_name(step.charge), "charged": ledger.has_charged}
+        fields |= {"remembered": remembered is not None, "outputs": names}
+        log.write_event("release", seconds=log.seconds, **fields)
 
 
 def _digest_source(job: JobFileContent, release: JobRelease) -> bytes | None:
@@ -425,27 +417,8 @@ def run(
             show_line(Console(), f"{step.name}: {price}{again}")
         for step in () if explain else steps:
             log.release, log.start = step.name, time.monotonic()
-            _report_release(run_release(job, step), console, log)
+            run_release(job, step, console, log)
         log.release = None
-
-
-def _report_release(done: Done, console: Console, log: RunLog) -> None:
-    """Print a sentence about a release, or log its outputs and its cost."""
-    step = done.step
-    names = [output.text for output in step.release.outputs]
-    spent = f"spent {cost(step.charge)}"
-    spent = "paid before, nothing spent" if done.is_paid_before else spent
-    show_line(console, f"{log.release}: wrote {', '.join(names)}; {spent}")
-    if done.has_changed_source:
-        version = step.release.budget.version
-        log.warn(f"data changed under version {version}: the remembered answer is returned")
-    if not log.is_json:
-        return
-    for name in names:
-        log.write_event("output", path=name, rows=done.rows)
-    fields = {"cost": cost_by_name(step.charge), "charged": not done.is_paid_before}
-    fields |= {"remembered": done.is_remembered, "outputs": names}
-    log.write_event("release", seconds=log.seconds, **fields)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import (
     COMPARED,
     STORED,
@@ -417,10 +418,9 @@ class Joins(ABC):
 
     def _table(self, relation: Relation, used_names: set[str]) -> Scope:
         if relation.definition is None:
-            scope, bounds = (
-                Scope.of(*self.tables.bag(relation, used_names)),
-                self.tables.bounds(relation),
-            )
+            scope = Scope.of(*self.tables.bag(relation, used_names))
+            facts = self.tables.facts(relation, "bounds")
+            bounds = {name: Bounds(*ends) for name, ends in facts.items()}
             seen = (replace(term, bounds=bounds.get(folded(term.name))) for term in scope.seen)
             return self._within_matches(relation, replace(scope, seen=tuple(seen)))
         above, self.view_around = (self.view_around, self.tables), relation
@@ -457,7 +457,7 @@ class Joins(ABC):
 
     def _within_matches(self, relation: Relation, compiled: Scope) -> Scope:
         """Return the rows of a table that each unit has, within the matches that are declared."""
-        bag, limits = compiled.bag, self.tables.matches(relation)
+        bag, limits = compiled.bag, self.tables.facts(relation, "matches")
         if not limits or not bag.owned:
             return compiled
         columns = {folded(visible.name): visible.column for visible in compiled.seen}

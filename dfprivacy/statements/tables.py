@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import duckdb
 
 from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.functions import FLOATS, SINGLE, alike, both_whole, one_float
 from dfprivacy.statements.gate import NO_COLUMN, Given, Place, Relation, reads
 from dfprivacy.statements.relations import (
@@ -30,7 +29,6 @@ from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import folded, fresh
 
-T = TypeVar("T")
 TEXT = "text of a file"
 """The type of a column of a file that declares no types: its text can stand for a number."""
 
@@ -118,17 +116,10 @@ class Tables:
         names = (name for name, known in self.relations.items() if known.path == relation.path)
         return next(names, None)
 
-    def bounds(self, relation: Relation) -> dict[str, Bounds]:
-        """Return the public bounds of columns of a table, by their folded names."""
-        facts = self._about(relation, self.schema.bounds if self.schema else {})
-        return {name: Bounds(*ends) for name, ends in facts.items()}
-
-    def matches(self, relation: Relation) -> dict[str, int]:
-        """Return the most rows with one value of columns of a table, by their folded names."""
-        return self._about(relation, self.schema.matches if self.schema else {})
-
-    def _about(self, relation: Relation, given: Mapping[str, T]) -> dict[str, T]:
-        parts = ((name.rpartition("."), fact) for name, fact in given.items())
+    def facts(self, relation: Relation, kind: str) -> dict[str, Any]:
+        """Return the bounds or matches that a schema declares of a table, by folded columns."""
+        facts = {} if self.schema is None else getattr(self.schema, kind)
+        parts = ((name.rpartition("."), fact) for name, fact in facts.items())
         return {
             folded(column): fact
             for (table, _, column), fact in parts
@@ -216,7 +207,7 @@ class Tables:
         schema = self.schema
         owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
         if not owned:
-            most = self.matches(relation)
+            most = self.facts(relation, "matches")
             known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
             unique = self.givens[name].unique if name in self.givens else None
             if unique is not None:
