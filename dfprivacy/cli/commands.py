@@ -24,6 +24,7 @@ from dfprivacy.cli.options import (
     named_values,
     option,
     options,
+    read_fields,
     with_options,
 )
 from dfprivacy.cli.output import (
@@ -47,7 +48,7 @@ from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import find_origin, with_origin
 from dfprivacy.release.plan import NOTE
-from dfprivacy.release.terms import INTERVAL, Terms
+from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
@@ -366,7 +367,6 @@ def spec_of(
         source_of(file, values),
         split_keys([*by, *counted], keys) if keys else None,
         values,
-        where=values["where"],
         by=by,
         questions=dict(questions),
         bounds=dict(bounds or {}),
@@ -379,16 +379,9 @@ def _release_of(
     """Return a release with the unit, the interval and the loss that options name."""
     for path in source.paths:
         check_output(values["output"], path)
-    limits = {name: values[name] for name in ("max_rows", "max_groups")}
-    return ReleaseSpec(
-        source=source,
-        keys=keys,
-        unit=UnitSpec(column=values["unit"], **limits),
-        interval=values.get("interval", INTERVAL),
-        population=values.get("population", False),
-        budget=_loss_of(values),
-        **fields,
-    )
+    unit = UnitSpec(column=values["unit"], **read_fields(UnitSpec, values))
+    fields = read_fields(ReleaseSpec, values) | {"source": source, "unit": unit} | fields
+    return ReleaseSpec(**fields | {"keys": keys, "budget": _loss_of(values)})
 
 
 def _loss_of(values: Mapping[str, Any]) -> Loss:
@@ -400,7 +393,7 @@ def _loss_of(values: Mapping[str, Any]) -> Loss:
             hint="add --within 2%, or leave --size out",
         )
     if within is None:
-        return Loss(epsilon=values["epsilon"], rho=rho, delta=values["delta"])
+        return Loss(**read_fields(Loss, values))
     if values["epsilon"] is not None or rho is not None:
         raise InvalidQuestionError(
             "--within and a loss were both given: one says what the other is to be",

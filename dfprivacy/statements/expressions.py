@@ -524,9 +524,8 @@ def _add(sizes: Iterable[Size]) -> Size:
     return Size(sum(part.factor for part in parts), sum(part.length for part in parts))
 
 
-_PARSED = (_TYPES - {"VARCHAR", "INTERVAL"}) | {
-    "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP WITH TIME ZONE"
-}  # fmt: skip
+_ZONED = "TIMESTAMP WITH TIME ZONE"
+_PARSED = _TYPES - {"VARCHAR", "INTERVAL"} | {"TIMESTAMP_S", "TIMESTAMP_MS", _ZONED}
 """Types of which a text constant has to be a value."""
 _EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
 _COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
