@@ -349,7 +349,7 @@ class FlightTarget:
 def check_reply(reply: bytes, cause: object) -> None:
     """Raise an error if a reply holds a mark."""
     if any(mark in reply for mark in MARKS):
-        raise AssertionError(f"a reply holds data: {cause!r}")
+        raise AssertionError(f"a reply holds data: {reply!r} to {cause!r}")
 
 
 class Target:
@@ -432,7 +432,7 @@ class Target:
                         if generator.random() < 0.002:
                             connection.pgconn.get_cancel().cancel()
                             counts["cancel requests"] += 1
-                        mark = f"last{generator.getrandbits(64)}".encode()
+                        mark = f"last{counts['messages']}end".encode()
                         end = pack(ord("S"), b"") + pack(
                             ord("Q"), b"ROLLBACK; SHOW " + mark + b"\0"
                         )

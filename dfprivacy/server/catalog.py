@@ -39,8 +39,6 @@ _MACROS = (
     "pg_char_to_encoding(a) AS 6",
     "quote_ident(a) AS a",
     "pg_get_partkeydef(a) AS NULL",
-    "pg_relation_is_publishable(a) AS false",
-    "pg_get_statisticsobjdef_columns(a) AS NULL",
     "pg_is_in_recovery() AS false",
     "to_regtype(a) AS NULL",
     "pg_get_function_result(a) AS ''",
@@ -49,33 +47,26 @@ _MACROS = (
     "array_lower(a, b) AS 1",
     "pg_backend_pid() AS 1",
     "pg_get_indexdef(a, b, c) AS NULL",
+    "pg_get_expr(a, b) AS NULL, (a, b, c) AS NULL",
     "pg_advisory_unlock_all() AS NULL",
 )
 _VIEWS = {  # of Postgres, and missing in DuckDB
-    "pg_inherits": "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno WHERE false",
-    "pg_policy": "SELECT 0 AS polrelid WHERE false",
-    "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
-    "pg_publication": "SELECT 0 AS oid, '' AS pubname, false AS puballtables WHERE false",
-    "pg_statistic_ext": "SELECT 0 AS stxrelid WHERE false",
-}
-_VIEW = re.compile(
-    rf"pg_catalog\.(?P<name>{'|'.join(_VIEWS)})\b"
-    r"(?P<alias>\s+(?:AS\s+)?(?!(?:ON|WHERE|LEFT|RIGHT|INNER|JOIN|GROUP|ORDER|LIMIT|AS)\b)\w+)?",
-    re.IGNORECASE,
-)
-_OWN_MACROS = "|".join(macro.partition("(")[0] for macro in _MACROS)
-_REWRITES = (
-    (r"OPERATOR\(pg_catalog\.(\S+?)\)", r"\1"),
-    (
-        r"(\$\d+|'\w+')::(?:pg_catalog\.)?regclass(?:::oid)?(?!\w)",
-        r"(SELECT max(oid) FROM pg_catalog.pg_class WHERE relname = trim(\1, '\"'))",
+    "pg_inherits": (
+        "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno, false AS inhdetachpending WHERE false"
     ),
-    (r'\s+COLLATE\s+(pg_catalog\.)?"?\w+"?', ""),
-    (r"(pg_catalog\.)?array_to_string\(array\(", "array_to_string(array("),
-    (r'::(pg_catalog\.)?(regclass|regtype|regproc|oid|name|"char")(?!\w)(\[\])?', ""),
-    (rf"pg_catalog\.(?=({_OWN_MACROS}|version|generate_series|array_to_string|format_type)\()", ""),
-    (r"pg_catalog\.(?=(current_schemas?|current_database|obj_description|col_description)\()", ""),
+    "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
+}
+_REWRITES = (
+    (r"\bpg_catalog\.", ""),  # names are found in Postgres's catalog where there is no other
+    (r"OPERATOR\((\S+?)\)", r"\1"),
+    (
+        r"(\$\d+|'\w+')::regclass(?:::oid)?(?!\w)",
+        r"(SELECT max(oid) FROM pg_class WHERE relname = trim(\1, '\"'))",
+    ),
+    (r'\s+COLLATE\s+"?\w+"?', ""),
+    (r'::(regclass|regtype|regproc|oid|name|"char")(?!\w)(\[\])?', ""),
     (r"\bANY\((\$\d+)\)", r"ANY(regexp_extract_all(\1, '[^{}\",]+'))"),
+    (r"array_to_string\(c\.reloptions \|\| array\(.*?\), ', '\)", "''"),
     (r"c\.relforcerowsecurity", "false AS relforcerowsecurity"),
     (r"\bd\.datcollate\b|\bd\.datctype\b|\bd\.daticulocale\b|\bd\.datlocale\b", "''"),
     (r"\bd\.datlocprovider\b", "'c'"),
@@ -92,6 +83,9 @@ _RECEIVERS = (  # ADBC asks which function reads a type
     "(1700, 'numeric', 'numeric_recv', 1231)) types(oid, typname, typreceive, typarray)"
 )
 _CONSTANTS = (
+    ("pg_policy", "SELECT NULL WHERE false"),
+    ("pg_publication", "SELECT NULL WHERE false"),
+    ("pg_statistic_ext", "SELECT NULL WHERE false"),
     ("max_index_keys", "SELECT 32 AS setting"),
     ("typreceive", _RECEIVERS),
     (
@@ -102,13 +96,7 @@ _CONSTANTS = (
         ),
     ),
 )
-_MOCK_VALUES = {  # by the start of a DuckDB type
-    "BOOLEAN": "true",
-    "VARCHAR": "'example'",
-    "DATE": "DATE '2000-01-01'",
-    "TIMESTAMP": "TIMESTAMP '2000-01-01 12:00:00'",
-    "TIME": "TIME '12:00:00'",
-}
+_MOCK_VALUES = ("example", "2000-01-01 12:00:00", "12:00:00", "1")  # the first that a type holds
 _MOCK_ROWS = 5
 _LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
 
@@ -180,17 +168,15 @@ def make_database(tables: Tables, name: str = "memory", rows: int = 0) -> duckdb
         declared = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         connection.execute(f"CREATE TABLE {quoted(table)} ({declared})")
         if rows:
-            values = ", ".join(f"CAST({_find_mock_value(kind)} AS {kind})" for _, kind in columns)
+            values = [
+                ", ".join(f"TRY_CAST('{text}' AS {kind})" for text in _MOCK_VALUES)
+                for _, kind in columns
+            ]
             connection.execute(
-                f"INSERT INTO {quoted(table)} SELECT {values} FROM range({rows})"  # noqa: S608 quoted
+                f"INSERT INTO {quoted(table)} "  # noqa: S608 quoted
+                f"SELECT coalesce({'), coalesce('.join(values)}) FROM range({rows})"
             )
     return connection
-
-
-def _find_mock_value(kind: str) -> str:
-    if kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION", "BLOB", "ENUM", "UUID")):
-        return "NULL"
-    return next((value for start, value in _MOCK_VALUES.items() if kind.startswith(start)), "1")
 
 
 def _run(
@@ -216,12 +202,13 @@ def rewrite_for_duckdb(statement: str) -> str:
     for mark, answer in _CONSTANTS:
         if mark in statement:
             return answer
-    statement = _VIEW.sub(
-        lambda view: f"({_VIEWS[view['name']]}) {view['alias'] or view['name']}", statement
-    )
     for pattern, replacement in _REWRITES:
         statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
-    return statement
+    views = [f"{name} AS ({query})" for name, query in _VIEWS.items() if name in statement]
+    if not views:
+        return statement
+    rest = re.sub(r"^\s*WITH\s", ", ", statement, flags=re.IGNORECASE)
+    return f"WITH {', '.join(views)} {rest}"
 
 
 def _is_preview(tree: Any) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import math
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -51,10 +50,9 @@ def encode_rows(table: pa.Table, formats: Sequence[int]) -> list[list[bytes | No
     for index, column in enumerate(table.columns):
         oid, binary = find_oid(column.type), find_format(formats, index) == 1
         kind = column.type
-        if pa.types.is_timestamp(kind) and kind.unit == "ns":
-            column = column.cast(pa.timestamp("us", kind.tz), safe=False)  # noqa: PLW2901
-        if pa.types.is_duration(kind) and kind.unit == "ns":
-            column = column.cast(pa.duration("us"), safe=False)  # noqa: PLW2901
+        if oid in {TIMESTAMP, TIMESTAMPTZ, INTERVAL} and kind.unit == "ns":
+            target = pa.duration("us") if oid == INTERVAL else pa.timestamp("us", kind.tz)
+            column = column.cast(target, safe=False)  # noqa: PLW2901
         columns.append([encode(value, oid, binary=binary) for value in column.to_pylist()])
     return [list(row) for row in zip(*columns, strict=True)]
 
@@ -75,19 +73,14 @@ def _to_text(value: Any, oid: int) -> str:  # noqa: PLR0911 one line a type
     if isinstance(value, bool):
         return "t" if value else "f"
     if isinstance(value, float):
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return repr(value)
+        text = repr(value)
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     if isinstance(value, dt.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, dt.timedelta):
-        seconds = value.seconds
-        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-        return f"{value.days} days {clock}.{value.microseconds:06}"
+        return f"{value.days} days {value - dt.timedelta(value.days)}"
     if isinstance(value, list) and oid in _ELEMENTS:
         return "{" + ",".join(_to_element(item, _ELEMENTS[oid]) for item in value) + "}"
     if isinstance(value, list | dict):

@@ -206,21 +206,19 @@ def _open_data(dataset: Dataset) -> tuple[duckdb.DuckDBPyConnection | dict[str, 
     """Open the data read-only, and read names and types of the columns of all tables."""
     try:
         if isinstance(dataset.source, dict):
-            files = {name: str(file) for name, file in dataset.source.items()}
-            with duckdb.connect() as reader:
-                kinds = {name: reader.read_parquet(file) for name, file in files.items()}
-                return files, {
-                    name: [(c, str(t)) for c, t in zip(kind.columns, kind.types, strict=True)]
-                    for name, kind in kinds.items()
-                }
-        data = duckdb.connect(str(dataset.source), read_only=True)
-        data.execute("SET TimeZone = 'UTC'")
+            data: Any = {name: str(file) for name, file in dataset.source.items()}
+            reader = duckdb.connect()
+            for name, file in data.items():
+                reader.read_parquet(file).create_view(name)
+        else:
+            data = reader = duckdb.connect(str(dataset.source), read_only=True)
+            data.execute("SET TimeZone = 'UTC'")
     except duckdb.Error as error:
         raise EngineError(
             f"the data can't be opened: {type(error).__name__}",
             hint="a source is a DuckDB file, or a mapping of table names to Parquet files",
         ) from None
-    rows = data.execute(
+    rows = reader.execute(
         "SELECT table_name, column_name, data_type FROM duckdb_columns() "
         "WHERE NOT internal AND schema_name = 'main' ORDER BY table_name, column_index"
     ).fetchall()

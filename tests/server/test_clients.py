@@ -254,17 +254,18 @@ def test_columns_of_no_rows_are_described(connect):
 
 
 def test_psql_describes_and_asks(port):
-    r"""The client psql answers a mean by carrier, and \dt lists the tables."""
+    r"""The client psql answers a mean by carrier, \d describes a table, and \dt lists them."""
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
     asked = subprocess.run(
-        ["psql", address, "-At", "-c", f"{MEANS} ORDER BY 1", "-c", r"\dt"],
+        ["psql", address, "-At", "-c", f"{MEANS} ORDER BY 1", "-c", r"\d flights", "-c", r"\dt"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert asked.stdout.startswith("AA|2"), asked.stderr
+    assert "delay|float8|" in asked.stdout, asked.stderr
     assert "flights" in asked.stdout.splitlines()[-1]
 
 
