@@ -42,6 +42,10 @@ _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
 _LOGIN_SECONDS = 20
 _SSL_REQUEST_SIZE = 8  # bytes
+_SAMPLES = dict.fromkeys((encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC), 0.0)
+_SAMPLES |= dict.fromkeys((encoding.INT2, encoding.INT4, encoding.INT8), 0)
+_SAMPLES[encoding.BOOL] = True
+"""Values to describe a statement with, by type. Those of other types are described by NULL."""
 _COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
     r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
@@ -357,7 +361,7 @@ class Client:
             statement, oids = _find(self.prepared, message.name)
             types = [oid or encoding.TEXT for oid in oids]
             self.send(messages.ParameterDescription(type_oids=types))
-            portal = Portal(statement, tuple(map(_find_sample, oids)))
+            portal = Portal(statement, tuple(map(_SAMPLES.get, oids)))
         else:
             portal = _find(self.portals, message.name)
         schema = None
@@ -414,10 +418,3 @@ def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDes
             )
         )
     return messages.RowDescription(fields=fields)
-
-
-def _find_sample(oid: int) -> Any:
-    """Return a value to describe a statement with: NULL where a type may be any other."""
-    samples = dict.fromkeys((encoding.INT2, encoding.INT4, encoding.INT8), 0)
-    reals = dict.fromkeys((encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC), 0.0)
-    return {**samples, **reals, encoding.BOOL: True}.get(oid)

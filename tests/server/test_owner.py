@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from .conftest import PASSWORD, make_folder, run_command, serve, write_flights
@@ -126,7 +127,9 @@ def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
     """One ledger has one budget. A dataset that names another ledger spends nothing of it."""
     file = make_folder(tmp_path)
     part = "ann: {datasets: {flights: {epsilon: 900000000}"
-    other = "  others:\n    source: flights.duckdb\n    unit: plane\n"
+    with duckdb.connect(str(tmp_path / "flights.duckdb")) as connection:
+        connection.execute(f"COPY flights TO '{tmp_path}/flights.parquet'")
+    other = "  others:\n    source: {flights: flights.parquet}\n    unit: plane\n"
     budget = "    budget: {epsilon: 5}\n    statement: {epsilon: 2}\n    max_rows: 4\n"
     text = file.read_text().replace(part, f"{part}, others: {{epsilon: 3}}")
     file.write_text(text.replace("analysts:", f"{other}{budget}analysts:"))
@@ -136,6 +139,7 @@ def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
         with connect_to(port) as connection:
             connection.execute("SELECT COUNT(*) FROM flights")
         with connect_to(port, dbname="others") as connection:
+            assert len(connection.execute("SELECT * FROM flights LIMIT 2").fetchall()[0]) == 6
             connection.execute("SELECT COUNT(*) FROM flights")
             left = connection.execute("SHOW dfprivacy.budget").fetchone()[0]
             assert "epsilon=1.0" in left
