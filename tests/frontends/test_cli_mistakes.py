@@ -47,7 +47,10 @@ MISTAKES = {
     "center flights.csv delay --p 1": ("above 1, up to 64, not 1.0", "--p 2 for the mean"),
     "bounds flights.csv delay --rank 0": ("from 1 on, not 0", "--rank 100"),
     "histogram flights.csv delay": ("either bins or edges", "--bins 10, or --edge 0"),
-    "histogram flights.csv delay --bins 3 --edge 1": ("number of bins or", "--bins 10, or --edge"),
+    "histogram flights.csv delay --bins 3 --edge 1": (
+        "either bins or edges",
+        "--bins 10, or --edge",
+    ),
     "histogram flights.csv delay --edge 1 --edge 2 --bounds 0 9": (
         "takes no bounds",
         "leave --bounds out",

@@ -802,8 +802,8 @@ def move_ends(lower: Floats | float, upper: Floats | float) -> tuple[Floats, Flo
     Ends that are equal, as those of the bin of zero are, move apart.
     """
     low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-    apart = low + np.maximum(np.abs(low) * NARROWEST, _LEAST_WIDTH)
-    high = np.where(high > low, high, apart)
+    distance = np.maximum(np.abs(low) * NARROWEST, _LEAST_WIDTH)
+    high = np.where(high > low, high, low + distance)
     narrow = np.ldexp(NARROWEST, np.frexp(high - low)[1])
     low = np.where((low > 0) & (low < narrow), 0.0, low)
     low = np.where((low < 0) & (low > -narrow), -narrow, low)
