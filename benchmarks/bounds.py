@@ -25,7 +25,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.honesty import copies_of
+from benchmarks.honesty import copy_groups
 from benchmarks.octave_rule import octaves_alone, subset_width
 from benchmarks.page import run
 from benchmarks.subset_optimal import dick_means
@@ -76,10 +76,10 @@ def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
     kept, labels = rounded(clipped(values), VALUE_BITS), binning.labels(values)
     if isinstance(binning, SignificantBits):
-        return copies_of(bin_table(pa.table({}), 1, binning, none, labels, rows=ones), copies)
+        return copy_groups(bin_table(pa.table({}), 1, binning, none, labels, rows=ones), copies)
     excess = kept - binning.bases(binning.numbers(labels))
     one = bin_table(pa.table({}), 1, binning, none, labels, rows=ones, moments=[excess])
-    return copies_of(one, copies)
+    return copy_groups(one, copies)
 
 
 @permit("a benchmark")

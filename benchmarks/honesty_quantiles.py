@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 
 import dfprivacy as dfp
-from benchmarks.honesty import EPSILONS, HELD, LEVEL, LIGHT, OTHER, copies_of
+from benchmarks.honesty import EPSILONS, HELD, LEVEL, LIGHT, OTHER, copy_groups
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.frames.measuring import measure
@@ -48,7 +48,7 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
                 question = dfp.quantile
                 part: Any = split({"x": question("x", q, ends=True)}, grouped=True)[0]
                 exact: Any = measure(frame, ["g"], None, [part])[1][0]
-                table = copies_of(exact.table, releases)
+                table = copy_groups(exact.table, releases)
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
                         made = part.measured(table).answer(Epsilon(Fraction(str(epsilon))), None)

@@ -6,6 +6,24 @@ from importlib.util import find_spec
 
 import pytest
 
+IMPORTS = """
+import importlib, pkgutil, benchmarks
+for module in pkgutil.iter_modules(benchmarks.__path__, "benchmarks."):
+    try:
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        assert error.name.split(".")[0] not in {"benchmarks", "dfprivacy", "sql_udfs"}, error
+"""
+
+
+@pytest.mark.battery
+def test_every_benchmark_finds_what_it_imports():
+    """No benchmark imports a name that is gone; packages from outside may be missing."""
+    done = subprocess.run([sys.executable, "-c", IMPORTS], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
 QUICK = dict.fromkeys(
     ("subset_optimal", "bounds", "octave_rule", "honesty", "honesty_quantiles"), ()
 )
