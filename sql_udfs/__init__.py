@@ -220,14 +220,16 @@ def create_macros(connection: duckdb.DuckDBPyConnection, defaults: Defaults) -> 
 
     create(_ROW, "AS 0")
     create(_CHECKED, "AS value")
-    for name, forms in _macros(defaults, tuple(functions().items())).items():
-        create(name, ", ".join(f"({parameters}) AS {body}" for parameters, body in forms))
-    create(_ROW, f"AS {_row_on_grid()}")
     try:
+        for name, forms in _macros(defaults, tuple(functions().items())).items():
+            create(name, ", ".join(f"({parameters}) AS {body}" for parameters, body in forms))
+    finally:  # no stand-in stays, whatever has failed
+        create(_ROW, f"AS {_row_on_grid()}")
         create(CHECK.name, "(call, about, types, numbers) AS 'checked'")
-        create(_CHECKED, f"AS {_checked_value()}")
-    finally:
-        connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
+        try:
+            create(_CHECKED, f"AS {_checked_value()}")
+        finally:
+            connection.execute(f"DROP MACRO IF EXISTS temp.main.{CHECK.name}")
 
 
 @lru_cache(maxsize=4)  # a large text, which the next connection may want again

@@ -526,7 +526,7 @@ def _add(sizes: Iterable[Size]) -> Size:
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 _PARSED = _TYPES - {"VARCHAR", "INTERVAL"} | {"TIMESTAMP_S", "TIMESTAMP_MS", _ZONED}
-"""Types of which a text constant has to be a value."""
+"""Types whose text constants are parsed when the statement is read."""
 _EXAMPLES = {"DATE": "DATE '2026-01-31'", "TIME": "TIME '12:30:00'", "BOOLEAN": "true"}
 _COMPARISONS = frozenset((*COMPARED, "COMPARE_BETWEEN", "COMPARE_IN"))
 

@@ -207,7 +207,7 @@ def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
 
 
 def require_apart(scope: Scope) -> Scope:
-    """Return a subquery, CTE or view; refuse one of which two columns have one name."""
+    """Refuse a subquery, CTE or view with two columns of the same name, and return all others."""
     if len({folded(visible.name) for visible in scope.seen}) < len(scope.seen):
         raise refuse("two columns in a subquery")
     return scope

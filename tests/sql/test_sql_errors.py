@@ -296,3 +296,30 @@ def test_no_function_draws_once_a_row():
         assert con().execute(f"SELECT {call} FROM full_table GROUP BY g").fetchall()
         for place, tail in enumerate(("OVER ()", "OVER (PARTITION BY g)", "FILTER (d > 0)")):
             failure(f"SELECT {call} {tail} FROM {TABLES[(number + place) % 3]}")
+
+
+class FailingConnection:
+    """A connection that fails when one macro is created."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, query):
+        """Run a statement, unless it creates dp_std."""
+        if "MACRO dp_std " in query:
+            raise KeyboardInterrupt
+        return self.connection.execute(query)
+
+
+def test_a_registration_that_fails_leaves_no_function_unchecked():
+    """Functions that were created before the failure check their arguments, and add up rows."""
+    with duckdb.connect() as connection:
+        with pytest.raises(KeyboardInterrupt):
+            sql_udfs.register(FailingConnection(connection))
+        answer = connection.execute("SELECT dp_mean(range, 0, 10, 19) FROM range(10000)")
+        assert 9.9 < answer.fetchone()[0] < 10
+        with pytest.raises(duckdb.Error, match="InvalidBoundsError"):
+            connection.execute("SELECT dp_mean(range, 9, 0) FROM range(10)")
