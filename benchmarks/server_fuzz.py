@@ -205,7 +205,7 @@ def build_message(generator: random.Random) -> bytes:
             body = generator.randbytes(generator.randrange(40))
         case "f" | "p":
             body = b"why\0"
-    return pack(generator.randrange(256) if kind == ord("?") else kind, body)
+    return pack(generator.randrange(1, 256) if kind == ord("?") else kind, body)
 
 
 def pack(kind: int, body: bytes) -> bytes:
