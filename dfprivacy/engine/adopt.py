@@ -535,7 +535,17 @@ def _duckdb_relation(
 def _(frame: Any, columns: Columns) -> Adopted:
     names = frame.schema.names
     require_columns(columns.names(), names)
-    _require_held_times(frame.schema, columns.names())
+    # DuckDB turns times into microseconds, of which the farthest have too many.
+    named = columns.names()
+    for column in frame.schema:
+        kind = column.type
+        scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
+        if column.name in named and scaled and kind.unit in {"s", "ms"}:
+            raise UnsupportedDtypeError(
+                f"column {column.name!r} is declared {kind}; the engine counts microseconds, of "
+                "which a far time has too many",
+                hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
+            )
     with opening() as connection:
         _require_read_types(frame.schema, connection)
         read = nw.from_native(connection.from_arrow(frame))
@@ -548,19 +558,6 @@ def _moments_of(schema: pa.Schema, named: Iterable[Hashable]) -> dict[Hashable, 
     """Return the declared types of those columns that hold dates, times or durations."""
     kinds = dict(zip(schema.names, schema.types, strict=True))
     return {column: kinds[column] for column in named if column in kinds and kind_of(kinds[column])}
-
-
-def _require_held_times(schema: pa.Schema, named: Sequence[Hashable]) -> None:
-    """Refuse declared times that DuckDB turns into microseconds: the farthest have no place."""
-    for column in schema:
-        kind = column.type
-        scaled = pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz)
-        if column.name in named and scaled and kind.unit in {"s", "ms"}:
-            raise UnsupportedDtypeError(
-                f"column {column.name!r} is declared {kind}; the engine counts microseconds, of "
-                "which a far time has too many",
-                hint="cast it to microseconds first, e.g. pyarrow.timestamp('us', 'UTC')",
-            )
 
 
 def _require_read_types(schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> None:
@@ -612,7 +609,18 @@ def _of_file(
     adopted = replace(
         adopted, from_files=not is_small, path=path if isinstance(path, Path) else None
     )
-    return _with_numbers(adopted, columns) if isinstance(path, TextFile) else adopted
+    if not isinstance(path, TextFile):
+        return adopted
+    # Numbers are needed where text columns are values; text that is none becomes NULL.
+    relation: Any = adopted.lazy.to_native()
+    names, chosen = dict(adopted.values), ["*"]
+    for index, (label, numbers) in enumerate(columns.values.items()):
+        if numbers:
+            names[label] = f"{label} as number {index}"
+            number = f"TRY_CAST({quoted(str(label))} AS DOUBLE)"
+            chosen.append(f"{number} AS {quoted(names[label])}")
+    numbered = nw.from_native(relation.project(", ".join(chosen)))
+    return replace(adopted, lazy=numbered, values=names)
 
 
 @dataclass(frozen=True)
@@ -647,19 +655,6 @@ def _(frame: Filtered, columns: Columns) -> Adopted:
 @declared.register
 def _(frame: Filtered) -> Declared | None:
     return declared(frame.rows)
-
-
-def _with_numbers(adopted: Adopted, columns: Columns) -> Adopted:
-    """Read text columns as numbers where numbers are needed; text that is none becomes NULL."""
-    relation: Any = adopted.lazy.to_native()
-    names, chosen = dict(adopted.values), ["*"]
-    for index, (label, numbers) in enumerate(columns.values.items()):
-        if numbers:
-            names[label] = f"{label} as number {index}"
-            number = f"TRY_CAST({quoted(str(label))} AS DOUBLE)"
-            chosen.append(f"{number} AS {quoted(names[label])}")
-    numbered = nw.from_native(relation.project(", ".join(chosen)))
-    return replace(adopted, lazy=numbered, values=names)
 
 
 def _identity(table: pa.Table) -> pa.Table:

@@ -104,21 +104,18 @@ def _converted(column: Any, target: pa.DataType) -> Any:
         ticks = pc.max_element_wise(ticks, _FIRST // scale, skip_nulls=False)
         return pc.multiply(ticks, scale).cast(target)
     column = column if kind == target else column.cast(target)
-    return _readable(column) if target in _TEXTS else column
-
-
-_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
-
-
-def _readable(texts: Any) -> Any:
-    """Return texts with a mark in place of bytes that are no UTF-8."""
+    if target not in _TEXTS:
+        return column
     try:
-        texts.validate(full=True)
+        column.validate(full=True)
     except pa.ArrowInvalid:
-        buffers = [text.as_buffer() for text in texts]
+        buffers = [text.as_buffer() for text in column]
         marked = [
             None if buffer is None else buffer.to_pybytes().decode(errors="replace")
             for buffer in buffers
         ]
-        return pa.array(marked, texts.type)
-    return texts
+        return pa.array(marked, column.type)
+    return column
+
+
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())

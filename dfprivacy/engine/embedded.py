@@ -200,11 +200,6 @@ def remove_folders(*folders: Path) -> None:
         raise KeyboardInterrupt
 
 
-def remove_with(owner: object, *folders: Path) -> finalize[Any, Any]:
-    """Remove folders at the end of their owner, or of the process; call the result to hurry."""
-    return finalize(owner, remove_folders, *folders)
-
-
 @atexit.register
 def _remove_all() -> None:
     remove_folders(*_MAKERS)
@@ -298,9 +293,11 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     spill = [private_folder()] if limited or not idle else []
     try:
         folder = "".join(map(str, spill))
-        database = (None if limited else _held(folder)) or _opened(options, folder)
+        database = (None if limited else _held(folder)) or duckdb.connect(
+            config={**_PLAIN, "temp_directory": folder, **limits_of(options)}
+        )
         connection = database.cursor()
-        remove = remove_with(connection, *spill)
+        remove = finalize(connection, remove_folders, *spill)
         _LENT[connection] = _Lent(database, remove, again=not limited, idle=idle)
         with suppress(duckdb.InvalidInputException):  # Jupyter without ipywidgets has no progress
             connection.execute("SET enable_progress_bar_print = false")  # it would print on stdout
@@ -310,10 +307,6 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
         remove_folders(*spill)
         raise
     return connection
-
-
-def _opened(options: Engine, folder: str) -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={**_PLAIN, "temp_directory": folder, **limits_of(options)})
 
 
 _PLAIN: dict[str, Setting] = {
@@ -349,25 +342,22 @@ def close_connection(connection: duckdb.DuckDBPyConnection) -> None:
     lent = _LENT.pop(connection, None)
     try:
         connection.close()
-        if lent is not None:
-            _hold_or_close(lent)
+        if lent is None:
+            return
+        connections = _HELD.setdefault(os.getpid(), [])
+        brief = lent.idle or monotonic() < lent.since + _BRIEF
+        if lent.again and brief and len(connections) < _MOST_HELD:
+            with suppress(duckdb.Error):
+                if lent.restricted:
+                    lent.database.execute(_ALL_OPTIMIZERS)
+                if not lent.idle:
+                    _spill_to(lent.database, "")  # nowhere, while no call uses it
+                connections.append(lent.database)
+                return
+        lent.database.close()
     finally:
         if lent is not None:
             lent.remove()
-
-
-def _hold_or_close(lent: _Lent) -> None:
-    connections = _HELD.setdefault(os.getpid(), [])
-    brief = lent.idle or monotonic() < lent.since + _BRIEF
-    if lent.again and brief and len(connections) < _MOST_HELD:
-        with suppress(duckdb.Error):
-            if lent.restricted:
-                lent.database.execute(_ALL_OPTIMIZERS)
-            if not lent.idle:
-                _spill_to(lent.database, "")  # nowhere, while no call uses it
-            connections.append(lent.database)
-            return
-    lent.database.close()
 
 
 _SAFE_OPTIMIZERS = frozenset(("unused_columns", "cte_inlining"))
@@ -449,15 +439,6 @@ _LOCKED: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def _locked_database() -> duckdb.DuckDBPyConnection:
-    """Open a database in the time zone of this block, whose settings nobody can change."""
-    database = duckdb.connect(config=_LOCKED)
-    text = session_zone().replace("'", "''")
-    database.execute(f"SET GLOBAL TimeZone = '{text}'")
-    database.execute("SET lock_configuration = true")
-    return database
-
-
 @contextmanager
 def apart() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection on which queries see what is registered there, and nothing else.
@@ -469,7 +450,11 @@ def apart() -> Iterator[duckdb.DuckDBPyConnection]:
     is_utc, database = session_zone() == UTC, None
     with suppress(IndexError):
         database = held.pop() if is_utc else None
-    database = database or _locked_database()
+    if database is None:
+        database = duckdb.connect(config=_LOCKED)
+        text = session_zone().replace("'", "''")
+        database.execute(f"SET GLOBAL TimeZone = '{text}'")
+        database.execute("SET lock_configuration = true")
     try:
         with database.cursor() as connection:
             yield connection

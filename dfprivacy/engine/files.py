@@ -200,7 +200,16 @@ def read_file(
 
     def read() -> duckdb.DuckDBPyRelation:
         if isinstance(kind, TextFile):
-            _require_no_keys(kind.path, files)
+            # Only Parquet has columns of directories; the values of such keys may be secret.
+            if kind.path.is_dir() and any(
+                _keyed(file.parent.relative_to(kind.path)) for file in files
+            ):
+                raise UnsupportedFrameError(
+                    f"text files below {str(kind.path)!r} lie in directories named key=value, "
+                    "which are columns of Parquet files alone",
+                    hint="name the files by a pattern, such as 'folder/*/*.csv', without these "
+                    "columns",
+                )
             return read_text(connection, [replace(kind, path=file) for file in files], columns)
         keys = _keys_of_files(listing)
         matching = _match_directories(connection, files, keys, conditions)
@@ -222,19 +231,6 @@ def _opened(source: Path | TextFile, work: Callable[[], T]) -> T:
     raise failure
 
 
-def _require_no_keys(folder: Path, files: Sequence[Path]) -> None:
-    """Refuse text files in directories `key=value` below a folder: only Parquet has such columns.
-
-    The values of keys may be secret.
-    """
-    if folder.is_dir() and any(_keyed(file.parent.relative_to(folder)) for file in files):
-        raise UnsupportedFrameError(
-            f"text files below {str(folder)!r} lie in directories named key=value, which are "
-            "columns of Parquet files alone",
-            hint="name the files by a pattern, such as 'folder/*/*.csv', without these columns",
-        )
-
-
 def _read_parquet(
     connection: duckdb.DuckDBPyConnection,
     first: Sequence[Path],
@@ -250,8 +246,30 @@ def _read_parquet(
     """
     read = partial(_read, connection, files or first, hive=bool(keys), empty=not files)
     schemas = _read_schemas(connection, list(dict.fromkeys([*first, *(files or ())])))
-    columns = _shared_schema(schemas)
-    _require_no_hidden_column(columns, keys)
+    # The engine would cast the rows of files that declare other types.
+    earliest, *others = schemas
+    columns = schemas[earliest]
+    for file in others:
+        for name in sorted({*columns, *schemas[file]}):
+            kinds = [schema.get(name, _MISSING).kind for schema in (columns, schemas[file])]
+            if kinds[0] != kinds[1]:
+                raise UnsupportedFrameError(
+                    f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
+                    f"{_shown(earliest)} and {kinds[1]} in {_shown(file)}",
+                    hint="write them anew with one schema, or name those that are alike by a glob",
+                )
+    if len({name.lower() for name in columns}) < len(columns):
+        raise UnsupportedFrameError(
+            f"columns of {_shown(earliest)} have names that differ in nothing but case",
+            hint="rename them: pyarrow.parquet.read_table(path).rename_columns([...])",
+        )
+    hidden = [name for name in columns if name.lower() in {key.lower() for key in keys}]
+    if hidden:
+        raise UnsupportedFrameError(
+            f"the Parquet files have a column {hidden[0]!r}, and so have the names of directories",
+            hint='rename one of them, or leave the directories out: dfp.frame(con.sql("FROM '
+            "read_parquet('...', hive_partitioning = false)\"))",
+        )
     if names is None or not {*names} <= {*columns, *keys}:  # whose error suggests other columns
         return read()
     chosen = list(dict.fromkeys(names))
@@ -362,30 +380,6 @@ _Schema = dict[str, _Field]
 _MISSING = _Field("missing", coarse=False)
 
 
-def _shared_schema(schemas: Mapping[Path, _Schema]) -> _Schema:
-    """Return the columns that Parquet files declare, the same in all of them.
-
-    The engine would cast the rows of files that declare other types.
-    """
-    first, *others = schemas
-    columns = schemas[first]
-    for file in others:
-        for name in sorted({*columns, *schemas[file]}):
-            kinds = [schema.get(name, _MISSING).kind for schema in (columns, schemas[file])]
-            if kinds[0] != kinds[1]:
-                raise UnsupportedFrameError(
-                    f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
-                    f"{_shown(first)} and {kinds[1]} in {_shown(file)}",
-                    hint="write them anew with one schema, or name those that are alike by a glob",
-                )
-    if len({name.lower() for name in columns}) < len(columns):
-        raise UnsupportedFrameError(
-            f"columns of {_shown(first)} have names that differ in nothing but case",
-            hint="rename them: pyarrow.parquet.read_table(path).rename_columns([...])",
-        )
-    return columns
-
-
 def _read_schemas(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path]
 ) -> dict[Path, _Schema]:
@@ -426,17 +420,6 @@ def _shown(file: Path) -> str:
     """Return a file's directory and name without the keys of directories, which may be secret."""
     parts = (re.sub("=.*", "=...", part, flags=re.DOTALL) for part in file.parent.parts[-2:])
     return repr(str(Path(*parts) / file.name))
-
-
-def _require_no_hidden_column(columns: Collection[str], keys: Collection[str]) -> None:
-    """Refuse a column of the files that a directory `key=value` hides."""
-    hidden = [name for name in columns if name.lower() in {key.lower() for key in keys}]
-    if hidden:
-        raise UnsupportedFrameError(
-            f"the Parquet files have a column {hidden[0]!r}, and so have the names of directories",
-            hint='rename one of them, or leave the directories out: dfp.frame(con.sql("FROM '
-            "read_parquet('...', hive_partitioning = false)\"))",
-        )
 
 
 _NOT_IN_NAMES = re.compile(r"[=?\n\\]")

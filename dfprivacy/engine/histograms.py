@@ -183,7 +183,11 @@ def _read_values(
     build = partial(_build_query, labels=labels, query=query)
     table = exact_table(adopted, build, [*names, _LABEL])
     keys, groups, table, group = number_groups(table, names, public_keys)
-    label, rows, *moments = _columns_of(table, query)
+    label, rows, *moments = (
+        column.fill_null(math.nan).to_numpy() if column.null_count else column.to_numpy()
+        for column in table.select([_LABEL, _ROWS, _FIRST, _SECOND][: 2 + query.moments]).columns
+    )
+    rows = rows.astype(np.int64, copy=False)
     del table  # with millions of entries, what is not needed any more makes room
     return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
 
@@ -532,13 +536,3 @@ def _number_reached(reached: Sequence[nw.Expr], first: int, last: int) -> nw.Exp
     middle = (first + last) // 2
     above = _number_reached(reached, middle + 1, last)
     return nw.when(reached[middle]).then(above).otherwise(_number_reached(reached, first, middle))
-
-
-def _columns_of(table: pa.Table, query: HistogramQuery) -> list[Any]:
-    """Return the labels, the rows and the sums of a query's result."""
-    names = [_LABEL, _ROWS, _FIRST, _SECOND][: 2 + query.moments]
-    label, rows, *moments = (
-        column.fill_null(math.nan).to_numpy() if column.null_count else column.to_numpy()
-        for column in table.select(names).columns
-    )
-    return [label, rows.astype(np.int64, copy=False), *moments]

@@ -68,7 +68,18 @@ def duckdb_relation(frame: Any, backend: Any) -> duckdb.DuckDBPyRelation:
 def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
     """Adopt a table of any backend; refuse one that declares to lack what the pass needs."""
     if columns.unit is not None:
-        _require_units(backend)
+        lacking = [
+            name
+            for name, operation in (("hash", ops.Hash), ("window", ops.WindowFunction))
+            if not backend.has_operation(operation)
+        ]
+        if lacking:
+            raise UnsupportedFrameError(
+                f"the Ibis backend {backend.name} has no {' and no '.join(lacking)} functions, "
+                "which limits of a unit need",
+                hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out "
+                "unit=",
+            )
     keys = {f"key_{index}": label for index, label in enumerate(columns.keys)}
     values = {f"value_{index}": label for index, label in enumerate(columns.values)}
     units = {} if columns.unit is None else {UNIT: columns.unit.column}
@@ -113,20 +124,6 @@ def _refused(label: Hashable, kind: Any, backend: Any, hint: str) -> Unsupported
         f"{backend.name}",
         hint=hint,
     )
-
-
-def _require_units(backend: Any) -> None:
-    lacking = [
-        name
-        for name, operation in (("hash", ops.Hash), ("window", ops.WindowFunction))
-        if not backend.has_operation(operation)
-    ]
-    if lacking:
-        raise UnsupportedFrameError(
-            f"the Ibis backend {backend.name} has no {' and no '.join(lacking)} functions, which "
-            "limits of a unit need",
-            hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out unit=",
-        )
 
 
 def _ibis_table(table: pa.Table) -> Any:

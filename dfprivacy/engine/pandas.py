@@ -64,7 +64,13 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     if declared is not None:
         times = pa.array(series, from_pandas=True)
         if pa.types.is_duration(declared):
-            return _microseconds(times)
+            # DuckDB has no other unit of durations; those of centuries are cut off.
+            per = {"s": 10**6, "ms": 10**3, "us": 1}.get(times.type.unit, 0)
+            ticks = times.cast(pa.int64()).fill_null(0).to_numpy()
+            largest = MOST_TICKS // per if per else 0
+            ticks = np.clip(ticks, -largest, largest) * per if per else ticks // 1000
+            missing = times.is_null().to_numpy(zero_copy_only=False)
+            return pa.array(ticks, mask=missing).cast(pa.duration("us"))
         zoned = pa.types.is_timestamp(declared) and declared.tz
         return times.cast(pa.timestamp(declared.unit)) if zoned else times
     arrow = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else None
@@ -79,7 +85,9 @@ def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.Chunk
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype
     if isinstance(dtype, np.dtype):
-        return pa.array(np.asarray(series, dtype=_read_dtype(dtype)), from_pandas=False)
+        is_read = dtype.kind != "f" or dtype.itemsize in {4, 8}
+        numbers = np.asarray(series, dtype=dtype.newbyteorder("=") if is_read else np.float64)
+        return pa.array(numbers, from_pandas=False)
     if arrow is not None and pa.types.is_float16(arrow):
         return pa.array(series).cast(pa.float32())
     return pa.array(series)
@@ -93,28 +101,11 @@ def moment_of(series: pd.Series[Any]) -> pa.DataType | None:
     return pa.array(series.iloc[:0]).type if dtype.kind in "mM" else None
 
 
-def _microseconds(durations: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return durations in whole microseconds, those of centuries cut off: DuckDB has no others."""
-    per = {"s": 10**6, "ms": 10**3, "us": 1}.get(durations.type.unit, 0)
-    ticks = durations.cast(pa.int64()).fill_null(0).to_numpy()
-    largest = MOST_TICKS // per if per else 0
-    ticks = np.clip(ticks, -largest, largest) * per if per else ticks // 1000
-    missing = durations.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(ticks, mask=missing).cast(pa.duration("us"))
-
-
 def answer_column(column: pa.ChunkedArray) -> pd.Series[Any]:
     """Return a released column as pandas has it: dates have no dtype there but Arrow's."""
     if pa.types.is_date(column.type) or pa.types.is_time(column.type):
         return pd.Series(column.to_pandas(types_mapper=pd.ArrowDtype))
     return pd.Series(column.to_pandas())
-
-
-def _read_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype in which the engine reads one of numbers: its own, or 64-bit floats."""
-    if dtype.kind == "f" and dtype.itemsize not in {4, 8}:
-        return np.dtype(np.float64)
-    return dtype.newbyteorder("=")
 
 
 def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.Array:
@@ -165,18 +156,19 @@ class KeyColumn:
 
     def restore(self, column: pa.ChunkedArray) -> pd.Series[Any]:
         """Return released keys with the caller's own dtype."""
+        dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
         if self.objects is not None:
             codes = column.fill_null(-1).to_numpy()
             values = np.empty(len(self.objects) + 1, dtype=object)
             values[:-1], values[-1] = _in_unit(self.objects, self.dtype), None
             if isinstance(self.dtype, pd.CategoricalDtype):
                 return categories_of(values[codes], self.dtype)
-            dtype = _nullable_dtype(self.dtype) if column.null_count else self.dtype
             return pd.Series(values[codes], dtype=object).astype(dtype)
         if pd.api.types.is_object_dtype(self.dtype):
             return pd.Series(column.to_numpy(), dtype=object)
         if isinstance(self.dtype, np.dtype):
-            return _numpy_keys(column, self.dtype)
+            types = None if dtype is self.dtype else _nullable
+            return pd.Series(column.to_pandas(types_mapper=types)).astype(dtype)
         if isinstance(self.dtype, pd.ArrowDtype):
             kind = self.dtype.pyarrow_dtype
             if _key_form(kind) is not None or pa.types.is_temporal(column.type):
@@ -203,7 +195,8 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     dtype = series.dtype
     if isinstance(dtype, pd.StringDtype):
         for key in listed:
-            _require_text(key, dtype)
+            if not _is_text_key(key):
+                raise _unfit(dtype, "'a'")
     if isinstance(dtype, pd.StringDtype) or (
         pd.api.types.is_object_dtype(dtype) and all(map(_is_text_key, listed))
     ):
@@ -330,7 +323,10 @@ def _own_key(value: object, dtype: Any) -> object:
     try:
         column: pd.Series[Any] = pd.Series(pd.array([value], dtype=dtype))
         key: object = column.astype(object).iloc[0]
-        fits = _keeps_its_value(key, value)
+        # True is not 1, and floats may be rounded
+        same = isinstance(key, bool | np.bool_) == isinstance(value, bool | np.bool_)
+        is_float = isinstance(key, float | np.floating) and isinstance(value, float)
+        fits = same and (bool(key == value) or is_float)
     except Exception:  # noqa: BLE001 what has no place in the dtype, for whatever reason
         fits = False
     if not fits:
@@ -338,25 +334,11 @@ def _own_key(value: object, dtype: Any) -> object:
     return key
 
 
-def _require_text(key: object, dtype: Any) -> None:
-    """Refuse a public key of a column of text that is no text, whatever text its rows are."""
-    if not _is_text_key(key):
-        raise _unfit(dtype, "'a'")
-
-
 def _unfit(dtype: Any, example: str) -> InvalidKeysError:
     return InvalidKeysError(
         f"a public key does not fit the group column, which is declared {dtype}",
         hint=f"list keys of the column's own type, e.g. {example}",
     )
-
-
-def _keeps_its_value(key: object, value: object) -> bool:
-    """Return True if a key keeps its value in a dtype: True is not 1, floats may be rounded."""
-    if isinstance(key, bool | np.bool_) != isinstance(value, bool | np.bool_):
-        return False
-    rounded = isinstance(key, float | np.floating) and isinstance(value, float)
-    return bool(key == value) or rounded
 
 
 def _is_zoned_time(dtype: Any) -> bool:
@@ -417,13 +399,6 @@ def _distinct(series: pd.Series[Any]) -> tuple[Codes, npt.NDArray[Any]]:
 def _objects(values: Any) -> npt.NDArray[Any]:
     """Return the values of an index or array as objects."""
     return pd.Series(values).astype(object).to_numpy(dtype=object)
-
-
-def _numpy_keys(column: pa.ChunkedArray, dtype: np.dtype[Any]) -> pd.Series[Any]:
-    """Return keys of a numpy dtype; a public NULL among integers needs their nullable dtype."""
-    if column.null_count and dtype.kind in "iub":
-        return pd.Series(column.to_pandas(types_mapper=_nullable)).astype(_nullable_dtype(dtype))
-    return pd.Series(column.to_pandas()).astype(dtype)
 
 
 NULLABLE = {

@@ -70,7 +70,13 @@ def exact_sums(
         return _joined(parts, sources) if len(parts) > 1 else parts[0]
     of_distinct_values = [source for source in sources if source.counts_distinct]
     others = [source for source in sources if not source.counts_distinct]
-    tables = [_distinct_of_units(adopted, labels, source) for source in of_distinct_values]
+    tables = []
+    for source in of_distinct_values:
+        names = [key_name(index) for index in range(len(labels))]
+        unit = replace(adopted.unit, rows=source.rows or adopted.unit.rows)
+        build = partial(_build_distinct, labels=labels, told=source.told[0])
+        table = exact_table(replace(adopted, unit=unit), build, names)
+        tables.append(Statistics(table, len(names), (source,)).checked())
     if others:
         tables.append(_together(adopted, labels, others, again=False))
     return _joined(tables, sources)
@@ -93,16 +99,6 @@ def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistic
                 columns[name] = part.table.column(sum_name(index, at))
     ordered = {name: columns[name] for name in (*keys.column_names, *sum_names(sources))}
     return Statistics(pa.table(ordered), parts[0].keys, tuple(sources))
-
-
-def _distinct_of_units(adopted: Adopted, labels: Sequence[Hashable], source: Source) -> Statistics:
-    """Count the values of a column, of which each unit has at most so many in each group."""
-    names = [key_name(index) for index in range(len(labels))]
-    unit = adopted.unit
-    if unit is not None and source.rows:
-        adopted = replace(adopted, unit=replace(unit, rows=source.rows))
-    build = partial(_build_distinct, labels=labels, told=source.told[0])
-    return Statistics(exact_table(adopted, build, names), len(names), (source,)).checked()
 
 
 def _build_distinct(

@@ -54,14 +54,6 @@ def progress(mode: Mode) -> None:
     _CHOSEN[:] = [mode]
 
 
-def mode_now() -> Mode:
-    """Return the mode that was set, else that of the environment, else "auto"."""
-    if _CHOSEN:
-        return _CHOSEN[0]
-    setting = os.environ.get(VARIABLE, "auto")
-    return next((mode for mode in get_args(Mode) if mode == setting.lower()), "off")
-
-
 @contextmanager
 def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[None]:
     """Show the progress of a block if it is long.
@@ -117,7 +109,8 @@ def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None
 
 def _display() -> type[NotebookDisplay | TerminalDisplay] | None:
     """Return the class of the display; None without a terminal or notebook."""
-    mode = mode_now()
+    setting = os.environ.get(VARIABLE, "auto").lower()
+    mode = _CHOSEN[0] if _CHOSEN else setting if setting in get_args(Mode) else "off"
     if mode == "off" or (mode == "auto" and "PYTEST_CURRENT_TEST" in os.environ):
         return None
     ipython = sys.modules.get("IPython")

@@ -145,10 +145,12 @@ def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table
     tuple as a list, a `Timestamp` as a `datetime`. That is a matter of the released keys.
     """
     table = frame_table(released)
-    if isinstance(released, pd.DataFrame) and not _same_frames(
-        released, frame_of(frame, table, by)
-    ):
-        return None
+    if isinstance(released, pd.DataFrame):
+        other = frame_of(frame, table, by)
+        if list(released.columns) != list(other.columns):
+            return None
+        if not all(_same(released[name], other[name]) for name in released.columns):
+            return None
     return table
 
 
@@ -197,13 +199,6 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
         adopted.close()
 
 
-def _same_frames(first: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Return True if two frames look the same: names, dtypes, values, and types of objects."""
-    if list(first.columns) != list(other.columns):
-        return False
-    return all(_same(first[name], other[name]) for name in first.columns)
-
-
 def _same(first: pd.Series[Any], other: pd.Series[Any]) -> bool:
     if isinstance(first.dtype, pd.CategoricalDtype) and isinstance(
         other.dtype, pd.CategoricalDtype
@@ -230,7 +225,10 @@ def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> p
         )
     with suppress(Exception):  # a dtype may raise what it likes
         restored = _restored(declared[label].iloc[:0], column)
-        if pd.api.types.is_object_dtype(restored.dtype) or _as_arrow(restored, column) == column:
+        if pd.api.types.is_object_dtype(restored.dtype):
+            return restored
+        frame, schema = pd.DataFrame({"key": restored}), pa.schema({"key": column.type})
+        if pa.Table.from_pandas(frame, schema, preserve_index=False).column(0) == column:
             return restored
     return _plain(column)
 
@@ -256,9 +254,3 @@ def _plain(column: pa.ChunkedArray) -> pd.Series[Any]:
     """Return keys in the pandas dtype of their Arrow type; periods and intervals bring theirs."""
     is_extension = isinstance(column.type, pa.BaseExtensionType)
     return pd.Series(column.to_pandas(types_mapper=None if is_extension else pd.ArrowDtype))
-
-
-def _as_arrow(series: pd.Series[Any], column: pa.ChunkedArray) -> pa.ChunkedArray:
-    schema = pa.schema({"key": column.type})
-    frame = pd.DataFrame({"key": series})
-    return pa.Table.from_pandas(frame, schema, preserve_index=False).column(0)

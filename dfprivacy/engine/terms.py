@@ -56,7 +56,10 @@ def with_terms(
     keys = key_expressions(adopted, labels)
     if not keys and not titles:  # all rows are counted
         return adopted.lazy
-    single = all(len(own.columns) < 2 and not _multiplies(own) for own in sources)
+    single = all(
+        len(own.columns) < 2 and not any(isinstance(term, Product) for term in own.terms)
+        for own in sources
+    )
     if not single:
         frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
         titles = dict(zip(titles, titles, strict=True))
@@ -184,10 +187,6 @@ def leaves_of(term: Term) -> Iterator[_Leaf]:
     else:
         assert isinstance(term, OnGrid | Above | Distinct | Equal)  # noqa: S101 there are no other terms
         yield term
-
-
-def _multiplies(source: Source) -> bool:
-    return any(isinstance(term, Product) for term in source.terms)
 
 
 def _in_product(leaf: Any, source: Source) -> bool:

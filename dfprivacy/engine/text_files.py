@@ -94,7 +94,12 @@ class TextFile:
                 f"encoding={self.encoding!r} is not an encoding of lines of text",
                 hint='name one such as "utf-8", "latin-1", "cp1252" or "utf-16"',
             )
-        if self.delimiter is not None and not _is_separator(self.delimiter):
+        if self.delimiter is not None and not (
+            isinstance(self.delimiter, str)
+            and len(self.delimiter) == 1
+            and self.delimiter.isascii()
+            and self.delimiter not in '"\r\n\0'
+        ):
             raise UnsupportedFrameError(
                 f"delimiter={self.delimiter!r} is not one ASCII character between fields",
                 hint='name one such as ",", ";", "|" or "\\t"',
@@ -103,12 +108,6 @@ class TextFile:
             raise UnsupportedFrameError(
                 "multiline must be True or False", hint='dfp.TextFile("visits.csv", multiline=True)'
             )
-
-
-def _is_separator(delimiter: object) -> bool:
-    if not isinstance(delimiter, str) or len(delimiter) != 1:
-        return False
-    return delimiter.isascii() and delimiter not in '"\r\n\0'
 
 
 @cache
@@ -312,7 +311,8 @@ def _read_header(file: TextFile) -> _TextTable:
 def _split_header(block: str, file: TextFile, separator: str) -> list[str]:
     form = _RecordForm(separator.encode(), sys.maxsize)
     records, _ = form.repair(block.encode("utf-8", "replace"), multiline=file.multiline)
-    return [(field or b"").decode() for field in form.split(form.first_record(records))]
+    first = re.match(rb'(?:[^"\n]|"[^"]*+")*+', records)
+    return [(field or b"").decode() for field in form.split(first[0] if first else b"")]
 
 
 def _name_columns(header: Sequence[str], path: Path) -> list[str]:
@@ -492,11 +492,6 @@ class _RecordForm:
                 fields.append(plain if quoted is None else quoted.replace(b'""', b'"') + tail)
             start = match.end() + 1
         return fields
-
-    def first_record(self, records: bytes) -> bytes:
-        """Return the first of regular records."""
-        match = re.match(rb'(?:[^"\n]|"[^"]*+")*+', records)
-        return match[0] if match else b""
 
     @cached_property
     def _field(self) -> re.Pattern[bytes]:

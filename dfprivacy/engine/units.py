@@ -315,7 +315,9 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     """
     native: Any = frame.drop(PLACE, strict=False).to_native()
     if frame.implementation.is_polars():
-        placed = native.with_columns(_hashed(native, names).alias(PLACE))
+        schema = native.select(*names).collect_schema()
+        hashed = pl.struct(*(_number(name, schema[name]).alias(name) for name in names))
+        placed = native.with_columns((hashed.hash(seed=0) // 2).cast(pl.Int64).alias(PLACE))
     elif frame.implementation.is_ibis():
         placed = native.mutate(**{PLACE: _ibis_hash(native, names)})
     elif frame.implementation.is_spark_like():
@@ -328,13 +330,6 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
         placed = native.project(f"*, ({twice} // 2)::BIGINT AS {PLACE}")
     lazy: nw.LazyFrame[Any] = nw.from_native(placed)
     return lazy
-
-
-def _hashed(frame: pl.LazyFrame, names: Sequence[str]) -> pl.Expr:
-    """Return the hash of some columns by polars."""
-    kinds = frame.select(*names).collect_schema()
-    numbers = [_number(name, kinds[name]).alias(name) for name in names]
-    return (pl.struct(*numbers).hash(seed=0) // 2).cast(pl.Int64)
 
 
 def _number(name: str, kind: pl.DataType) -> pl.Expr:
