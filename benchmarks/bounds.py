@@ -4,8 +4,8 @@
 
 Errors are root mean squares over releases, in units of W_epsilon(D), the error that no private
 algorithm beats by more than a constant. Beside the mean that is released stand octaves alone,
-`method="subset"`, `"inverse"` and `"dick"` (this package's code), and two made up here with numpy's
-noise: bounds by private quantiles .01 and .99 on a known range of 1e7 (2e9 where values are
+`subset_mean`, `center` and `dick_mean` of this package, and two made up here with numpy's noise:
+bounds by private quantiles .01 and .99 on a known range of 1e7 (2e9 where values are
 larger), and CoinPress in one dimension, which is told that range and the data's own deviation.
 """
 
@@ -20,6 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -32,9 +33,9 @@ from benchmarks.subset_optimal import dick_means
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import FINE, BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, SignificantBits, clipped, rounded
+from dfprivacy.papers import SubsetMean
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics import octaves
-from dfprivacy.statistics.mean import Mean
+from dfprivacy.statistics import Center, Mean, octaves
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 
 Make = Callable[[np.random.Generator, int], np.ndarray]
@@ -92,9 +93,9 @@ def octave_means(values: np.ndarray, epsilon: Fraction, copies: int, *, zoom: bo
 
 
 @permit("a benchmark")
-def other_means(values: np.ndarray, epsilon: Fraction, copies: int, method: str) -> np.ndarray:
-    """Return means by another method of this package."""
-    part = Mean("x", None, method).part("x", grouped=False)
+def other_means(values: np.ndarray, epsilon: Fraction, copies: int, mean: Any) -> np.ndarray:
+    """Return means by another statistic of this package."""
+    part = mean.part("x", grouped=False)
     table = table_of(values, part.binning(), copies)
     return part.measured(table).answer(Epsilon(epsilon), None).answers["x"][0].columns(0.95)[0]
 
@@ -191,8 +192,8 @@ def settings_of(data: tuple[str, int], releases: int) -> list[Setting]:
         made = [
             octave_means(values, epsilon, releases, zoom=True),
             octave_means(values, epsilon, releases, zoom=False),
-            other_means(values, epsilon, releases, "subset"),
-            other_means(values, epsilon, max(releases // 5, 20), "inverse"),
+            other_means(values, epsilon, releases, SubsetMean("x")),
+            other_means(values, epsilon, max(releases // 5, 20), Center("x", 2)),
             dick_means(distinct, rows, epsilon, 3),
             quantile_means(values, float(epsilon), releases, r),
             coinpress_means(values, float(epsilon), releases, r),

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 import dfprivacy as dfp
+from dfprivacy import papers
 
 POINTS = 1000
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -106,10 +107,14 @@ def figure_two(releases: int) -> list[Setting]:
                 squared_errors(
                     points,
                     releases,
-                    {"mean": dfp.mean("x", (0, 1), method=method, clipping=False)},
+                    {"mean": mean},
                     epsilon,
                 )["mean"].times(POINTS**2)
-                for method in ("independent", "shifted", "transformed")
+                for mean in (
+                    papers.IndependentMean("x", (0, 1)),
+                    papers.ShiftedMean("x", (0, 1)),
+                    dfp.mean("x", (0, 1), clipping=False),
+                )
             ]
             settings.append(Setting(epsilon, mean, *errors))
     return settings

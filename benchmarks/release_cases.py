@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import dfprivacy as dfp
+import dfprivacy.papers
 import sql_udfs
 from benchmarks.releases import Stream, explained, outcome, plain
 
@@ -131,11 +132,14 @@ def _asks() -> dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]]:
         "sum i": ("sum", ("i", (0, 80)), {}),
         "sum x unbounded": ("sum", ("x",), {}),
     }
-    for method in ("transformed", "shifted", "independent"):
-        asks[f"mean x {method}"] = ("mean", ("x", B), {"method": method})
-    for method in ("transformed", "subset", "dick", "inverse"):
-        asks[f"mean x unbounded {method}"] = ("mean", ("x",), {"method": method})
     asks |= {
+        "mean x transformed": ("mean", ("x", B), {}),
+        "mean x shifted": ("shifted_mean", ("x", B), {}),
+        "mean x independent": ("independent_mean", ("x", B), {}),
+        "mean x unbounded transformed": ("mean", ("x",), {}),
+        "mean x unbounded subset": ("subset_mean", ("x",), {}),
+        "mean x unbounded dick": ("dick_mean", ("x",), {}),
+        "mean x unbounded inverse": ("center", ("x", 2), {}),
         "mean i": ("mean", ("i", (-20, 80)), {"interval": 0.8}),
         "mean y unbounded": ("mean", ("y",), {}),
         "var x": ("var", ("x", B), {}),
@@ -143,15 +147,15 @@ def _asks() -> dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]]:
         "std i": ("std", ("i", (-20, 80)), {}),
         "std y unbounded": ("std", ("y",), {}),
         "median x": ("median", ("x",), {}),
-        "median i inverse": ("median", ("i",), {"method": "inverse"}),
+        "median i inverse": ("inverse_quantile", ("i", 0.5), {}),
         "quantile x 0.9": ("quantile", ("x", 0.9), {}),
         "quantile i 1": ("quantile", ("i", 1), {}),
-        "quantile x inverse": ("quantile", ("x", 0.25), {"method": "inverse"}),
+        "quantile x inverse": ("inverse_quantile", ("x", 0.25), {}),
         "quantiles x": ("quantiles", ("x", [0.75, 0.1, 0.5]), {}),
         "center x 1.5": ("center", ("x", 1.5, B), {}),
         "center i 3": ("center", ("i", 3, (0, 80)), {}),
         "center x 2 unbounded": ("center", ("x", 2), {}),
-        "center x 1.5 dick": ("center", ("x", 1.5), {"method": "dick"}),
+        "center x 1.5 dick": ("dick_center", ("x", 1.5), {}),
         "bounds x": ("bounds", ("x",), {}),
         "bounds i rank": ("bounds", ("i", 100), {}),
         "histogram edges": ("histogram", ("x", [-20, 0, 7.5, 60]), {}),
@@ -413,8 +417,8 @@ def _wrong(places: Places) -> dict[str, Callable[[], Any]]:
         "text": lambda: dp.mean("k", B),
         "bounds": lambda: dp.mean("x", (1, 0)),
         "bounds nan": lambda: dp.sum("x", (0, float("nan"))),
-        "missing bounds": lambda: dp.mean("x", method="shifted"),
-        "method": lambda: dp.mean("x", B, method="none"),
+        "missing bounds": lambda: dp.shifted_mean("x"),
+        "method": lambda: dp.mean_vector("x", method="none"),
         "no delta": by.count,
         "epsilon": lambda: dp.count(epsilon=0),
         "both": lambda: dp.count(epsilon=1, rho=1),
@@ -523,7 +527,7 @@ COMMANDS = {
     "count": "count {file}",
     "sum": "sum {file} x --bounds -20 60 --epsilon 0.5",
     "mean": "mean {file} x --by k --bounds -20 60 --delta 1e-4 --epsilon 2",
-    "mean keys": "mean {file} x --by k --keys a --keys c --method shifted --bounds -20 60",
+    "mean keys": "shifted_mean {file} x --by k --keys a --keys c --bounds -20 60",
     "var": "var {file} i --rho 0.25",
     "std": "std {file} i --bounds -20 80 --interval 0.8",
     "median": "median {file} x --by k --by m --delta 1e-4 --epsilon 4",

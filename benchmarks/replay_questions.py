@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 import dfprivacy as dfp
+import dfprivacy.papers
 from dfprivacy.statistics import STATISTICS, Statistic
 
 BOUNDS = (-20.0, 60.0)

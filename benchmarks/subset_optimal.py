@@ -34,11 +34,11 @@ from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name
 from dfprivacy.noise.additive import add_noise
+from dfprivacy.papers.kulesza2023 import ShiftedMean
+from dfprivacy.papers.subset_optimal import RankedMeanPart, dick_bounds
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics import Mean, octaves
-from dfprivacy.statistics.estimators.threshold import dick_bounds
+from dfprivacy.statistics import LinearStatistic, Mean, octaves
 from dfprivacy.statistics.linear import plan_vectors
-from dfprivacy.statistics.mean import GAMMA, RADIUS, SubsetPart
 from dfprivacy.statistics.octaves import MeasuredOctaves, OctavePart
 
 EPSILONS = (Fraction(1, 10), Fraction(1, 2), Fraction(1), Fraction(2))
@@ -101,10 +101,10 @@ def our_means(table: BinTable, epsilon: Fraction) -> np.ndarray:
 
 @permit("a benchmark")
 def bounded_means(
-    distinct: np.ndarray, rows: np.ndarray, bounds: Bounds, method: str, loss: Epsilon, copies: int
+    distinct: np.ndarray, rows: np.ndarray, mean: LinearStatistic, loss: Epsilon, copies: int
 ) -> np.ndarray:
     """Return independent means with bounds, as a pass over so many equal groups would have them."""
-    plan = plan_vectors({"x": Mean("x", bounds, method)}, grouped=True)
+    plan = plan_vectors({"x": mean}, grouped=True)
     source = plan.linears[0].source
     (q,) = source.terms
     total = int((q.of({"x": distinct}) * rows).sum())
@@ -119,9 +119,8 @@ def dick_means(distinct: np.ndarray, rows: np.ndarray, epsilon: Fraction, draws:
     """Return means by Dick et al., Algorithm 3: each draw of the bounds with 20 of the noise."""
     means = []
     for _ in range(draws):
-        found = dick_bounds(distinct, rows, epsilon=epsilon, radius=RADIUS, gamma=GAMMA)
-        bounds, left = Bounds(found.lower, found.upper), found.left
-        means.append(bounded_means(distinct, rows, bounds, "shifted", left, 20))
+        bounds, left = dick_bounds(distinct, rows, Epsilon(epsilon))
+        means.append(bounded_means(distinct, rows, ShiftedMean("x", bounds), left, 20))
     return np.concatenate(means)
 
 
@@ -150,13 +149,15 @@ def settings_of(data: tuple[str, np.ndarray], releases: int, draws: int) -> list
     """Measure one data set under every epsilon."""
     name, values = data
     table, truth, size = octave_table(values, releases), float(values.mean()), len(values)
-    distinct, rows = np.unique(rounded(clipped(values), SubsetPart.whole_bits), return_counts=True)
+    distinct, rows = np.unique(
+        rounded(clipped(values), RankedMeanPart.whole_bits), return_counts=True
+    )
     found = []
     for epsilon in EPSILONS:
         unit = subset_width(values, float(epsilon)) or abs(truth) / (size * float(epsilon))
         ours = errors(our_means(table, epsilon), truth, unit)
         given = [
-            bounded_means(distinct, rows, bounds, "transformed", Epsilon(epsilon), releases)
+            bounded_means(distinct, rows, Mean("x", bounds), Epsilon(epsilon), releases)
             for bounds in given_bounds(values)
         ]
         dick = None

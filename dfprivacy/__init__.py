@@ -129,12 +129,13 @@ __all__ = [
 _LAZY = {
     "dbapi": "dfprivacy.statements.dbapi",
     "local": "dfprivacy.local",
+    "papers": "dfprivacy.papers",
     "shuffle": "dfprivacy.shuffle",
 }
 
 
 def __getattr__(name: str) -> _ModuleType:
-    """Import a module of another trust model, or of PEP 249, on first use."""
+    """Import a module of another trust model, of papers, or of PEP 249, on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
     return _import_module(_LAZY[name])

@@ -466,6 +466,14 @@ def _wrong_call(
     return None
 
 
+MOVED_ARGUMENTS = {
+    "method": "other forms of papers are statistics of dfprivacy.papers, once that is imported: "
+    "shifted_mean, independent_mean, subset_mean, dick_mean, dick_center, inverse_quantile; "
+    "the mean by inverse sensitivity is center with p=2"
+}
+"""Arguments that statistics had, with a hint at their replacement."""
+
+
 def _wrong_arguments(
     signature: inspect.Signature,
     called: str,
@@ -487,6 +495,8 @@ def _wrong_arguments(
     if unknown in shared_terms and called.startswith("dfp."):
         hint = f"questions share it: df.dp.agg({called}(...), {unknown}=...)"
         return UnknownArgumentError(f"{called} takes no argument {unknown!r}", hint=hint)
+    if called.startswith("dfp."):
+        hints = {**MOVED_ARGUMENTS, **hints}
     if unknown is not None:
         hint = hints.get(unknown, f"it takes {', '.join(names) or 'none'}")
         return UnknownArgumentError(

@@ -20,6 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
+import dfprivacy.papers
 from benchmarks.releases import replayed as same_bytes
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import STATISTICS

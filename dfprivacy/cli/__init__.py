@@ -14,13 +14,14 @@ from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command
 
+import dfprivacy.papers  # noqa: F401 registers its statistics, which have commands too
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import add_commands, agg, sql
 from dfprivacy.cli.ledger import ledger_app
 from dfprivacy.cli.output import show_error
 from dfprivacy.cli.running import run
 from dfprivacy.cli.serve import serve_app
-from dfprivacy.errors import published, write_plain_warnings
+from dfprivacy.errors import MOVED_ARGUMENTS, published, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name
 from dfprivacy.statistics import STATISTICS, Statistic
 
@@ -60,6 +61,9 @@ class Commands(TyperGroup):
     def _hint(self, error: Any) -> str:
         """Return the nearest command, or where the options are listed."""
         path = error.ctx.command_path if error.ctx is not None else "dfprivacy"
+        option = str(getattr(error, "option_name", "")).removeprefix("--")
+        if option in MOVED_ARGUMENTS:
+            return MOVED_ARGUMENTS[option]
         listing = getattr(getattr(error.ctx, "command", None), "list_commands", None)
         names = listing(error.ctx) if listing else []
         quoted = error.message.split("'")

@@ -18,7 +18,7 @@ import pyarrow as pa
 from dfprivacy.cli.sources import Read, as_list, checking, read_as, require_kind, spec
 from dfprivacy.cli.specs import JobRelease
 from dfprivacy.engine.keys import require_constant
-from dfprivacy.errors import DPError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.errors import MOVED_ARGUMENTS, DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.statements.yaml_files import At, Content, Faults, read_content
 from dfprivacy.statistics import Share
 
@@ -109,6 +109,8 @@ def _add_faults(faults: Faults, content: Content, error: ValidationError) -> Non
         reason = fault.get("ctx", {}).get("error")
         if isinstance(reason, DPError):
             what = reason.message
+        if fault["type"] == "extra_forbidden" and loc[-1] in MOVED_ARGUMENTS:
+            what = f"{what}; {MOVED_ARGUMENTS[loc[-1]]}"
         at = (*loc, *getattr(reason, "__notes__", ()))
         way, shared = content.nearest(at), content.nearest(at[2:])
         if len(at) > 2 and len(shared) + 2 > len(way):  # the release has it from the top

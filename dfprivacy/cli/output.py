@@ -162,8 +162,7 @@ INTERRUPTED = "Interrupted. Charges in a ledger stay."
 
 _HINTS: dict[type[DPError], str] = {
     MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "
-    "100, of two columns --x-bounds 0 100 --y-bounds 0 100; a mean has methods that find them: "
-    "transformed, subset, dick, inverse",
+    "100, of two columns --x-bounds 0 100 --y-bounds 0 100",
     BudgetExceededError: "ask for no more than what is left: dfprivacy ledger show FILE",
     MissingDeltaError: "add --delta 1e-6, or list keys that are public anyway: --keys AA --keys UA",
     InvalidLedgerError: "name the ledger and the dataset: --ledger budget.db --dataset flights",

@@ -11,7 +11,12 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
-from dfprivacy.errors import UnknownArgumentError, UnknownMethodError, boundary
+from dfprivacy.errors import (
+    MOVED_ARGUMENTS,
+    UnknownArgumentError,
+    UnknownMethodError,
+    boundary,
+)
 from dfprivacy.release.terms import EPSILON, INTERVAL
 from dfprivacy.statistics import STATISTICS, Argument
 from dfprivacy.statistics.base import QUESTIONS, Question
@@ -33,6 +38,7 @@ TERMS = {
 
 _BEFORE = ("unit", "max_rows", "max_groups", "ledger", "dataset", "version", "note")
 _MISPLACED_ARGUMENTS = {
+    **MOVED_ARGUMENTS,
     **dict.fromkeys(("by", "groupby"), 'group first: .group_by("city").{kind}(...)'),
     "keys": 'list them when grouping: .group_by("city", keys=["Rome"]).{kind}(...)',
     "seed": "noise that can be drawn again hides nothing, so there is no seed",

@@ -91,14 +91,11 @@ class GroupMethods(Registered[Answer]):
         column: Hashable,
         bounds: tuple[float, float] | None = None,
         *,
-        method: str = "transformed",
         clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The mean of a column, each value clipped to the bounds (units of the column)."""
-        return self._ask(
-            Mean(column=column, bounds=bounds, method=method, clipping=clipping), terms
-        )
+        return self._ask(Mean(column=column, bounds=bounds, clipping=clipping), terms)
 
     def var(
         self,
@@ -128,14 +125,11 @@ class GroupMethods(Registered[Answer]):
         bounds: tuple[float, float] | None = None,
         step: float | None = None,
         *,
-        method: str = "selection",
         ends: bool = False,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The median of a column: its quantile 1/2 (see `quantile`)."""
-        return self._ask(
-            Median(column=column, bounds=bounds, step=step, method=method, ends=ends), terms
-        )
+        return self._ask(Median(column=column, bounds=bounds, step=step, ends=ends), terms)
 
     def quantile(
         self,
@@ -144,14 +138,11 @@ class GroupMethods(Registered[Answer]):
         bounds: tuple[float, float] | None = None,
         step: float | None = None,
         *,
-        method: str = "selection",
         ends: bool = False,
         **terms: Unpack[Terms],
     ) -> Answer:
         """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
-        return self._ask(
-            Quantile(column=column, q=q, bounds=bounds, step=step, method=method, ends=ends), terms
-        )
+        return self._ask(Quantile(column=column, q=q, bounds=bounds, step=step, ends=ends), terms)
 
     def quantiles(
         self,
@@ -177,12 +168,10 @@ class GroupMethods(Registered[Answer]):
         column: Hashable,
         p: float,
         bounds: tuple[float, float] | None = None,
-        *,
-        method: str = "octaves",
         **terms: Unpack[SelectionTerms],
     ) -> Answer:
         """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
-        return self._ask(Center(column=column, p=p, bounds=bounds, method=method), terms)
+        return self._ask(Center(column=column, p=p, bounds=bounds), terms)
 
     def bounds(
         self, column: Hashable, rank: int | None = None, **terms: Unpack[SelectionTerms]
@@ -435,14 +424,11 @@ class ColumnMethods(Registered[Answer]):
         self,
         bounds: tuple[float, float] | None = None,
         *,
-        method: str = "transformed",
         clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The mean of a column, each value clipped to the bounds (units of the column)."""
-        return self._ask(
-            Mean(column=self._column, bounds=bounds, method=method, clipping=clipping), terms
-        )
+        return self._ask(Mean(column=self._column, bounds=bounds, clipping=clipping), terms)
 
     def var(
         self,
@@ -471,14 +457,11 @@ class ColumnMethods(Registered[Answer]):
         bounds: tuple[float, float] | None = None,
         step: float | None = None,
         *,
-        method: str = "selection",
         ends: bool = False,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The median of a column: its quantile 1/2 (see `quantile`)."""
-        return self._ask(
-            Median(column=self._column, bounds=bounds, step=step, method=method, ends=ends), terms
-        )
+        return self._ask(Median(column=self._column, bounds=bounds, step=step, ends=ends), terms)
 
     def quantile(
         self,
@@ -486,14 +469,12 @@ class ColumnMethods(Registered[Answer]):
         bounds: tuple[float, float] | None = None,
         step: float | None = None,
         *,
-        method: str = "selection",
         ends: bool = False,
         **terms: Unpack[Terms],
     ) -> Answer:
         """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
         return self._ask(
-            Quantile(column=self._column, q=q, bounds=bounds, step=step, method=method, ends=ends),
-            terms,
+            Quantile(column=self._column, q=q, bounds=bounds, step=step, ends=ends), terms
         )
 
     def quantiles(
@@ -515,15 +496,10 @@ class ColumnMethods(Registered[Answer]):
         return self._ask(Max(column=self._column), terms)
 
     def center(
-        self,
-        p: float,
-        bounds: tuple[float, float] | None = None,
-        *,
-        method: str = "octaves",
-        **terms: Unpack[SelectionTerms],
+        self, p: float, bounds: tuple[float, float] | None = None, **terms: Unpack[SelectionTerms]
     ) -> Answer:
         """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
-        return self._ask(Center(column=self._column, p=p, bounds=bounds, method=method), terms)
+        return self._ask(Center(column=self._column, p=p, bounds=bounds), terms)
 
     def bounds(self, rank: int | None = None, **terms: Unpack[SelectionTerms]) -> Any:
         """Private bounds (lower, upper) that hold nearly all values of a column."""

@@ -162,7 +162,7 @@ def read_call(
     values = tuple(expression.sql for expression in expressions)
     question: Any = form.question(constants)
     if isinstance(question, Quantile) and question.fractions[0] * 2 == 1:  # one draw with a median
-        question = Median(question.column, question.bounds, question.step, question.method)
+        question = Median(question.column, question.bounds, question.step)
     if question.finds_bounds:
         named = zip(question.columns, values, strict=True)
         question = question.completed(

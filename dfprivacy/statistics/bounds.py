@@ -86,9 +86,9 @@ class BoundsPart(ColumnPart):
 
     question: PrivateBounds
 
-    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:
+    def binning(self) -> Octaves | SignificantBits:
         """Return octaves, or the values that are ranked."""
-        return Octaves() if self.question.rank is None else super().binning(integers=integers)
+        return Octaves() if self.question.rank is None else super().binning()
 
     def forecasts(
         self, loss: Epsilon | Rho, statistics: Mapping[str, Statistic], circumstances: Circumstances
@@ -98,8 +98,7 @@ class BoundsPart(ColumnPart):
         if self.question.rank is None:
             return [_octave_bounds(self, rest, text)]
         law = rest.share(Fraction(1, 2)).selection(1)
-        candidates = self.candidates(integers=circumstances.holds_integers(self.question.column))
-        outer = outer_rows(law, candidates)
+        outer = outer_rows(law, self.candidates())
         rank, answered = max(int(self.question.rank), outer), rows_reach(loss, 2 * outer)
         error = np.full_like(
             circumstances.each_size, math.log(2 / (1 - circumstances.level)) / float(law.rate)

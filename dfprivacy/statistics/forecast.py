@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.engine.columns import BOOLEAN, INTEGER, Declared
+from dfprivacy.engine.columns import Declared
 from dfprivacy.noise.laws import Noise
 from dfprivacy.release.terms import Unit
 
@@ -120,10 +120,6 @@ class Circumstances:
     unit: Unit | None
     declared: Declared = field(default_factory=dict)
     sizes: tuple[int, ...] = SIZES
-
-    def holds_integers(self, column: Hashable) -> bool:
-        """Check whether a column is declared to hold integers or booleans."""
-        return self.declared.get(column) in {INTEGER, BOOLEAN}
 
     @property
     def each_size(self) -> npt.NDArray[np.float64]:

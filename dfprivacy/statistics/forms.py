@@ -133,8 +133,6 @@ def function_of(name: str) -> type[Statistic] | None:
 def forms_of(statistic: type[Statistic]) -> tuple[Form, ...]:
     """Return the ways to call the function of a statistic, without an epsilon of its own."""
     arguments = statistic.arguments()
-    if any(argument.required and argument.form == "choice" for argument in arguments):
-        return ()
     needed = tuple(a.name for a in arguments if a.required and a.form != "column")
     forms = [Form(statistic, about_rows=False, constants=needed)]
     if arguments[0].default is None:

@@ -124,13 +124,13 @@ class ColumnPart(ABC):
         """Return the noise of the count that a part of the loss pays for."""
         return loss.share(COUNT_SHARE).noise(1, 1), 1, 1
 
-    def binning(self, *, integers: bool = False) -> Octaves | SignificantBits:  # noqa: ARG002
+    def binning(self) -> Octaves | SignificantBits:
         """Return how its table counts a column."""
         return SignificantBits(self.whole_bits)
 
-    def candidates(self, *, integers: bool = False) -> int:
+    def candidates(self) -> int:
         """Return from how many values it selects."""
-        return 2 * self.binning(integers=integers).last + 1
+        return 2 * self.binning().last + 1
 
     @property
     def tables(self) -> tuple[Bins, ...]:

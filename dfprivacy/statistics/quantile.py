@@ -44,7 +44,6 @@ from dfprivacy.noise.selection import PermuteAndFlip, Selection
 from dfprivacy.release.answers import Answer, Answered, Chosen, Dated, Estimated, Piece
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Argument, Statistic, argument
-from dfprivacy.statistics.estimators.monotone import QuantileLength
 from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     QuantileEstimator,
@@ -62,7 +61,6 @@ from dfprivacy.statistics.forecast import (
     Reach,
     by_size,
 )
-from dfprivacy.statistics.inverse import MonotonePart
 from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
@@ -73,8 +71,6 @@ from dfprivacy.statistics.part import (
     noisy_rows,
     rows_reach,
 )
-
-QUANTILE_METHODS = ("selection", "inverse")
 
 VALUE_SHARE = Fraction(1, 3)
 """Fraction of the loss that selects answers with an interval, and again their ends.
@@ -169,7 +165,7 @@ class Ranked(Statistic):
     @property
     def has_note(self) -> bool:
         """True without an interval: a note tells the error of small groups, in ranks."""
-        return not self._is_inverse and not self.tells_interval
+        return not self.tells_interval
 
     def clock(self, kind: str, zone: str | None = None) -> Clock:
         """Return the numbers that dates, times or durations are ranked as."""
@@ -184,8 +180,8 @@ class Ranked(Statistic):
 
     @property
     def answers_in_kind(self) -> bool:
-        """Dates and times have ranks; inverse sensitivity counts numbers alone."""
-        return not self._is_inverse
+        """True: dates and times have ranks."""
+        return True
 
     @property
     def tells_interval(self) -> bool:
@@ -197,31 +193,15 @@ class Ranked(Statistic):
         return replace(self, ends=interval) if hasattr(self, "ends") else self  # type: ignore[type-var]
 
     def check(self) -> None:
-        """Check that bounds, step and method go together."""
-        if self.tells_interval and self._is_inverse:
-            raise InvalidQuestionError(
-                "inverse sensitivity has no interval", hint="leave method out, or ends"
-            )
+        """Check that bounds and step go together."""
         if self.bounds is None and self.step is not None and not self.of_moments:
             raise InvalidQuestionError(
                 "a step needs bounds to lie between", hint="pass bounds=(0, 100) as well"
-            )
-        if self.bounds is not None and self._is_inverse:
-            raise InvalidQuestionError(
-                "inverse sensitivity selects from its own grid", hint="leave bounds out"
             )
         _ = self.value_bounds, self.steps
         if isinstance(self.bounds, tuple):
             first = self.bounds[0]
             self.clock(next(of_kind for kind, of_kind in _KINDS if isinstance(first, kind)))
-
-    @property
-    def _is_inverse(self) -> bool:
-        return getattr(self, "method", "selection") == "inverse"
-
-    def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
-        """Take the bounds that the terms of a frame know, unless the method takes none."""
-        return self if self._is_inverse else super().completed(bounds_by_column)
 
     @property
     def fractions(self) -> tuple[Fraction, ...]:
@@ -241,9 +221,7 @@ class Ranked(Statistic):
         return ()
 
     def part(self, name: str, *, grouped: bool) -> Any:
-        """Return the mechanism: selection by rank, or inverse sensitivity (`inverse.py`)."""
-        if self._is_inverse:
-            return MonotonePart(name, self, grouped, QuantileLength(self.fractions[0]))
+        """Return the mechanism: selection by rank."""
         return QuantilePart(name, self, grouped)
 
 
@@ -300,9 +278,6 @@ class Median(Ranked):
     column: Hashable = argument("The column of numbers, dates or times.")
     bounds: Candidates | None = argument(CANDIDATES_DOC, None)
     step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
-    method: str = argument(
-        "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
-    )
     ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     q: ClassVar[float] = 0.5
@@ -330,9 +305,7 @@ class Quantile(Ranked):
     With `ends` it has an interval, which holds the quantile of these rows whatever they are; an end
     is infinite (a bound, where bounds are given) where few rows lie beyond it or a noisy count does
     not confirm it.
-    Source: Smith 2011, with intervals of ranks (`method="selection"`;
-    docs/explanation/quantiles.md), or Dick et al. 2023, Algorithm 5 on all of a grid of 16
-    significant bits, 12 by group (`"inverse"`; docs/explanation/monotone.md).
+    Source: Smith 2011, with intervals of ranks (docs/explanation/quantiles.md).
     """
 
     kind: ClassVar[str] = "quantile"
@@ -353,19 +326,11 @@ class Quantile(Ranked):
     )
     bounds: Candidates | None = argument(CANDIDATES_DOC, None)
     step: float | dt.timedelta | None = argument(STEP_DOC, None, sample=1)
-    method: str = argument(
-        "By ranks (selection) or by inverse sensitivity (inverse).", choices=QUANTILE_METHODS
-    )
     ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
         quantile_fraction(self.q)
         super().__post_init__()
-        if self.method == "inverse" and not 0 < self.fractions[0] < 1:
-            raise InvalidQuestionError(
-                "inverse sensitivity ranks quantiles strictly between 0 and 1",
-                hint='leave method out, or ask for bounds("x", rank=...)',
-            )
 
     @property
     def fractions(self) -> tuple[Fraction, ...]:
@@ -522,19 +487,19 @@ class QuantilePart(ColumnPart):
         """Return the part that answers the questions of another one too."""
         return replace(self, also=(*self.also, *other.questions.items()))
 
-    def binning(self, *, integers: bool = False) -> SignificantBits:  # noqa: ARG002 one interface
+    def binning(self) -> SignificantBits:
         """Return how its table counts a column: as finely as the steps, where there are some."""
         steps = self.steps
         if steps is not None:
             return SignificantBits(steps.bits if self.clock is None else self.clock.bits)
         return SignificantBits(self.whole_bits)
 
-    def candidates(self, *, integers: bool = False) -> int:
+    def candidates(self) -> int:
         """Return from how many values it selects."""
         steps = self.steps
         if steps is not None:
             return steps.most - steps.first + 1
-        return super().candidates(integers=integers)
+        return super().candidates()
 
     @property
     def weight(self) -> Fraction:
@@ -576,8 +541,7 @@ class QuantilePart(ColumnPart):
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
         kind = circumstances.declared.get(self.question.column)
         clock = None if kind is None else self._find_clock(kind if kind in MOMENTS else None)
-        integers = circumstances.holds_integers(self.question.column) or clock is not None
-        law = self.law(loss, replace(self, clock=clock).candidates(integers=integers))
+        law = self.law(loss, replace(self, clock=clock).candidates())
         forecasts = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):

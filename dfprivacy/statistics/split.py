@@ -164,9 +164,7 @@ def population_vectors(
     """Return the vectors off which answers and their sampling errors are read."""
     replaced: dict[str, LinearStatistic] = {}
     for name, question in questions.items():
-        if not isinstance(question, KINDS) or getattr(question, "method", "transformed") != (
-            "transformed"
-        ):
+        if not isinstance(question, KINDS):
             raise not_sampled_error(question)
         replaced[name] = question
         if isinstance(question, Mean | Sum):

@@ -121,6 +121,10 @@ REST = """\
 
 ::: dfprivacy.shuffle
 
+## Papers
+
+::: dfprivacy.papers
+
 ## Errors
 
 ::: dfprivacy.errors
@@ -131,7 +135,7 @@ def write_page() -> str:
     """Return the text of the page."""
     paths, examples = {}, []
     for kind, statistic in STATISTICS.items():
-        if statistic.__module__.startswith("dfprivacy.") and statistic.example:
+        if statistic.__module__.startswith("dfprivacy.statistics.") and statistic.example:
             paths[kind] = f"{statistic.__module__}.{statistic.__name__}"
             examples.append(statistic.example)
     for kind, (path, arguments) in TABLES.items():

@@ -74,7 +74,7 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
 
 MISTAKES = {
     "no column": (lambda p: p.mean("y", bounds=BOUNDS), dfp.MissingColumnError),
-    "no bounds": (lambda p: p.mean("x", method="shifted"), dfp.MissingBoundsError),
+    "no bounds": (lambda p: p.shifted_mean("x"), dfp.MissingBoundsError),
     "bounds": (lambda p: p.mean("x", bounds=(1, 0)), dfp.errors.InvalidBoundsError),
     "no delta": (lambda p: p.group_by("g").count(), dfp.MissingDeltaError),
     "epsilon": (lambda p: p.count(epsilon=float("nan")), dfp.errors.InvalidLossError),
@@ -83,7 +83,7 @@ MISTAKES = {
     "rho": (lambda p: p.count(rho=0.1), dfp.errors.InvalidLossError),
     "level": (lambda p: p.count(interval=2), dfp.errors.InvalidQuestionError),
     "method": (
-        lambda p: p.mean("x", bounds=BOUNDS, method="best"),
+        lambda p: p.mean_vector(["x"], radius=9, method="best"),
         dfp.errors.InvalidQuestionError,
     ),
     "text": (lambda p: p.sum("g", bounds=BOUNDS), dfp.UnsupportedDtypeError),

@@ -63,7 +63,7 @@ def numbers(flights):
         "gaussian": flights.dp.sum("delay", BOUNDS, rho=0.5, interval=0.9, clipping=False),
         "choice": flights.dp.median("delay", epsilon=1),
         "hostile": flights.dp.mean("<i>", (0, 1), epsilon=1),
-        "unknown": flights.head(3).dp.quantile("delay", 0.01, method="inverse", epsilon=1),
+        "unknown": flights.head(3).dp.inverse_quantile("delay", 0.01, epsilon=1),
     }
 
 

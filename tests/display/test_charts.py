@@ -129,9 +129,7 @@ def test_a_copy_without_intervals_has_to_name_its_answer(flights):
 def test_unknown_groups_are_counted_and_not_drawn():
     """Groups without an answer leave their line empty, and the caption counts them."""
     frame = pl.DataFrame({"g": ["a", "b"] * 3, "x": [1.0] * 6})
-    released = frame.dp.group_by("g", keys=["a", "b"]).quantile(
-        "x", 0.01, method="inverse", epsilon=0.01
-    )
+    released = frame.dp.group_by("g", keys=["a", "b"]).inverse_quantile("x", 0.01, epsilon=0.01)
     chart = dfp.plot(released)
     assert rows_of(chart) == []
     assert "Without an answer, because values are too few: 2." in subtitle(chart)

@@ -93,11 +93,11 @@ def test_every_group_is_answered(file):
 ASKED = {
     "center": lambda asked, terms: asked.center("x", 1.5, (0, 64), **terms),
     "center without bounds": lambda asked, terms: asked.center("x", 2, **terms),
-    "center after Dick": lambda asked, terms: asked.center("x", 2, method="dick", **terms),
-    "inverse median": lambda asked, terms: asked.median("x", method="inverse", **terms),
-    "inverse mean": lambda asked, terms: asked.mean("x", method="inverse", **terms),
-    "subset mean": lambda asked, terms: asked.mean("x", method="subset", **terms),
-    "mean after Dick": lambda asked, terms: asked.mean("x", method="dick", **terms),
+    "center after Dick": lambda asked, terms: asked.dick_center("x", 2, **terms),
+    "inverse median": lambda asked, terms: asked.inverse_quantile("x", 0.5, **terms),
+    "inverse mean": lambda asked, terms: asked.center("x", 2, **terms),
+    "subset mean": lambda asked, terms: asked.subset_mean("x", **terms),
+    "mean after Dick": lambda asked, terms: asked.dick_mean("x", **terms),
     "bounds by rank": lambda asked, terms: asked.bounds("x", rank=3, **terms),
 }
 

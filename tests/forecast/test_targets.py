@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 from dfprivacy.statistics import STATISTICS
 from tests.laws.test_registry import asked
 
@@ -93,7 +94,7 @@ def test_every_method_takes_a_target():
     assert all(plan.epsilon < 1 and "within 10" in repr(plan) for plan in plans)
     vector = DP.explain.within(0.1).mean_vector(["x", "y"], rho=1, radius=5)
     assert vector.rho < 1
-    both = dfp.mean("x", (0, 4)), dfp.median("y", method="inverse")
+    both = dfp.mean("x", (0, 4)), papers.InverseQuantile("y", 0.5)
     plan = DP.explain(*both, within={"x": 0.1})
     assert half(DP.explain(*both, within={"x": 0.1}, size=SIZE)) <= 0.1
     assert "y within" not in plan.reaches

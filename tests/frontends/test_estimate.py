@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 
 FRAME = pl.DataFrame({"x": [1.0, 2.0, 3.0] * 100})
 BOUNDS = (0, 4)
@@ -101,8 +102,8 @@ def test_standard_error_is_the_spread_of_the_noise(kind):
 
 ASKED = {
     "mean": (dfp.mean("x", (-5, 3)), -5, 3),
-    "shifted": (dfp.mean("x", (-5, 3), method="shifted"), -5, 3),
-    "independent": (dfp.mean("x", (-5, 3), method="independent"), -5, 3),
+    "shifted": (papers.ShiftedMean("x", (-5, 3)), -5, 3),
+    "independent": (papers.IndependentMean("x", (-5, 3)), -5, 3),
     "var": (dfp.var("x", (-5, 3)), 0, 16),
     "std": (dfp.std("x", (-5, 3)), 0, 4),
 }

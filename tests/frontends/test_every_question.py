@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 from tests.command_line import command
 
 TEXTS = [
@@ -17,23 +18,21 @@ TEXTS = [
     "sum('x', bounds=(0.0, 9.0))",
     "mean('x')",
     "mean('x', bounds=(0.0, 9.0))",
-    "mean('x', bounds=(0.0, 9.0), method='shifted')",
-    "mean('x', bounds=(0.0, 9.0), method='independent')",
-    "mean('x', method='subset')",
-    "mean('x', method='dick')",
-    "mean('x', method='inverse')",
+    "shifted_mean('x', bounds=(0.0, 9.0))",
+    "independent_mean('x', bounds=(0.0, 9.0))",
+    "subset_mean('x')",
+    "dick_mean('x')",
     "var('x', bounds=(-1.5, 9.0))",
     "std('x')",
     "median('x')",
     "median('x', bounds=(0.0, 9.0), step=0.5)",
     "median('x', ends=True)",
-    "median('x', method='inverse')",
     "quantile('x', 0.9)",
-    "quantile('x', 0.9, method='inverse')",
+    "inverse_quantile('x', 0.9)",
     "quantiles('x', [0.25, 0.75])",
     "center('x', 1.5)",
     "center('x', 1.5, bounds=(0.0, 9.0))",
-    "center('x', 1.5, method='dick')",
+    "dick_center('x', 1.5)",
     "bounds('x')",
     "bounds('x', rank=100)",
     "histogram('x', 2)",
@@ -51,7 +50,8 @@ def read_question(text: str) -> tuple[str, list, dict]:
     if len(columns) > 1:
         value = columns.pop()
         edges = "edges" if isinstance(value, list) else "bins"
-        key = {"quantile": "q", "quantiles": "qs", "center": "p", "histogram": edges}[name]
+        keys = {"quantiles": "qs", "histogram": edges}
+        key = keys.get(name, "p" if name.endswith("center") else "q")
         named[key] = value
     return name, columns, named
 
@@ -81,7 +81,7 @@ def ledger(tmp_path, monkeypatch):
 
 
 def test_methods_ask_what_is_written(ledger):
-    """The text of a question is the call that asks it: a method is there unless it is the default.
+    """The text of a question is the call that asks it; defaults are left out.
 
     Different calls are different questions, so that no two entries of a history look the same.
     """
@@ -89,11 +89,9 @@ def test_methods_ask_what_is_written(ledger):
     for text in TEXTS:
         eval(f"private.{text}", {"__builtins__": {}}, {"private": private})
     assert ledger.history()["question"].tolist() == TEXTS
-    both = {"a": dfp.mean("x", method="subset"), "b": dfp.median("x")}
+    both = {"a": papers.SubsetMean("x"), "b": dfp.median("x")}
     private.group_by("g", keys=["a", "b"]).agg(**both)
-    assert ledger.history()["question"].iloc[-1] == (
-        "mean('x', method='subset'), median('x') by 'g'"
-    )
+    assert ledger.history()["question"].iloc[-1] == "subset_mean('x'), median('x') by 'g'"
 
 
 def test_commands_ask_what_is_written(ledger):

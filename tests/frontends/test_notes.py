@@ -90,6 +90,6 @@ def test_statements_say_it(tails):
 
 def test_ranks_as_bounds_are_named(tails):
     """Means within bounds by rank say that these clip; no bounds at all is a note too."""
-    assert tails.dp.mean("x", method="subset", epsilon=10).note.startswith("clipped by rank")
+    assert tails.dp.subset_mean("x", epsilon=10).note.startswith("clipped by rank")
     nothing = pl.DataFrame({"x": [1.0]}).dp.mean("x", epsilon=0.01)
     assert nothing.note == "too few rows for bounds"

@@ -230,7 +230,7 @@ def test_bounds_of_all_questions(run):
     text = other(
         "      delay: {mean: delay, bounds: [-60, 240]}",
         "      a: {mean: delay}\n      b: {sum: delay, bounds: [0, 9]}\n"
-        "      c: {center: delay, p: 2, method: dick}\n      d: {median: delay}\n"
+        "      c: {dick_center: delay, p: 2}\n      d: {median: delay}\n"
         "    bounds: {delay: [-60, 240]}",
     )
     assert run(text).exit_code == 0
@@ -238,6 +238,6 @@ def test_bounds_of_all_questions(run):
     assert note["asked"]["questions"] == {
         "a": "mean('delay', bounds=(-60.0, 240.0))",
         "b": "sum('delay', bounds=(0.0, 9.0))",
-        "c": "center('delay', 2, method='dick')",
+        "c": "dick_center('delay', 2)",
         "d": "median('delay', bounds=(-60.0, 240.0))",
     }

@@ -19,24 +19,19 @@ from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import SignificantBits
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
-from dfprivacy.statistics.estimators.monotone import (
-    CentreLength,
-    QuantileLength,
-    far,
-    select_order_statistic,
-)
-from dfprivacy.statistics.estimators.threshold import (
+from dfprivacy.papers.monotone import QuantileLength, select_order_statistic
+from dfprivacy.papers.subset_optimal import (
     dick_bounds,
     least_rows,
     printed_rank,
     public_rank,
-    select_thresholds,
     subset_bounds,
-    threshold_runs,
     window_grid,
     window_runs,
     window_threshold,
 )
+from dfprivacy.statistics.estimators.monotone import CentreLength, far
+from dfprivacy.statistics.estimators.threshold import select_thresholds, threshold_runs
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -196,18 +191,14 @@ def test_sure_windows_hold_the_rank(lower, upper, alpha, side):
     for _ in range(20):
         values = np.sort(random.uniform(lower - 1, upper + 1, 30))
         rank = int(random.integers(1, 31))
-        terms = {"lower": lower, "upper": upper, "alpha": alpha, "side": side}
+        terms = {"bounds": Bounds(lower, upper), "alpha": alpha, "side": side}
         ones = np.ones(30, np.int64)
-        result = window_threshold(values, ones, rank, **terms, epsilon=CERTAIN.value)
-        clipped = np.clip(values if side == "lower" else -values[::-1], *sorted_ends(terms))
+        result = window_threshold(values, ones, rank, **terms, loss=CERTAIN)
+        ends = (lower, upper) if side == "lower" else (-upper, -lower)
+        clipped = np.clip(values if side == "lower" else -values[::-1], *ends)
         found = result if side == "lower" else -result
         assert lower <= result <= upper
         assert (clipped < found - alpha).sum() <= rank <= (clipped <= found + alpha).sum()
-
-
-def sorted_ends(terms):
-    ends = terms["lower"], terms["upper"]
-    return ends if terms["side"] == "lower" else (-ends[1], -ends[0])
 
 
 @pytest.mark.parametrize(
@@ -242,7 +233,7 @@ def test_windows_of_missing_and_infinite_values():
     """NaN holds no value, infinities are the ends."""
     values = np.array([np.nan, np.inf, -np.inf, 1.0])
     rows = np.array([10**6, 10, 10, 10])
-    terms = {"lower": -8, "upper": 8, "alpha": 0.25, "epsilon": CERTAIN.value}
+    terms = {"bounds": Bounds(-8, 8), "alpha": 0.25, "loss": CERTAIN}
     results = [window_threshold(values, rows, rank, **terms) for rank in (5, 15, 25)]
     assert np.abs(np.array(results) - [-8, 1, 8]).max() <= 0.25
 
@@ -599,9 +590,8 @@ def test_dick_bounds_cut_few_rows():
     values[:3] = -1e6
     rows = np.ones(20_001, np.int64)
     for _ in range(5):
-        bounds = dick_bounds(values, rows, epsilon=4, radius=1e6, gamma=1e-3)
-        assert bounds.left == Epsilon(Fraction(6, 5))
-        assert bounds.spent == Epsilon(Fraction(14, 5))
+        bounds, left = dick_bounds(values, rows, Epsilon(Fraction(4)), radius=1e6, gamma=1e-3)
+        assert left == Epsilon(Fraction(6, 5))
         most = 3 * printed_rank(Epsilon(Fraction(6, 5)), 1e6, 1e-3, 20_001)
         assert -1 < bounds.lower <= -1 + most * 1e-4
         assert 1 - most * 1e-4 <= bounds.upper < 1
@@ -611,10 +601,9 @@ def test_dick_bounds_of_few_rows_are_the_radius():
     """Where the ranks don't fit, both bounds are public and nine tenths are left."""
     for size in (0, 1, 2, 100):
         values, rows = np.full(size, 3.0), np.ones(size, np.int64)
-        bounds = dick_bounds(values, rows, epsilon=1, radius=1e6, gamma=0.1)
-        assert (bounds.lower, bounds.upper) == (-1e6, 1e6)
-        assert bounds.left == Epsilon(Fraction(9, 10))
-        assert bounds.spent == Epsilon(Fraction(1, 10))
+        bounds, left = dick_bounds(values, rows, Epsilon(Fraction(1)), radius=1e6, gamma=0.1)
+        assert bounds == Bounds(-1e6, 1e6)
+        assert left == Epsilon(Fraction(9, 10))
 
 
 @pytest.mark.parametrize(("radius", "gamma"), [(1e6, 0.1), (1e300, 1e-300), (1e-290, 1e-299)])
@@ -626,11 +615,11 @@ def test_dick_bounds_of_equal_rows(radius, gamma):
 
 def check_dick_bounds(value, radius, gamma):
     values, rows = np.array([value]), np.array([10**6])
-    bounds = dick_bounds(values, rows, epsilon=5, radius=radius, gamma=gamma)
-    assert Bounds(bounds.lower, bounds.upper).width > 0
+    bounds, left = dick_bounds(values, rows, Epsilon(Fraction(5)), radius=radius, gamma=gamma)
+    assert bounds.width > 0
     slack, inside = max(math.ulp(radius) * 8, 2 * gamma), min(max(value, -radius), radius)
     assert bounds.lower - slack <= inside <= bounds.upper + slack
-    assert bounds.left.value + bounds.spent.value == 5
+    assert left.value in {Fraction(3, 2), Fraction(9, 2)}
 
 
 def test_least_rows():

@@ -44,7 +44,7 @@ def check(question, keys, measure, power, ledgers):
     assert len(outcomes) == 1, outcomes
 
 
-FORMER = ["cov bounds", "sum", "several", "mean method=dick", "quantile ends=True"]
+FORMER = ["cov bounds", "sum", "several", "dick_mean", "quantile ends=True"]
 """Questions that failed after the charge, by chance or always."""
 
 

@@ -43,6 +43,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
 from dfprivacy.measurement.linear import Product
 from dfprivacy.measurement.sums import Statistics
+from dfprivacy.papers import IndependentMean, ShiftedMean
 from dfprivacy.statistics import Mean, Sum, Variance
 from dfprivacy.statistics.estimators.bounds_search import move_ends
 from dfprivacy.statistics.linear import plan_vectors
@@ -173,10 +174,10 @@ def maker(kind, *, grouped=False, **given):
 transformed_mean_query = maker(Mean)
 
 
-shifted_mean_query = maker(Mean, method="shifted")
+shifted_mean_query = maker(ShiftedMean)
 
 
-independent_mean_query = maker(Mean, method="independent")
+independent_mean_query = maker(IndependentMean)
 
 
 variance_query, sum_query = maker(Variance), maker(Sum)

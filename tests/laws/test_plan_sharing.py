@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 import dfprivacy as dfp
+from dfprivacy import papers
 
 B, C = (0, 10), (0, 20)
 FRAME = pl.DataFrame({"g": ["a"], "x": [1.0], "y": [1.0]})
@@ -34,7 +35,7 @@ def plan(questions, *, grouped=False, **loss):
         ([dfp.mean("x", (-1, 9)), dfp.sum("x", (-1, 9))], 1),
         ([dfp.sum("x", B), dfp.count("x"), dfp.var("x", B)], 1),
         ([dfp.mean("x", (-1, 9)), dfp.sum("x", (0, 9))], 2),
-        ([dfp.mean("x", B), dfp.mean("x", B, method="shifted")], 2),
+        ([dfp.mean("x", B), papers.ShiftedMean("x", B)], 2),
         ([dfp.var("x", B), dfp.mean("x", C), dfp.count(), dfp.sum("y", B)], 4),
         ([dfp.median("x", B, step=1), dfp.quantile("x", 0.9, B, step=1)], 1),
         ([dfp.median("x", B, step=1), dfp.median("x")], 2),
@@ -64,8 +65,8 @@ ANY = st.lists(
             dfp.sum("x", B),
             dfp.count(),
             dfp.count("x"),
-            dfp.mean("x", B, method="independent"),
-            dfp.mean("y", C, method="shifted"),
+            papers.IndependentMean("x", B),
+            papers.ShiftedMean("y", C),
         ]
     ),
     min_size=1,
@@ -85,8 +86,8 @@ SENSITIVITIES = {  # what a row moves in the L1 norm, and the square of that in 
     dfp.count(): (1, 1),
     dfp.mean("x", (-5, 3)): (2**30, 2**60),
     dfp.mean("x", (-5, 3), clipping=False): (2**30, 2**60),
-    dfp.mean("x", (-5, 3), method="shifted"): (2**31, 2**61),
-    dfp.mean("x", (-5, 3), method="independent"): (10 * 2**27, 2 * 25 * 2**54),
+    papers.ShiftedMean("x", (-5, 3)): (2**31, 2**61),
+    papers.IndependentMean("x", (-5, 3)): (10 * 2**27, 2 * 25 * 2**54),
     dfp.var("x", (-5, 3)): (2**30, 2**60),
     dfp.sum("x", (-5, 3)): (5 * 2**27, 25 * 2**54),
 }

@@ -8,30 +8,31 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 from tests.partial.secret_files import ASKED, FRAME
 
 WHOLE = {
     "n": dfp.count(),
     "c": dfp.count("x"),
     "m": dfp.mean("x", (-60, 61.5)),
-    "shifted": dfp.mean("x", (0, 100), method="shifted"),
-    "independent": dfp.mean("i", (-9, 9), method="independent"),
+    "shifted": papers.ShiftedMean("x", (0, 100)),
+    "independent": papers.IndependentMean("i", (-9, 9)),
     "s": dfp.sum("x", (-100, 3)),
     "v": dfp.var("x", (0, 100)),
     "d": dfp.std("i", (-9, 9)),
     "free mean": dfp.mean("x"),
     "free sum": dfp.sum("i"),
     "free var": dfp.var("x"),
-    "subset": dfp.mean("x", method="subset"),
-    "dick": dfp.mean("i", method="dick"),
-    "inverse": dfp.mean("x", method="inverse"),
+    "subset": papers.SubsetMean("x"),
+    "dick": papers.DickMean("i"),
+    "inverse": dfp.center("x", 2),
     "median": dfp.median("x"),
-    "other median": dfp.median("i", method="inverse"),
+    "other median": papers.InverseQuantile("i", 0.5),
     "q": dfp.quantile("i", 0.9),
     "qs": dfp.quantiles("x", [0.25, 0.5, 0.75]),
     "center": dfp.center("x", 1.5),
     "bounded center": dfp.center("x", 3, (0, 100)),
-    "dick center": dfp.center("i", 2, method="dick"),
+    "dick center": papers.DickCenter("i", 2),
 }
 LEAN = {name: WHOLE[name] for name in ("n", "m", "v", "free var", "median", "qs")}
 """Questions with every kind of table: sums, octaves with squares, values."""

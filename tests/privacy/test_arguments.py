@@ -60,18 +60,35 @@ def test_bounds_out_of_range_are_refused(ask, bounds, drawn):
     )
 
 
-@pytest.mark.parametrize("method", ["shifted", "independent"])
-def test_some_means_need_bounds(method, drawn):
-    """A method that needs bounds gives no answer without."""
-    refused(lambda: FRAME.dp.mean("x", method=method), drawn, dfp.MissingBoundsError)
+@pytest.mark.parametrize("kind", ["shifted_mean", "independent_mean"])
+def test_some_means_need_bounds(kind, drawn):
+    """A mean that needs bounds gives no answer without."""
+    refused(lambda: getattr(FRAME.dp, kind)("x"), drawn, dfp.MissingBoundsError)
 
 
-@pytest.mark.parametrize("method", ["subset", "dick", "inverse"])
-def test_some_means_find_their_own_bounds(method, drawn):
-    """A method that finds bounds by itself takes none."""
-    refused(
-        lambda: FRAME.dp.mean("x", (0, 1), method=method), drawn, dfp.errors.InvalidQuestionError
-    )
+@pytest.mark.parametrize("kind", ["subset_mean", "dick_mean"])
+def test_some_means_find_their_own_bounds(kind, drawn):
+    """A mean that finds bounds by itself takes none."""
+    refused(lambda: getattr(FRAME.dp, kind)("x", (0, 1)), drawn, dfp.errors.UnknownArgumentError)
+
+
+FORMER = {
+    "shifted_mean": lambda: FRAME.dp.mean("x", (0, 1), method="shifted"),
+    "independent_mean": lambda: FRAME.dp["x"].mean((0, 1), method="independent"),
+    "subset_mean": lambda: FRAME.dp.group_by("k").mean("x", method="subset"),
+    "dick_mean": lambda: dfp.mean("x", method="dick"),
+    "center with p=2": lambda: FRAME.dp.explain.mean("x", method="inverse"),
+    "inverse_quantile": lambda: FRAME.dp.median("x", method="inverse"),
+    "dick_center": lambda: dfp.center("x", 2, method="dick"),
+}
+
+
+@pytest.mark.parametrize("spelling", FORMER)
+def test_a_former_method_names_its_statistic(spelling, drawn):
+    """A form of a paper that was a method is refused with the name that it has now."""
+    with pytest.raises(dfp.errors.UnknownArgumentError, match=spelling):
+        FORMER[spelling]()
+    assert not drawn
 
 
 NO_COLUMNS = [["x"], {"x": 1}, ("x", "g"), 1, 1.5, pl.col("x"), FRAME["x"], FRAME, lambda: 1, "y"]

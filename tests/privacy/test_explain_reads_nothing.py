@@ -21,8 +21,8 @@ def everything(private):
         said += [
             explain(dfp.count(), dfp.mean("x", (0, 1)), dfp.var("x", (0, 1)), dfp.sum("x", (0, 1)),
                     y=dfp.std("x", (0, 1)), **TERMS),
-            explain(dfp.mean("x"), dfp.mean("i", method="inverse"), dfp.median("i"), **TERMS),
-            explain.mean("x", method="subset", **TERMS), explain.mean("x", method="dick", **TERMS),
+            explain(dfp.mean("x"), dfp.center("i", 2), dfp.median("i"), **TERMS),
+            explain.subset_mean("x", **TERMS), explain.dick_mean("x", **TERMS),
             explain.quantiles("i", [0.2, 0.4], **TERMS), explain.center("x", 1.5, **TERMS),
             explain.bounds("x", **TERMS), explain.bounds("x", 9, **TERMS),
             explain.histogram("x", 9, **TERMS), explain.histogram("x", [0, 1], **TERMS),

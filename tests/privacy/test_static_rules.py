@@ -49,6 +49,7 @@ LAYERS = [
     {"release"},
     {"engine"},
     {"statistics"},
+    {"papers"},
     {"local", "shuffle", "frames"},
     {"statements"},
     {"server"},
@@ -80,7 +81,7 @@ def test_imports_point_one_way():
             assert RANKS[target] <= RANKS[own], f"{name} imports {whole}"
 
 
-CORE = ("measurement/", "noise/", "statistics/estimators/")
+CORE = ("measurement/", "noise/", "statistics/estimators/", "papers/")
 
 
 def test_the_core_knows_no_engine_and_no_clock():
@@ -304,7 +305,7 @@ def test_all_is_sorted_and_complete():
     """`__all__` names every public name of the package, in order, and each of them exists."""
     assert list(dfp.__all__) == sorted(dfp.__all__)
     assert len(set(dfp.__all__)) == len(dfp.__all__)
-    assert {"dbapi", "errors", "local", "shuffle", *dfp.__all__} == set(dir(dfp))
+    assert {"dbapi", "errors", "local", "papers", "shuffle", *dfp.__all__} == set(dir(dfp))
     public = {name: getattr(dfp, name) for name in dfp.__all__}
     assert not any(map(inspect.ismodule, public.values()))
     assert {name for name in vars(dfp) if name[0] != "_"} >= set(public)

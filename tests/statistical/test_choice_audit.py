@@ -22,17 +22,15 @@ from scipy import stats
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import bin_table
 from dfprivacy.measurement.binning import SignificantBits
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import DiscreteLaplace
 from dfprivacy.noise.selection import ExponentialMechanism, Selection
-from dfprivacy.statistics.estimators import quantile, threshold
-from dfprivacy.statistics.estimators.monotone import (
-    CentreLength,
-    QuantileLength,
-    monotone_estimate,
-    select_monotone,
-    trimmed_rank,
-)
+from dfprivacy.papers import subset_optimal
+from dfprivacy.papers.monotone import QuantileLength, monotone_estimate, trimmed_rank
+from dfprivacy.papers.subset_optimal import dick_bounds, subset_bounds, window_threshold
+from dfprivacy.statistics.estimators import quantile
+from dfprivacy.statistics.estimators.monotone import CentreLength, select_monotone
 from dfprivacy.statistics.estimators.quantile import (
     EndsLaw,
     RankLaw,
@@ -43,13 +41,7 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from dfprivacy.statistics.estimators.threshold import (
-    dick_bounds,
-    select_thresholds,
-    subset_bounds,
-    threshold_runs,
-    window_threshold,
-)
+from dfprivacy.statistics.estimators.threshold import select_thresholds, threshold_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("permitted")]
 
@@ -204,10 +196,10 @@ def test_thresholds(watched, loss, side, rank):
 )
 def test_window_thresholds(watched, rank, lower, upper, alpha, side):
     """Choices on a uniform grid keep epsilon, whatever the window."""
-    terms = {"lower": lower, "upper": upper, "alpha": alpha, "side": side}
+    terms = {"bounds": Bounds(lower, upper), "alpha": alpha, "side": side, "loss": EPSILON}
 
     def call(rows):
-        window_threshold(*columns(rows), rank, **terms, epsilon=EPSILON.value)
+        window_threshold(*columns(rows), rank, **terms)
 
     (largest,) = audit(watched, call, [EPSILON.value], 0)
     assert largest > float(EPSILON.value) / 4
@@ -226,13 +218,12 @@ def test_subset_bounds(watched, loss):
 @pytest.mark.parametrize("count", [10**4, 10**7])
 def test_dick_bounds(watched, monkeypatch, count):
     """Given the noisy count, two thresholds of 3/10 of epsilon each, whatever the data."""
-    monkeypatch.setattr(threshold, "least_rows", lambda *_: count)
+    monkeypatch.setattr(subset_optimal, "least_rows", lambda *_: count)
     step = EPSILON.value * Fraction(3, 10)
 
     def call(rows):
-        bounds = dick_bounds(*columns(rows), epsilon=EPSILON.value, radius=8, gamma=0.1)
-        assert bounds.left.value == step
-        assert bounds.spent.value == EPSILON.value - step
+        _, left = dick_bounds(*columns(rows), EPSILON, radius=8, gamma=0.1)
+        assert left.value == step
 
     audit(watched, call, [step, step], -5, 11)
 
@@ -246,12 +237,11 @@ def test_the_count_of_dick_bounds(monkeypatch):
             seen.append((exact.tolist(), noise))
             return exact * 0
 
-        monkeypatch.setattr(threshold, "add_to", add_to)
-        bounds = dick_bounds(*columns((*rows, math.nan)), epsilon=2, radius=8, gamma=0.1)
+        monkeypatch.setattr(subset_optimal, "add_to", add_to)
+        loss = Epsilon(Fraction(2))
+        bounds = dick_bounds(*columns((*rows, math.nan)), loss, radius=8, gamma=0.1)
         assert seen == [([len(rows)], DiscreteLaplace(Fraction(5)))]
-        assert bounds == threshold.DickBounds(
-            -8.0, 8.0, Epsilon(Fraction(1, 5)), Epsilon(Fraction(9, 5))
-        )
+        assert bounds == (Bounds(-8, 8), Epsilon(Fraction(9, 5)))
 
 
 # Monotone properties

@@ -15,6 +15,7 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
+from dfprivacy import papers
 from tests.products import take_turns
 
 pytestmark = pytest.mark.slow
@@ -27,8 +28,8 @@ QUESTIONS = {
     "sum of one sign": dfp.sum("x", (1, 3)),
     "negative sum": dfp.sum("x", (-4, -2)),
     "mean": dfp.mean("x", (LOW, HIGH)),
-    "shifted mean": dfp.mean("x", (LOW, HIGH), method="shifted"),
-    "independent mean": dfp.mean("x", (LOW, HIGH), method="independent"),
+    "shifted mean": papers.ShiftedMean("x", (LOW, HIGH)),
+    "independent mean": papers.IndependentMean("x", (LOW, HIGH)),
     "variance": dfp.var("x", (LOW, HIGH)),
     "deviation": dfp.std("x", (LOW, HIGH)),
 }

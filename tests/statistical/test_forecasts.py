@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 from dfprivacy.statistics import STATISTICS
 from tests.laws.test_registry import asked
 
@@ -24,8 +25,8 @@ QUESTIONS = {
     "count": dfp.count(),
     "sum": dfp.sum("x", (LOW, HIGH)),
     "mean": dfp.mean("x", (LOW, HIGH)),
-    "shifted": dfp.mean("x", (LOW, HIGH), method="shifted"),
-    "independent": dfp.mean("x", (LOW, HIGH), method="independent"),
+    "shifted": papers.ShiftedMean("x", (LOW, HIGH)),
+    "independent": papers.IndependentMean("x", (LOW, HIGH)),
     "var": dfp.var("x", (LOW, HIGH)),
     "std": dfp.std("x", (LOW, HIGH)),
 }

@@ -171,8 +171,8 @@ def test_questions_without_such_an_interval_are_refused(tmp_path):
     dfp.statistics(frame, tmp_path / "a.parquet", dfp.mean("x", (0, 1)))
     for ask in (
         lambda: private.cov("x", "y", (0, 1), (0, 1)),
-        lambda: private.mean("x", (0, 1), method="shifted"),
-        lambda: private.mean("x", method="subset"),
+        lambda: private.shifted_mean("x", (0, 1)),
+        lambda: private.subset_mean("x"),
         lambda: private.histogram("x", [0, 1, 2]),
         lambda: private.mean_vector(["x", "y"], 2, rho=1),
         lambda: private.shuffle.mean("x", (0, 1), epsilon=1, delta=1e-6),

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 from tests.products import take_turns
 
 pytestmark = pytest.mark.slow
@@ -24,10 +25,8 @@ ASKS = {
     "sum": lambda g, **t: g.agg(value=dfp.sum("x", BOUNDS[0]), **t),
     "sum of one sign": lambda g, **t: g.agg(value=dfp.sum("x", (100, 101)), **t),
     "mean": lambda g, **t: g.agg(value=dfp.mean("x", BOUNDS[0]), **t),
-    "shifted mean": lambda g, **t: g.agg(value=dfp.mean("x", BOUNDS[0], method="shifted"), **t),
-    "independent mean": lambda g, **t: g.agg(
-        value=dfp.mean("x", BOUNDS[0], method="independent"), **t
-    ),
+    "shifted mean": lambda g, **t: g.agg(value=papers.ShiftedMean("x", BOUNDS[0]), **t),
+    "independent mean": lambda g, **t: g.agg(value=papers.IndependentMean("x", BOUNDS[0]), **t),
     "variance": lambda g, **t: g.agg(value=dfp.var("x", BOUNDS[0]), **t),
     "several": lambda g, **t: g.agg(
         value=dfp.var("x", BOUNDS[0]), other=dfp.sum("x", (-1, 2)), count=dfp.count(), **t

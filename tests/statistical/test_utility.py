@@ -5,12 +5,14 @@ below 1e-9 a comparison. Rows that bounds clip are not counted here: they cost a
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy import papers
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +27,11 @@ def errors(bulk, rows, question, true, **loss):
     return float(np.mean((answer - true) ** 2)), float(np.mean((count - len(rows)) ** 2))
 
 
-def normalized(bulk, mean, method):
+UNCLIPPED = partial(dfp.mean, clipping=False)
+"""The transformed mean with all of its loss."""
+
+
+def normalized(bulk, mean, kind=UNCLIPPED):
     """n**2 times the mean square error of a mean on [0, 1], in units of 2/epsilon**2.
 
     The law depends on n epsilon alone, which is that of n = 1000 and epsilon = 1/2, and on the sum.
@@ -33,7 +39,7 @@ def normalized(bulk, mean, method):
     size, epsilon = 10, 50
     whole, part = divmod(mean * size, 1)
     rows = ([1.0] * int(whole) + [part] + [0.0] * size)[:size]
-    question = dfp.mean("x", (0, 1), method=method, clipping=False)
+    question = kind("x", (0, 1))
     return size**2 * errors(bulk, rows, question, mean, epsilon=epsilon)[0] * epsilon**2 / 2
 
 
@@ -47,7 +53,7 @@ def test_the_mean_has_the_error_of_the_paper(mean, theory, bulk):
     n**2 MSE/(2/epsilon**2) of the transformed mean is that of Kulesza, Suresh and Wang 2023,
     Figure 2 (n = 1000, [0, 1], epsilon = 1/2), within 2%, and never above 1.
     """
-    found = normalized(bulk, mean, "transformed")
+    found = normalized(bulk, mean)
     assert 0.96 * theory / WIDER <= found <= 1.02 * theory * WIDER
     assert found <= WIDER
 
@@ -58,9 +64,9 @@ def test_the_transformed_mean_is_ahead_of_the_others(bulk):
     Algorithm 1 has about ten times the mean square error of Algorithm 3 in the middle.
     """
     for mean in (0.0, 0.3, 0.5):
-        ratio = normalized(bulk, mean, "shifted") / normalized(bulk, mean, "transformed")
+        ratio = normalized(bulk, mean, papers.ShiftedMean) / normalized(bulk, mean)
         assert 1.8 / WIDER <= ratio <= 2.05 * WIDER
-    ratio = normalized(bulk, 0.5, "independent") / normalized(bulk, 0.5, "transformed")
+    ratio = normalized(bulk, 0.5, papers.IndependentMean) / normalized(bulk, 0.5)
     assert 9.5 / WIDER <= ratio <= 10.6 * WIDER
 
 

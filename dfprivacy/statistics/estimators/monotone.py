@@ -1,10 +1,10 @@
-"""Select any monotone property privately: median, quantile, mean, center, or the caller's own.
+"""Select any monotone property within bounds privately: a mean, a center, or the caller's own.
 
 The length of a candidate says how many rows have to be added or removed until the property has that
 value: inverse sensitivity, Dick et al. Everything is in integers on the public grid lowest, ...,
 highest; a center is where the pulls of rows, integers from a public table, cancel.
-`select_monotone` is their Algorithm 5 on public bounds, `monotone_estimate` their Algorithm 4,
-which finds bounds first. Derivations, and the errata of the paper: docs/explanation/monotone.md.
+`select_monotone` is their Algorithm 5 on public bounds. Derivations, and the errata of the paper:
+docs/explanation/monotone.md.
 """
 
 from __future__ import annotations
@@ -17,26 +17,17 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.measurement.bin_table import bin_table
-from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
+from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.measurement.exact import center_power, decimal_number, describe
+from dfprivacy.measurement.exact import center_power
 from dfprivacy.measurement.runs import run_starts
 from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
-from dfprivacy.statistics.estimators.threshold import (
-    LARGEST_RANK,
-    SIDES,
-    known_rows,
-    select_thresholds,
-)
-
-_LARGEST_DENOMINATOR = 2**20
+from dfprivacy.statistics.estimators.threshold import known_rows
 
 
 class MonotoneProperty(Protocol):
@@ -62,47 +53,6 @@ def counts_around(
     below = counted[np.searchsorted(values, candidates, side="left")]
     upto = counted[np.searchsorted(values, candidates, side="right")]
     return below, upto - below, counted[-1] - upto
-
-
-@dataclass(frozen=True)
-class QuantileLength:
-    """The smallest v with at least a share q of the rows up to v: 0 < q < 1, up to six places."""
-
-    q: Fraction | float
-
-    def __post_init__(self) -> None:
-        q = decimal_number(self.q)
-        if q is None or not 0 < q < 1 or q.denominator > _LARGEST_DENOMINATOR:
-            raise InvalidQuestionError(
-                f"q must be between 0 and 1, with at most six places, not {describe(self.q)}",
-                hint="Use q=Fraction(1, 4).",
-            )
-        object.__setattr__(self, "q", q)
-
-    def lengths(self, values: Integers, rows: Integers, candidates: Integers) -> Integers:
-        """Return the lengths; everything in units of 1 / denominator."""
-        below, equal, above = counts_around(values, rows, candidates)
-        part, unit = Fraction(self.q).as_integer_ratio()
-        goal = part * (below + equal + above)
-        high = _too_high(unit * below - goal, equal, part, unit - part)
-        low = _too_low(goal - unit * (below + equal), equal, part, unit - part)
-        return np.where(unit * below >= goal, high, np.where(low > 0, low, 0))
-
-
-def _too_high(gap: Integers, equal: Integers, q: int, rest: int) -> Integers:
-    """Return the lengths where a share q lies below: add at or above, or remove below."""
-    if q > rest:
-        return gap // q + 1
-    first = np.where(gap >= q, (gap - q) // rest + 1, 0) + 1
-    return np.where(equal > 0, gap // rest + 1, first)
-
-
-def _too_low(gap: Integers, equal: Integers, q: int, rest: int) -> Integers:
-    """Return the lengths where less than q lies up to here: remove above, or add at or below."""
-    if q <= rest:
-        return -(-gap // rest)
-    first = np.where(gap > rest, -(-(gap - rest) // q), 0) + 1
-    return np.where(gap <= 0, 0, np.where(equal > 0, -(-gap // q), first))
 
 
 PULL_BITS = 29
@@ -308,12 +258,6 @@ def _suffix_sums(terms: Integers) -> Integers:
 INTERVALS = 2**12
 """Number of equal intervals of a public domain; candidates are their ends."""
 
-BITS = 16
-"""The private bounds of `monotone_estimate` are values with so many significant bits."""
-
-FAILURE = 1e-6
-"""Probability that a private bound's rank is further off than a seventh of it."""
-
 _MOST_INTERVALS = 2**20
 
 
@@ -338,9 +282,8 @@ def select_monotone(
 
     Examples
     --------
-    >>> values, rows = np.array([3.0, 5.0, 9.0]), np.array([500, 500, 400])
-    >>> median, loss = QuantileLength(Fraction(1, 2)), Epsilon(Fraction(1))
-    >>> 4.9 < select_monotone(median, values, rows, (0, 10), loss) < 5.1
+    >>> values, rows = np.array([3.0, 5.0, 9.0]), np.array([900, 900, 900])
+    >>> 5 < select_monotone(CentreLength(2), values, rows, (0, 10), Epsilon(Fraction(1))) < 6.3
     True
     """
     bounds, last = Bounds(*domain), checked_intervals(intervals)
@@ -351,104 +294,11 @@ def select_monotone(
     return min(bounds.lower + chosen * (bounds.width / last), bounds.upper)
 
 
-def monotone_estimate(
-    functional: MonotoneProperty,
-    values: Floats,
-    rows: Integers,
-    loss: Epsilon | Rho,
-    *,
-    entropy: EntropySource = system_entropy,
-    intervals: int = INTERVALS,
-) -> float:
-    """Return a private value of the property without any bounds: Dick et al., Algorithm 4.
-
-    A quarter of the loss buys each of two bounds, of a public rank that only data of several
-    thousand rows (over epsilon) leave room for. Rows beyond them are dropped, about as many on
-    either side, and the property is that of the rest; the half of the loss that is left selects
-    between the bounds as `select_monotone` does. Step 5 of the print is left out: it
-    breaks privacy (docs/explanation/monotone.md).
-
-    It costs `loss`; neighbors: one row added or removed.
-
-    Examples
-    --------
-    >>> values, rows = np.arange(1000.0), np.full(1000, 20)
-    >>> 470 < monotone_estimate(CentreLength(2), values, rows, Epsilon(Fraction(2))) < 530
-    True
-    """
-    last = checked_intervals(intervals)
-    not_missing, counts = known_rows(values, rows)
-    grid, quarter = SignificantBits(BITS), loss.share(Fraction(1, 4))
-    group = np.zeros(len(not_missing), np.int64)
-    table = bin_table(pa.table({}), 1, grid, group, grid.labels(not_missing), rows=counts)
-    rank = trimmed_rank(quarter, 2 * grid.last + 1)
-    ends = [
-        int(select_thresholds(table, rank, quarter, side, entropy=entropy)[0]) for side in SIDES
-    ]
-    low, high = _apart(min(ends), max(ends), grid.last)
-    inside = (numbers := grid.numbers(grid.labels(not_missing))) >= low
-    inside &= numbers <= high
-    lower, upper = grid.values(np.array([low, high])).tolist()
-    half = loss.share(Fraction(1, 2))
-    return select_monotone(
-        functional,
-        not_missing[inside],
-        counts[inside],
-        (lower, upper),
-        half,
-        entropy=entropy,
-        intervals=last,
-    )
-
-
-def select_order_statistic(
-    functional: QuantileLength,
-    numbers: Integers,
-    rows: Integers,
-    last: int,
-    loss: Epsilon | Rho,
-    *,
-    entropy: EntropySource = system_entropy,
-) -> int:
-    """Return a private median or quantile among the integers -last, ..., last, without bounds.
-
-    Algorithm 5 on all of the public grid: lengths are those of `select_monotone`, and the same for
-    all candidates between two neighboring values, so that a candidate of each stretch stands for
-    it. It costs `loss`; neighbors: one row added or removed.
-
-    Examples
-    --------
-    >>> numbers, rows = np.array([-3, 4]), np.array([900, 200])
-    >>> select_order_statistic(QuantileLength(0.5), numbers, rows, 100, Epsilon(Fraction(1)))
-    -3
-    """
-    ends = np.concatenate([[-last - 1], numbers, [last + 1]])
-    first = np.stack([ends, ends + 1], axis=1).reshape(-1)[1:-2]
-    length = np.stack([np.ones_like(ends), np.diff(ends, append=last + 2) - 1], axis=1)
-    length = length.reshape(-1)[1:-2]
-    nonempty = np.flatnonzero(length > 0)
-    lengths = functional.lengths(numbers, rows, first[nonempty])
-    runs = Runs(np.zeros(1, np.int64), first[nonempty], length[nonempty], lengths)
-    return int(mechanism_for(loss).select(runs, entropy)[0])
-
-
 def mechanism_for(loss: Epsilon | Rho) -> ExponentialMechanism:
     """Return the exponential mechanism of this loss, for lengths."""
     if isinstance(loss, Rho):
         return ExponentialMechanism.for_rho(loss.value, sensitivity=1)
     return ExponentialMechanism.for_epsilon(loss.value, sensitivity=1)
-
-
-def trimmed_rank(quarter: Epsilon | Rho, candidates: int) -> int:
-    """Return 7/4 of r = (8 / epsilon) * log(candidates / 1e-6), from public numbers alone.
-
-    With a threshold of epsilon (a quarter of the whole, so that r is the paper's 32 log / epsilon)
-    its rank errs by at most r / 4: it lies in [3 r / 2, 2 r], the band that the paper's proof asks
-    for. The printed r / 4 as a target can't give it.
-    """
-    epsilon = quarter.selection(sensitivity=1).epsilon(sensitivity=1)
-    rank = 14 * Fraction(math.log(candidates / FAILURE)) / epsilon
-    return min(math.ceil(rank), LARGEST_RANK)
 
 
 def on_grid(values: Floats, rows: Integers, bounds: Bounds, last: int) -> tuple[Integers, Integers]:
@@ -492,7 +342,3 @@ def checked_intervals(intervals: object) -> int:
     raise InvalidQuestionError(
         "intervals must be a power of two from 2 to 2**20", hint=f"Use intervals={INTERVALS}."
     )
-
-
-def _apart(low: int, high: int, last: int) -> tuple[int, int]:
-    return (low, high) if low < high else (max(low - 1, -last), min(high + 1, last))
