@@ -169,7 +169,12 @@ def test_too_few_rows_are_missing_in_every_frame():
     for frame in (few, few.to_pandas(), few.to_arrow()):
         assert frame is few or not isinstance(frame, pl.DataFrame)
         private = dfp.frame(frame)
-        assert private.median("day", ends=True, epsilon=1) is None
+        answers = [private.median("day", ends=True, epsilon=1)]
+        answers += private.quantiles("day", [0.2, 0.5], epsilon=1)
+        assert answers == [None] * 3
+        for nothing in (answers[0], answers[1:]):
+            with pytest.raises(dfp.errors.InvalidQuestionError, match="no answer to show"):
+                dfp.show(nothing)
         table = in_arrow(private.group_by("group", keys=[0]).median("day", ends=True, epsilon=1))
         assert [table[name].to_pylist() for name in ("day", "low", "high")] == [[None]] * 3
 
@@ -193,6 +198,7 @@ def test_an_answer_is_a_date_that_knows_its_cost(tmp_path):
     assert (again, again.low, again.high) == (answer, answer.low, answer.high)
     assert ledger.remaining("d").epsilon == 9
     assert str(answer) in dfp.show(answer).to_html()
+    assert str(answer) in repr(dfp.show([None, answer]))
 
 
 def test_infinite_and_far_times_are_the_ends():

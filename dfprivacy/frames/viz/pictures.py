@@ -291,19 +291,24 @@ def _headings(origin: Origin) -> list[str]:
 
 
 def _readings(released: object) -> list[Reading] | None:
-    """Return the readings of one number or several. None for anything else."""
+    """Return the readings of one answer or several, of which None has none; None for others."""
     if isinstance(released, Readable):
         return [released.reading()]
     values = released.values() if isinstance(released, Mapping) else released
     if isinstance(released, list | tuple | Mapping):
-        numbers = [number for number in values if isinstance(number, Readable)]  # type: ignore[attr-defined]
-        if numbers and len(numbers) == len(released):
-            return [number.reading() for number in numbers]
+        answers = [value for value in values if value is not None]  # type: ignore[attr-defined]
+        if answers and all(isinstance(answer, Readable) for answer in answers):
+            return [answer.reading() for answer in answers]
     return None
 
 
 def _require_origin(frame: object, *, public: bool) -> Origin:
     """Return the origin of a released frame, or an empty one for a frame declared public."""
+    if frame is None or (isinstance(frame, list) and all(answer is None for answer in frame)):
+        raise InvalidQuestionError(
+            "there is no answer to show: too few rows for the loss that was spent",
+            hint="ask with a larger epsilon, or of more rows",
+        )
     origin = find_origin(frame)
     if origin is None and not public:
         raise InvalidQuestionError(
