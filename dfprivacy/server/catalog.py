@@ -41,8 +41,8 @@ _MACROS = (
     "pg_get_partkeydef(a) AS NULL",
     "pg_is_in_recovery() AS false",
     "to_regtype(a) AS NULL",
-    "pg_get_function_result(a) AS ''",
-    "pg_get_function_arguments(a) AS ''",
+    "pg_size_pretty(a) AS NULL",
+    "pg_table_size(a) AS NULL",
     "array_upper(a, b) AS len(a)",
     "array_lower(a, b) AS 1",
     "pg_backend_pid() AS 1",
@@ -55,6 +55,13 @@ _VIEWS = {  # of Postgres, and missing in DuckDB
         "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno, false AS inhdetachpending WHERE false"
     ),
     "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
+    "pg_database": (
+        "SELECT *, NULL AS datacl, 0 AS dattablespace FROM pg_catalog.pg_database "
+        "WHERE datname = current_database()"
+    ),
+    "pg_extension": (
+        "SELECT 0 AS oid, '' AS extname, '' AS extversion, 0 AS extnamespace WHERE false"
+    ),
 }
 _REWRITES = (
     (r"\bpg_catalog\.", ""),  # names are found in Postgres's catalog where there is no other
@@ -83,6 +90,8 @@ _RECEIVERS = (  # ADBC asks which function reads a type
     "(1700, 'numeric', 'numeric_recv', 1231)) types(oid, typname, typreceive, typarray)"
 )
 _CONSTANTS = (
+    ("pg_auth_members", "SELECT NULL WHERE false"),
+    ("pg_get_function_result", "SELECT NULL WHERE false"),
     ("pg_policy", "SELECT NULL WHERE false"),
     ("pg_publication", "SELECT NULL WHERE false"),
     ("pg_statistic_ext", "SELECT NULL WHERE false"),

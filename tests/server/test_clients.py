@@ -254,19 +254,21 @@ def test_columns_of_no_rows_are_described(connect):
 
 
 def test_psql_describes_and_asks(port):
-    r"""The client psql answers a mean by carrier, \d describes a table, and \dt lists them."""
+    r"""The client psql answers a mean by carrier, \d describes a table, and others list."""
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
+    commands = (f"{MEANS} ORDER BY 1", r"\d flights", r"\dt+", r"\du", r"\dx", r"\df", r"\l")
     asked = subprocess.run(
-        ["psql", address, "-At", "-c", f"{MEANS} ORDER BY 1", "-c", r"\d flights", "-c", r"\dt"],
+        ["psql", address, "-At", *(part for command in commands for part in ("-c", command))],
         capture_output=True,
         text=True,
         check=False,
     )
+    assert "ERROR" not in asked.stderr
     assert asked.stdout.startswith("AA|2"), asked.stderr
     assert "delay|float8|" in asked.stdout, asked.stderr
-    assert "flights" in asked.stdout.splitlines()[-1]
+    assert asked.stdout.splitlines()[-1].startswith("flights|")
 
 
 def test_each_statement_is_logged(policy_file, connect):
