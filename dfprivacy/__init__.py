@@ -10,7 +10,8 @@ Importing the package puts `.dp` on pandas and polars frames:
 # ruff: noqa: A004, N813
 
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from dfprivacy.accounting.charge import Budget
 from dfprivacy.accounting.ledger import Ledger
@@ -31,6 +32,7 @@ from dfprivacy.errors import (
     UnsupportedDtypeError,
 )
 from dfprivacy.errors import close as _close
+from dfprivacy.errors import closed as _closed
 from dfprivacy.frames.accessor import register_accessors as _register_accessors
 from dfprivacy.frames.estimates import Estimate
 from dfprivacy.frames.limits import suggest_limits
@@ -42,8 +44,6 @@ from dfprivacy.frames.vector_release import VectorEstimate
 from dfprivacy.frames.viz.pictures import plot, save_plot, show
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.terms import Unit
-from dfprivacy.statements.interface import Connection, connect, explain, sql
-from dfprivacy.statements.schema import Schema, public
 from dfprivacy.statistics import Center as center
 from dfprivacy.statistics import Correlation as corr
 from dfprivacy.statistics import Count as count
@@ -64,6 +64,10 @@ from dfprivacy.statistics import StandardDeviation as std
 from dfprivacy.statistics import Statistic, argument
 from dfprivacy.statistics import Sum as sum
 from dfprivacy.statistics import Variance as var
+
+if _TYPE_CHECKING:
+    from dfprivacy.statements.interface import Connection, connect, explain, sql
+    from dfprivacy.statements.schema import Schema, public
 
 __all__ = [
     "Bounds",
@@ -127,22 +131,32 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Connection": "dfprivacy.statements.interface",
+    "Schema": "dfprivacy.statements.schema",
+    "connect": "dfprivacy.statements.interface",
     "dbapi": "dfprivacy.statements.dbapi",
+    "explain": "dfprivacy.statements.interface",
     "local": "dfprivacy.local",
     "papers": "dfprivacy.papers",
+    "public": "dfprivacy.statements.schema",
     "shuffle": "dfprivacy.shuffle",
+    "sql": "dfprivacy.statements.interface",
 }
 
 
-def __getattr__(name: str) -> _ModuleType:
-    """Import a module of another trust model, of papers, or of PEP 249, on first use."""
+def __getattr__(name: str) -> _Any:
+    """Import what reads SQL, another trust model, papers, or PEP 249 on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module 'dfprivacy' has no attribute {name!r}", name=name)
-    return _import_module(_LAZY[name])
+    module = _import_module(_LAZY[name])
+    if name not in __all__:
+        return module
+    globals()[name] = exported = _closed(getattr(module, name))
+    return exported
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_LAZY, "errors"])
+    return sorted({*__all__, *_LAZY, "errors"})
 
 
 _close(globals())

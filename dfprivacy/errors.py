@@ -355,8 +355,8 @@ def boundary(door: Door) -> Door:
 
 
 def close(names: dict[str, Any]) -> None:
-    """Make a boundary of everything that a module exports, given its namespace."""
-    for name in names["__all__"]:
+    """Make a boundary of everything that a module exports and has loaded, given its namespace."""
+    for name in names.keys() & names["__all__"]:
         names[name] = closed(names[name])
 
 
