@@ -269,8 +269,26 @@ def warn_once(topic: str, message: str) -> None:
 
 
 def log_note(note: str) -> None:
-    """Log a note of released answers as a warning of the logger "dfprivacy"."""
-    logging.getLogger("dfprivacy").warning(note)
+    """Log a note of released answers as a warning of the logger "dfprivacy", unless it is held."""
+    notes = _HELD.get()
+    if notes is None:
+        logging.getLogger("dfprivacy").warning(note)
+    else:
+        notes.append(note)
+
+
+@contextmanager
+def hold_notes() -> Iterator[list[str]]:
+    """Hold the notes of a block, whose answers nobody may know before its end."""
+    notes: list[str] = []
+    token = _HELD.set(notes)
+    try:
+        yield notes
+    finally:
+        _HELD.reset(token)
+
+
+_HELD: ContextVar[list[str] | None] = ContextVar("_HELD", default=None)
 
 
 def log_nothing() -> None:

@@ -27,7 +27,7 @@ from rich.console import Console
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
-from dfprivacy.accounting.memory import digest_files
+from dfprivacy.accounting.memory import digest_files, release_bytes
 from dfprivacy.cli.options import named_values, option, options, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED,
@@ -38,6 +38,7 @@ from dfprivacy.cli.output import (
     put_file,
     show_error,
     show_line,
+    show_lines,
     write_table,
 )
 from dfprivacy.cli.sources import column_types, open_database, open_rows
@@ -55,8 +56,11 @@ from dfprivacy.errors import (
     MissingColumnError,
     OutputError,
     UnsupportedFrameError,
+    hold_notes,
     published,
 )
+from dfprivacy.frames.explanation import Explanation
+from dfprivacy.frames.releasing import NO_GROUPS
 from dfprivacy.statements.rules import refuse
 
 if TYPE_CHECKING:
@@ -107,6 +111,16 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
         return release.plan_under(release.terms, release.public_keys, rows).charge
 
 
+def _explained(release: JobRelease) -> Explanation:
+    """Return the cost and the errors of a release."""
+    if release.source.query is None:
+        return release.explain()
+    from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
+
+    with in_time_zone(release.timezone or UTC), release.open_statement(release.terms) as statement:
+        return explanation_of(statement)
+
+
 def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
     """Return the declared types of a source that has all columns of its release."""
     types = column_types(release.source)
@@ -147,7 +161,9 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     digest, old_digest = _digest_source(job, release), ledger.remembered_files()
     if answer is None:
         ledger.remember_files(digest)
-        answer = ledger.kept_of(partial(make_release, step))
+        answer, notes = _answer_to_keep(step)
+        for note in notes:
+            log.warn(note)
     paid = ledger.paid()
     for output in release.outputs:
         note = _note(job, step, output, paid)
@@ -157,6 +173,8 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     paid_before = "paid before, nothing spent"
     spent = f"spent {cost(step.charge)}" if ledger.has_charged else paid_before
     show_line(console, f"{step.name}: wrote {', '.join(names)}; {spent}")
+    if remembered is not None and release.by and not answer.num_rows:
+        log.warn(NO_GROUPS)
     is_changed = digest != old_digest and None not in {digest, old_digest}
     if remembered is not None and is_changed:
         version = release.budget.version
@@ -167,6 +185,20 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
         fields = {"cost": cost_by_name(step.charge), "charged": ledger.has_charged}
         fields |= {"remembered": remembered is not None, "outputs": names}
         log.write_event("release", seconds=log.seconds, **fields)
+
+
+def _answer_to_keep(step: Step) -> tuple[pa.Table, list[str]]:
+    """Return the answer that the ledger keeps, and the notes about it if this process drew it."""
+    samples: list[bytes] = []
+
+    def sample() -> pa.Table:
+        table = make_release(step)
+        samples.append(release_bytes(table))
+        return table
+
+    with hold_notes() as notes:
+        answer = step.ledger.kept_of(sample)
+    return answer, notes if samples == [release_bytes(answer)] else []
 
 
 def _digest_source(job: JobFileContent, release: JobRelease) -> bytes | None:
@@ -415,6 +447,8 @@ def run(
             budget, again = step.release.budget, ", paid before" if step.is_paid else ""
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.name}: {price}{again}")
+            if not quiet:
+                show_lines(Console(), _explained(step.release))
         for step in () if explain else steps:
             log.release, log.start = step.name, time.monotonic()
             run_release(job, step, console, log)

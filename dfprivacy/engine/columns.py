@@ -257,9 +257,11 @@ def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
 
 def no_value_of(label: object, declared: object, constant: object) -> InvalidQuestionError:
     """Return the error for a constant that a column of this declared type can't hold."""
+    hint = "name a constant of the column's own type: value='JFK', value=3"
+    if constant is True:  # which is counted where none is named
+        hint = "name the value that is counted: value='JFK', value=3"
     return InvalidQuestionError(
-        f"column {label!r} is declared {declared}, and {constant!r} is no value of it",
-        hint="name a constant of the column's own type: value='JFK', value=3",
+        f"column {label!r} is declared {declared}, and {constant!r} is no value of it", hint=hint
     )
 
 

@@ -404,6 +404,9 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     return with_origin(frame, replace(wide.origin, wide=replace(wide, shown=shown)))
 
 
+_MIDNIGHT = " 00:00:00"
+
+
 @dataclass(frozen=True)
 class _Axis:
     """The keys of rows or columns: of each cell its number, and of each number its key."""
@@ -432,7 +435,9 @@ class _Axis:
     @property
     def texts(self) -> list[str]:
         """The keys as texts."""
-        return ["NULL" if is_missing(key) else text_of(key) for key in self.keys]
+        return [
+            "NULL" if is_missing(key) else text_of(key).removesuffix(_MIDNIGHT) for key in self.keys
+        ]
 
 
 def _order(long: Any, name: str, first: Any, keys: Sequence[Any]) -> Any:

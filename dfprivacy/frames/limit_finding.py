@@ -28,8 +28,10 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan, counts_units
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
-from dfprivacy.statistics import Count, Mean, Sum
+from dfprivacy.statistics import Mean, Sum
+from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
+from dfprivacy.statistics.octaves import OctavePart
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
 CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
@@ -292,27 +294,29 @@ def errors_of(
 ) -> tuple[Floats, list[Lost]]:
     """Return the squared errors of a mechanism for each limit of rows, and what each loses."""
     count = Contribution(1, groups.limit).row_loss(loss).noise(1, 1)
-    noise = math.sqrt(count.variance) * limits
-    half = float(count.quantile(0.05)) * limits
+    selects = 1.0 if isinstance(part, LinearPart | HistogramPart) else _SELECTION / math.sqrt(2)
+    noise = selects * math.sqrt(count.variance) * limits
+    half = selects * float(count.quantile(0.05)) * limits
     expected = _expected(sizes)
     capped = np.minimum(SIZES, limits[:, None])
     total = max(float(SIZES @ expected), 1.0)
     counting = np.maximum(capped @ expected, 1.0)
     shares = np.minimum(counting / total, 1.0) * groups.share
-    if size_kind(part).startswith("sum") or _adds_up(part):
+    if _adds_up(part):
+        worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
         unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
         upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
-        upper = (upper + (1 - groups.share) * total) / groups.number
-        errors = noise**2 + (total / groups.number * (1 - shares)) ** 2
+        upper = worth * (upper + (1 - groups.share) * total) / groups.number
+        errors = noise**2 + (worth * total / groups.number * (1 - shares)) ** 2
         is_known = bool(expected.any())
         ends = zip(shares, upper, half, strict=True)
         return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
-    selects = 1.0 if isinstance(part, LinearPart) else _SELECTION
-    errors = (selects * noise / math.sqrt(2) / rows) ** 2 + bias
+    relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
+    errors = (relative / rows) ** 2 + bias
     errors = errors + (_SHIFT * (1 - groups.share)) ** 2
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half / rows
@@ -378,12 +382,12 @@ def weighted(limit: int, share: float) -> str:
     return f"over rows, {down}: {100 * share:.3g} % of rows count"
 
 
-def _adds_up(part: object) -> bool:
-    """Check whether an answer grows with the rows, as counts do."""
-    return isinstance(part, LinearPart) and all(
-        isinstance(question, Count | Sum) or question.is_whole
-        for question in part.questions.values()
-    )
+def _adds_up(part: Any) -> bool:
+    """Check whether an answer grows with the rows, as counts and sums do."""
+    if isinstance(part, HistogramPart):
+        return True
+    questions = part.questions.values() if isinstance(part, LinearPart | OctavePart) else ()
+    return any(isinstance(question, Sum) or question.is_whole for question in questions)
 
 
 def _bounds(part: LinearPart) -> Bounds:
@@ -392,7 +396,7 @@ def _bounds(part: LinearPart) -> Bounds:
 
 
 def _lost_of_sum(
-    part: LinearPart,
+    part: Any,
     share: float,
     upper: float,
     half: float,
@@ -400,20 +404,25 @@ def _lost_of_sum(
     is_known: bool,
     groups: Groups,
 ) -> Lost:
-    """Return the effect of a limit on a count or a sum: the rows or totals beyond it."""
+    """Return the effect of a limit on a count or a sum: the rows or totals beyond it.
+
+    Intervals of whole frames have room for it, unless bounds are found or ratios are asked too.
+    """
     low, high = (0.0, 1.0)
     is_total = size_kind(part).startswith("sum")
     if is_total:
         bounds = _bounds(part)
         largest = max(abs(bounds.lower), abs(bounds.upper))
         low, high = largest * (bounds.lower < 0), largest * (bounds.upper > 0)
+    is_plain = isinstance(part, LinearPart) and not groups.grouped
+    has_room = is_plain and (is_total or all(q.is_whole for q in part.questions.values()))
     note = None
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
-    elif upper > (_NARROW if groups.grouped else _WIDE) * half:
+    elif upper > (_WIDE if has_room else _NARROW) * half:
         about = "the total" if is_total else "rows"
         note = f"limits leave out rows of large units: about {100 * share:.3g} % of {about} counts"
-    room = 0.0 if groups.grouped else upper
+    room = upper if has_room else 0.0
     return Lost(share, low * room, high * room, note)
 
 
@@ -451,11 +460,13 @@ def choose_limits(
         logarithm = 0.0
         for part, loss in zip(parts, losses, strict=True):
             if counts_units(part):
-                noise = Contribution(1, size).row_loss(loss).noise(1, 1).variance
-                units = every / number if by_groups is not None else 0.0
-                logarithm += math.log(noise + ((1 - share) * units) ** 2)
+                noise = Contribution(1, size).row_loss(loss).noise(1, 1)
+                missing = (1 - share) * every / number if by_groups is not None else 0.0
+                logarithm += math.log(noise.variance + missing**2)
                 chosen.append(1)
-                lost.append(None)
+                left_out = missing > _NARROW * float(noise.quantile(0.05))
+                note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
+                lost.append(None if by_groups is None else Lost(share, note=note))
                 continue
             facts = Groups(size, share, number, grouped=by_groups is not None)
             errors, effects = errors_of(part, noisy[size_kind(part)], loss, limits, facts)
@@ -553,6 +564,7 @@ def draw_choice(
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
     if secret:
-        counted = add_to(np.asarray([sizes.number]), shares["number"].noise(1, 1))
-        number = max(float(counted[0]), 1.0)
+        noise = shares["number"].noise(1, 1)
+        counted = float(add_to(np.asarray([sizes.number]), noise)[0])
+        number = max(counted - _NORMAL * math.sqrt(noise.variance), 1.0)
     return choose_limits(noisy, by_groups, number, parts, losses, named=named)

@@ -321,9 +321,8 @@ class _Long:
                 series[name] = self.frame[name].reset_index(drop=True)
             elif name == "against" and against is not None:
                 keys = values_of(self.frame[against])
-                series[name] = pd.Series(
-                    [None if r is None else keys[r] for r in bases], dtype=object
-                )
+                earlier = [None if r is None else keys[r] for r in bases]
+                series[name] = pd.Series(earlier, dtype=object).infer_objects()
             else:
                 series[name] = column.to_pandas()
         return pd.DataFrame(series)

@@ -13,6 +13,7 @@ from dfprivacy.engine.adopt import Adopted, Wrap
 from dfprivacy.engine.passes import UnitTable
 from dfprivacy.engine.returning import check_schema, frame_of, kept_table
 from dfprivacy.engine.run import guarded
+from dfprivacy.errors import log_note
 from dfprivacy.frames.estimates import estimates_of
 from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
 from dfprivacy.frames.measuring import measure, measure_plan
@@ -86,6 +87,15 @@ def _measure_within(
     )
 
 
+NO_GROUPS = "no group is shown: noisy counts are too low, explain says how many rows groups need"
+
+
+def log_no_groups(plan: Plan, released: pa.Table) -> None:
+    """Log that no secret key is among released answers, which are a table without rows then."""
+    if plan.by and plan.keys is None and not released.num_rows:
+        log_note(NO_GROUPS)
+
+
 @singledispatch
 def release_plan(plan: Plan, frame: object) -> Any:
     """Release a plan as its caller gets it: a frame of the caller's type, unless it registers."""
@@ -95,6 +105,7 @@ def release_plan(plan: Plan, frame: object) -> Any:
 def release_frame(plan: Plan, source: FrameSource) -> Any:
     """Release a plan as a frame of the caller's type."""
     plan, released = source.release(plan)
+    log_no_groups(plan, released.table)
     return with_origin(source.to_caller(plan, released.table), Origin.of(plan))
 
 
@@ -113,16 +124,16 @@ def release_answers(plan: Plan, frame: object) -> pa.Table:
     bounds `name_lower` and `name_upper`. Rows are sorted by key, or as public keys were listed.
     """
     within, released = ArrowSource(frame).release(plan)
-    return _with_limits(released.table, within)
+    return _with_remarks(released.table, within)
 
 
-LIMITS = b"dfprivacy_limits"
-"""Key of the metadata of a table with the limits that were found, one line each."""
+REMARKS = b"dfprivacy_remarks"
+"""Key of the metadata of a table with limits that were found and the least count, in lines."""
 
 
-def _with_limits(table: pa.Table, plan: Plan) -> pa.Table:
-    lines = "\n".join(plan.limit_lines)
-    return table.replace_schema_metadata({LIMITS: lines}) if lines else table
+def _with_remarks(table: pa.Table, plan: Plan) -> pa.Table:
+    lines = "\n".join(Origin.of(plan).remarks)
+    return table.replace_schema_metadata({REMARKS: lines}) if lines else table
 
 
 Later = Callable[[Sequence[pa.Table]], object]
@@ -174,4 +185,4 @@ def _answer_within_limits(plan: Plan, exact: Any) -> pa.Table:
         frame, table, sizes = exact
         plan = draw_limits(plan, sizes)
         exact = _measure_within(frame, table, plan)[1]
-    return _with_limits(plan.tabulate(run_mechanisms(plan, exact)), plan)
+    return _with_remarks(plan.tabulate(run_mechanisms(plan, exact)), plan)

@@ -198,7 +198,7 @@ class Plan:
     def info(self) -> ReleaseInfo:
         """The facts that all answers share."""
         shown_from = None
-        if self.rule is not None and self.parts:
+        if self.rule is not None and self.parts and self.search is None:
             counting = index_of_counting_part(self.parts)
             law = self.parts[counting].count_noise(self.row_losses[counting])
             shown_from = -(-self.rule.least(*law) // law[1])

@@ -32,7 +32,7 @@ from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, log_no
 from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
-from dfprivacy.frames.releasing import LIMITS, release_answers, release_several
+from dfprivacy.frames.releasing import REMARKS, log_no_groups, release_answers, release_several
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.plan import JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
@@ -112,10 +112,11 @@ class Job:
         drawn = _Drawn(self)
         answers = self._answers(drawn) if self.plans else ()
         drawn.add(answers)
-        texts = [(table.schema.metadata or {}).get(LIMITS, b"") for table in answers]
+        texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]
-        for plan, answered in [] if self.intervals else zip(self.plans, answers, strict=True):
-            for line in list_notes(plan, answered):
+        for plan, answered in zip(self.plans, answers, strict=True):
+            log_no_groups(plan.request, answered)
+            for line in list_notes(plan, answered, has_columns=self.intervals):
                 log_note(line)
                 lines.append(line)
         public = _public(self.script, self.engine, rows=True)
@@ -129,7 +130,7 @@ class Job:
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
-        origin = replace(origin, notes=tuple(lines))
+        origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         return table, replace(origin, keys=keys, answers=numbers, shares=shares)
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:

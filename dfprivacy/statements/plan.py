@@ -33,6 +33,7 @@ from dfprivacy.statements.gate import NO_COLUMN, twin_of
 from dfprivacy.statements.reading import Statement, qualified, tried
 from dfprivacy.statements.relations import OWNER
 from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.select import Rows
 from dfprivacy.statements.tables import TEXT, unplanned
 from dfprivacy.statements.tree import folded, fresh
 from dfprivacy.statistics import Count, NUnique, Statistic
@@ -124,7 +125,7 @@ class Plan:
         for name, question in request.questions.items() if sets else ():  # totals of their cells
             if name not in plain or isinstance(question, NUnique):
                 raise refuse("no totals", question=question.text)
-        return request
+        return replace(request, notes_limits=request.search is not None)
 
     def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
         """Return the row query over a relation; nothing is read."""
@@ -133,7 +134,8 @@ class Plan:
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
-    unit_columns = {*map(quoted, (OWNER, *statement.rows.bag.keys))}
+    rows = statement.rows
+    unit_columns = {*map(quoted, (OWNER, *rows.bag.keys))}
     if keys is None and any(key.sql in unit_columns for key in statement.keys):
         raise refuse("GROUP BY the unit")
     columns: dict[str, str] = {}
@@ -148,7 +150,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
-        questions[name] = call.question.about(*_values(statement, call, columns))
+        questions[name] = call.question.about(*_values(rows, call, columns))
         if call.epsilon is not None:
             own[name] = call.epsilon
     if statement.selection is not None:
@@ -163,7 +165,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         public = Terms(keys=listed).keys_for(by, None)
     elif keys is not None:
         public = Terms().keys_for(by, keys)
-    delta, copies = _delta(statement, terms, keys), statement.rows.bag.copies
+    delta, copies = _delta(statement, terms, keys), rows.bag.copies
     terms = replace(terms, unit=unit, delta=delta, copies=copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
 
@@ -253,14 +255,20 @@ def _label(made: dict[str, str], wanted: str, sql: str) -> str:
     return label
 
 
-def _values(statement: Statement, call: Call, columns: dict[str, str]) -> Iterator[str]:
-    """Yield the labels of what a call aggregates, texts of files as numbers; none for rows."""
+def _values(rows: Rows, call: Call, columns: dict[str, str]) -> Iterator[str]:
+    """Yield the labels of what a call aggregates: texts of files as numbers, units as owners."""
     mechanism, finds_bounds = part_of(call.question), call.question.finds_bounds
     is_about_numbers = bool(call.values) and (finds_bounds or any(mechanism.columns.values()))
-    kinds = statement.rows.bag.kinds if is_about_numbers else {}
-    texts = {quoted(name) for name, kind in kinds.items() if kind == TEXT}
+    kinds = rows.bag.kinds if is_about_numbers else {}
+    as_read = {
+        quoted(name): f"TRY_CAST({quoted(name)} AS DOUBLE)"
+        for name, kind in kinds.items()
+        if kind == TEXT
+    }
+    if isinstance(call.question, NUnique):
+        as_read |= dict.fromkeys(map(quoted, rows.unit_columns), quoted(OWNER))
     for shown, sql in zip(call.shown, call.values, strict=True):
-        yield _label(columns, shown, f"TRY_CAST({sql} AS DOUBLE)" if sql in texts else sql)
+        yield _label(columns, shown, as_read.get(sql, sql))
 
 
 def _delta(statement: Statement, terms: Terms, keys: object) -> object:
@@ -325,10 +333,15 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))
 
 
-def list_notes(plan: Plan, answers: pa.Table) -> list[str]:
-    """List the notes of released answers, in one line for each call that has some."""
+def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> list[str]:
+    """List the notes of released answers, in one line for each call that has some.
+
+    Where the result `has_columns` of notes, only those of calls that have none there.
+    """
     lines, groups = [], answers.num_rows
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
+        if has_columns and plan.questions[name].has_note:
+            continue
         suffixes = plan.questions[name].suffixes
         columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
         texts = [note for column in columns for note in answers[column].to_pylist() if note]
@@ -447,6 +460,7 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
         (field.name, field.type.value_type if is_coded(field.type) else field.type)
         for field in keys
     ]
+    notes_limits = plan.request.notes_limits
     for name, question in plan.questions.items():
         kind = pa.int64() if question.is_whole else pa.float64()
         if question.answers_in_kind:
@@ -456,7 +470,8 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
         ends = ("", "_low", "_high") if question.tells_interval else ("",)
         for suffix in question.suffixes:
             fields += [(f"{name}{suffix}{end}", kind) for end in ends]
-            fields += [(f"{name}{suffix}_{NOTE}", pa.string())] if question.has_note else []
+            has_note = question.has_note or (notes_limits and question.has_interval)
+            fields += [(f"{name}{suffix}_{NOTE}", pa.string())] if has_note else []
     if plan.statement.sets:
         if not all(map(has_order, keys.types)):
             raise refuse("keys without an order")

@@ -544,6 +544,12 @@ class Rows:
         return (*self.bag.columns, OWNER)
 
     @property
+    def unit_columns(self) -> list[str]:
+        """The columns whose values are those of the unit's column: one for each owner."""
+        keys, unit_key = self.bag.keys, self.tables.unit_key
+        return [name for name in keys if keys[name] == unit_key]
+
+    @property
     def names(self) -> list[tuple[str, str]]:
         """The columns that their names alone mean, each with its SQL."""
         return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]

@@ -169,7 +169,7 @@ class Tables:
         column = names[self._spelt(view, str(self.unit_column))]
         (kind,) = self.kinds(bag, [column])
         bag = owned_by(bag, column, owner_of(column, kind))
-        return replace(bag, keys={column: self._unit_key})
+        return replace(bag, keys={column: self.unit_key})
 
     @property
     def protected(self) -> Relation:
@@ -179,7 +179,7 @@ class Tables:
         return next(self.used[name] for name in self.used if name not in self.givens)
 
     @property
-    def _unit_key(self) -> str:
+    def unit_key(self) -> str:
         """The name of the unit's column, as columns with the same values are known by."""
         return folded(str(self.schema.unit)) if self.schema is not None else "unit"
 
@@ -233,7 +233,7 @@ class Tables:
                 )
             target = f"{path}.{folded(link[2])}"
             mine = None
-            if target == self._unit_key:
+            if target == self.unit_key:
                 whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
                 mine = owner_of(new[own], one) if str(one) == str(two) else whole
             rows = stored(name, columns, kinds=kinds)
@@ -258,7 +258,7 @@ class Tables:
                 if folded(table) == name:
                     keys[new[self._spelt(relation, column)]] = folded(parent)
         if self.unit_column is not None and self._has_unit(name):
-            keys[new[self._spelt(relation, self.unit_column)]] = self._unit_key
+            keys[new[self._spelt(relation, self.unit_column)]] = self.unit_key
         return keys
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:

@@ -222,6 +222,7 @@ def test_saved_files_hold_the_chart(tmp_path, means):
     """PNG, SVG and HTML are written, with the numbers and words that belong there."""
     chart = dfp.plot(means, measured_in="minutes")
     png, svg, page = (dfp.save_plot(chart, tmp_path / f"c.{end}") for end in ("png", "svg", "html"))
+    assert dfp.save_plot(means, tmp_path / "release.svg").read_text().count("<svg") == 1
     head = png.read_bytes()[:24]
     assert head[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(head[16:20], "big") > 900
@@ -233,10 +234,10 @@ def test_saved_files_hold_the_chart(tmp_path, means):
 
 
 def test_files_that_can_not_be_written(tmp_path, means):
-    """Another ending, a folder that is not there and what is no chart: nothing is written."""
-    chart = dfp.plot(means)
-    for shown, path in ((chart, "c.pdf"), (chart, "c"), (chart, "none/c.svg"), (means, "c.svg")):
-        with pytest.raises(dfp.errors.PictureError):
+    """Another ending, a folder that is not there and what is no release: nothing is written."""
+    chart, rows = dfp.plot(means), pl.DataFrame({"city": ["a"], "x": [1.0]})
+    for shown, path in ((chart, "c.pdf"), (means, "c"), (chart, "none/c.svg"), (rows, "c.svg")):
+        with pytest.raises((dfp.errors.PictureError, dfp.errors.InvalidQuestionError)):
             dfp.save_plot(shown, tmp_path / path)
     assert list(tmp_path.iterdir()) == []
 

@@ -134,6 +134,10 @@ def test_a_number_names_the_limits_of_users(flights):
         dfp.show(by)
     )
     assert "max_rows=" in repr(flights.dp(unit="carrier").count(epsilon=1))
+    several = flights.dp(unit="delay", max_rows=2, max_groups=1)
+    keys = flights["carrier"].unique().to_list()
+    groups = several.group_by("carrier", keys=keys).count(epsilon=1)
+    assert "rows beyond max_rows, beyond max_groups or without a unit." in repr(dfp.show(groups))
     assert "max_rows" not in repr(flights.dp.count(epsilon=1))
 
 
@@ -230,6 +234,10 @@ def test_results_of_sql_are_shown(flights, engine):
     assert lines[-2] == "epsilon=2, delta=1e-06"
     assert lines[-1] == "Groups with a noisy count below 15 are not shown."
     assert dfp.plot(made).to_dict()["title"]["text"] == "m, n by carrier"
+    windows = f"WITH r AS ({query}) SELECT carrier, m, n, n / sum(n) OVER () AS part FROM r"
+    apart = dfp.sql(windows, t=flights, epsilon=2, delta=1e-6, intervals=True)
+    head = repr(dfp.show(apart)).splitlines()[1].split()
+    assert head == ["carrier", "m", "interval", "n", "interval", "part"]
 
 
 def test_numbers_have_the_digits_that_the_noise_leaves(flights):
@@ -246,12 +254,12 @@ def test_numbers_have_the_digits_that_the_noise_leaves(flights):
     assert len(decimals) == 1
 
 
-@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
 def test_saved_numbers_read_back(tmp_path, means, numbers, ending):
     """A file of numbers has those of the release and nothing else."""
     if ending == "xlsx":
         pytest.importorskip("openpyxl")
-    read = {"csv": pd.read_csv, "xlsx": pd.read_excel}[ending]
+    read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "xlsx": pd.read_excel}[ending]
     for released in (means, numbers["estimate"]):
         table = read(dfp.show(released).save(tmp_path / f"release.{ending}"))
         wanted = means["delay"].to_list() if released is means else [float(released)]

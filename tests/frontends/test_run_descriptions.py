@@ -190,7 +190,7 @@ def test_words_are_what_they_seem(run):
     """NO is a country, 1e-6 a number and a date a text, as in YAML 1.2."""
     text = other("    outputs:", "    by: carrier\n    keys: [NO, on, 2024-01-31]\n    outputs:")
     assert keys_of(text, run) == [["NO"], ["on"], ["2024-01-31"]]
-    explained = run(other("epsilon: 1}", "epsilon: 1e-3}"), "--explain")
+    explained = run(other("epsilon: 1}", "epsilon: 1e-3}"), "--explain", "--quiet")
     assert explained.stdout == "delays: epsilon 0.001 of flights in budget.db\n"
 
 

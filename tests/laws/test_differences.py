@@ -147,6 +147,9 @@ def test_what_was_computed_can_be_shown():
     assert after["title"]["text"] == "difference of count by k"
     assert "Without an answer" not in str(after)
     assert "NULL" not in str(after)
+    shown = repr(dfp.show(dfp.released(made).diff()))
+    assert "Without an answer" not in shown
+    assert "Nothing to compare with: a" in shown
     several = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
     both = several.agg(dfp.count(), dfp.mean("x", (0, 2)), dfp.median("x"))
     assert dfp.released(both).diff().columns[1:] == [

@@ -278,7 +278,7 @@ def test_every_way_to_swallow_an_error_is_found(source, scopes):
 
 
 WARNING_FUNCTIONS = {"warnings.filters", "warnings.warn", "warnings.formatwarning"}
-NOTE_LOGGERS = {"errors.py", "statements/jobs.py"}
+NOTE_LOGGERS = {"errors.py", "frames/releasing.py", "statements/jobs.py"}
 """Files that log notes, which are functions of released answers."""
 WARNING_CALLERS = {"release/pipeline.py", "release/terms.py"}
 """Files that warn a caller: of the loss of a release and of the type of its keys."""

@@ -243,6 +243,18 @@ def test_the_number_of_units_has_the_noise_of_one_row_each():
     assert given["k"].std_error < 5
 
 
+def test_a_sum_without_bounds_counts_rows_as_a_count_does():
+    """What is left out of a sum is no bias of a mean: nearly all rows of alike units count."""
+    frame = units_of([6] * 4000, np.linspace(0, 1, 4000) ** 2).with_columns(g=0)
+    private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0])
+    questions = {"s": dfp.sum("x"), "m": dfp.mean("x"), "n": dfp.count("x")}
+    for names in (["s"], ["s", "m"], ["m", "n"]):
+        table = private.agg(**{name: questions[name] for name in names})
+        name = names[-1] if "n" in names else "s"
+        truth = 24_000 if name == "n" else frame["x"].sum()
+        assert abs(table[name][0] / truth - 1) < 0.2, names
+
+
 def test_an_answer_that_limits_may_spoil_has_a_note():
     """Sizes with a heavy tail: the interval holds the count of all rows, or a note says why not."""
     sizes = np.minimum((np.random.default_rng(1).pareto(1.1, 3000) + 1), 5000).astype(int)

@@ -2,11 +2,15 @@
 
 import dataclasses
 import pickle
+import re
 
+import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.frames.releasing import NO_GROUPS
 
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 
@@ -77,6 +81,53 @@ def test_limits_that_are_left_out_are_found_in_the_release(shared):
     assert n == 600  # 50 people of 12 rows each
     both = f"WITH a AS ({query}), b AS ({query} WHERE age > 0) SELECT a.n, b.n FROM a, b"
     assert dfp.sql(both, con=shared, unit="user_id", epsilon=1e6).fetchall()[0][0] == 600
+
+
+COUNT_USERS = "SELECT city, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY city"
+
+
+def test_the_unit_is_counted_once_however_many_rows_it_has(shared):
+    """Distinct values of the unit's column are units: noise is that of one row of each."""
+    by_rows, one = (
+        dfp.explain(
+            COUNT_USERS, con=shared, unit="user_id", max_rows=rows, max_groups=1, delta=1e-6
+        )
+        for rows in (20, 1)
+    )
+    assert by_rows.answers[0].typical == one.answers[0].typical
+    terms = {"unit": "user_id", "max_rows": 20, "max_groups": 3, "keys": ["Rome"], "epsilon": 1e9}
+    counted = "SELECT count(DISTINCT {}) AS n FROM visits GROUP BY city"
+    texts = [counted.format(column) for column in ("user_id", "user_id + 0")]
+    units, values = (dfp.sql(text, con=shared, **terms).fetchall() for text in texts)
+    assert units == values
+
+
+def test_the_limits_that_were_found_are_in_notes_and_remarks():
+    """A release in SQL says what that of a frame does: the share that counts, the least count."""
+    rng = np.random.default_rng(1)
+    sizes = np.minimum(rng.pareto(1.1, 3000) + 1, 5000).astype(int)
+    visits = pl.DataFrame({"u": np.repeat(np.arange(3000), sizes), "g": "a", "x": 1.0})
+    terms = {"unit": "u", "epsilon": 1, "delta": 1e-6}
+    query = "SELECT g, SUM(x) AS s, COUNT(*) AS n FROM visits GROUP BY g"
+    made = dfp.sql(query, visits=visits, intervals=True, **terms)
+    shown = repr(dfp.show(made))
+    assert "limits leave out" in made["s_note"][0]
+    assert re.search(r"count_star\(\): limits leave out rows", shown)
+    (least,) = map(int, re.findall(r"noisy count below ([\d]+)", shown.replace(",", "")))
+    (limit,) = map(int, re.findall(r"count\(\): max_rows=(\d+)", shown))
+    assert least > 25 * limit  # the noise is that of so many rows
+
+
+def test_a_release_without_groups_says_why(shared, caplog):
+    """An empty table of secret keys comes with a note in the log, in SQL and of frames."""
+    rows = pl.DataFrame({"g": ["a"]})
+    for release in (
+        lambda: dfp.sql(BY_CITY, con=shared, epsilon=0.001, delta=1e-9).fetchall(),
+        lambda: rows.dp.group_by("g").count(epsilon=0.001, delta=1e-9),
+    ):
+        caplog.clear()
+        assert len(release()) == 0
+        assert caplog.messages == [NO_GROUPS]
 
 
 def test_a_key_that_is_the_unit(shared):

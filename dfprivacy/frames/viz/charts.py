@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -346,26 +345,8 @@ def vector_chart(
     return build_chart([panel], name, lines)
 
 
-def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
-    """Write a chart to a file that ends in .png, .svg or .html, and return its path.
-
-    Nothing is fetched, now or when the file is opened: an HTML page holds the drawing, no script,
-    and a policy under which a browser loads nothing. The file is written wholly or not at all.
-    It needs vl-convert: pip install 'dfprivacy[plot]'.
-
-    >>> import dfprivacy as dfp, polars as pl, tempfile
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> count = pl.DataFrame({"delay": range(100)}).dp.count()
-    >>> dfp.save_plot(count.plot(), folder.name + "/count.svg").name
-    'count.svg'
-    >>> folder.cleanup()
-    """
-    target = Path(path)
-    if not hasattr(type(chart), "properties"):
-        raise PictureError(
-            f"an object of type {type(chart).__name__} is no chart that can be written",
-            hint="dfp.save_plot(dfp.plot(released), 'plot.png')",
-        )
+def write_chart(chart: Any, target: Path) -> Path:
+    """Write a chart to a file that ends in .png, .svg or .html, and return its path."""
     ending = target.suffix.lower()
     if ending not in _ENDINGS:
         raise PictureError(

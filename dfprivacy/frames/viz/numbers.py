@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow.csv import write_csv
+from pyarrow.parquet import write_table
 
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import (
@@ -22,7 +23,7 @@ from dfprivacy.frames.viz.charts import (
     Dot,
     build_chart,
     dots_panel,
-    save_plot,
+    write_chart,
     write_whole,
 )
 from dfprivacy.frames.viz.text import (
@@ -36,7 +37,7 @@ from dfprivacy.frames.viz.text import (
     with_unit,
     writer,
 )
-from dfprivacy.release.plan import POPULATION
+from dfprivacy.release.plan import NOTE, POPULATION
 
 Cell = tuple[float, tuple[float, float] | None]
 """A value and the ends of its interval."""
@@ -196,10 +197,11 @@ class Shown:
         return rendered("frame.html", view=self, rows=zip(*cells, strict=True))
 
     def _sheet(self, ending: str) -> bytes:
-        """Return the numbers as a CSV or Excel file, which reads back as they are."""
+        """Return the numbers as a file of this ending, which reads back as they are."""
         sink = io.BytesIO()
-        if ending == ".csv":
-            write_csv(self.written, sink)
+        if ending != ".xlsx":
+            write: Any = write_csv if ending == ".csv" else write_table
+            write(self.written, sink)
             return sink.getvalue()
         frame = self.written.to_pandas()
         zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
@@ -217,23 +219,23 @@ class Shown:
         return rendered("page.html", title="Private release", body=body, footer=_written())
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file that ends in .html, .csv, .xlsx, .png or .svg, and return its path.
+        """Write it to a file, and return its path: .html, .csv, .parquet, .xlsx, .png or .svg.
 
-        A page and the caption of a chart have the cost and the date of writing; .csv and .xlsx
-        have the numbers alone. The file is written wholly or not at all. Charts (.png, .svg) need
-        the extra `plot`, .xlsx needs openpyxl.
+        A page and the caption of a chart have the cost and the date of writing; .csv, .parquet and
+        .xlsx have the numbers and notes alone. The file is written wholly or not at all. Charts
+        (.png, .svg) need the extra `plot`, .xlsx needs openpyxl.
         """
         target = Path(path)
         ending = target.suffix.lower()
         if ending == ".html":
             return write_whole(target, self.to_html().encode())
-        if ending in {".csv", ".xlsx"}:
+        if ending in {".csv", ".parquet", ".xlsx"}:
             return write_whole(target, self._sheet(ending))
         if ending in {".png", ".svg"}:
-            return save_plot(self.draw([_written()]), target)
+            return write_chart(self.draw([_written()]), target)
         raise PictureError(
             f"a release can't be written to a file that ends in {target.suffix!r}",
-            hint="name a file that ends in .html, .csv, .xlsx, .png or .svg",
+            hint="name a file that ends in .html, .csv, .parquet, .xlsx, .png or .svg",
         )
 
 
@@ -242,7 +244,7 @@ def _written() -> str:
 
 
 def show_readings(readings: Sequence[Reading], measured_in: MeasuredIn) -> Shown:
-    """Return released numbers, one under the other; .csv has name, value, low and high."""
+    """Return released numbers, one under the other; .csv has name, value, low, high and note."""
     are_plain = not any(reading.moment for reading in readings)
     rows = [
         (
@@ -251,10 +253,11 @@ def show_readings(readings: Sequence[Reading], measured_in: MeasuredIn) -> Shown
                 number if are_plain or number is None else reading.writer(number)
                 for number in (reading.value, *(reading.ends or (None, None)))
             ),
+            reading.note,
         )
         for reading in readings
     ]
-    names = ("name", "value", "low", "high")
+    names = ("name", "value", "low", "high", NOTE)
     return Shown(
         pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))),
         lambda more: readings_chart(readings, measured_in, more, separate=True),

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +45,7 @@ from dfprivacy.frames.viz.charts import (
     build_chart,
     dots_panel,
     fit_domain,
-    save_plot,
+    write_chart,
 )
 from dfprivacy.frames.viz.descriptions import is_description, show_description
 from dfprivacy.frames.viz.numbers import (
@@ -68,7 +70,7 @@ from dfprivacy.frames.viz.text import (
     writer,
 )
 from dfprivacy.measurement.grid import kind_of
-from dfprivacy.release.plan import NOTE
+from dfprivacy.release.plan import ENDS, NOTE
 
 __all__ = ["plot", "save_plot", "show"]
 
@@ -135,10 +137,30 @@ def plot(
     origin = _require_origin(released, public=public)
     if answer is None and origin.wide is not None and origin.wide.shown is not None:
         return _chart_crosstab(origin.wide, measured_in, ())
-    table = guarded(lambda: released_arrow(released))
+    table = _put_ends_behind(guarded(lambda: released_arrow(released)), origin)
     if answer is None and is_description(table):
         return show_description(origin, table).draw([])
     return _chart_table(table, origin, measured_in, answer=answer, by_value=sort == "value")
+
+
+def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a chart to a file that ends in .png, .svg or .html, and return its path.
+
+    A release is written as the chart that `dfp.plot` makes of it.
+
+    Nothing is fetched, now or when the file is opened: an HTML page holds the drawing, no script,
+    and a policy under which a browser loads nothing. The file is written wholly or not at all.
+    It needs vl-convert: pip install 'dfprivacy[plot]'.
+
+    >>> import dfprivacy as dfp, polars as pl, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> count = pl.DataFrame({"delay": range(100)}).dp.count()
+    >>> dfp.save_plot(count, folder.name + "/count.svg").name
+    'count.svg'
+    >>> folder.cleanup()
+    """
+    is_chart = hasattr(type(chart), "properties")
+    return write_chart(chart if is_chart else plot(chart), Path(path))
 
 
 def _chart_table(
@@ -170,14 +192,10 @@ def _chart_groups(
 
     Of compared groups it shows those with a group before them.
     """
-    more, order = [*more], ", the largest first" if by_value else ""
-    if layout.keys == (*origin.keys, "against"):
-        first = table.filter(pc.is_null(table["against"]))
-        table = table.filter(pc.is_valid(table["against"]))
-        layout = replace(layout, keys=origin.keys)
-        if first.num_rows:
-            names = "; ".join(", ".join(keys) for keys in _key_rows(first, origin.keys))
-            more.insert(0, shortened(f"Nothing to compare with: {names}"))
+    order = ", the largest first" if by_value else ""
+    compared, uncompared = _split_compared(table, layout, origin)
+    if compared is not None:
+        table, layout, more = compared, replace(layout, keys=origin.keys), [*uncompared, *more]
     layout, answers = replace(layout, answers=layout.answers[:MOST_PANELS]), len(layout.answers)
     if by_value:
         table = table.sort_by([(layout.answers[0][0], "descending")])
@@ -237,7 +255,7 @@ def show(released: Any, *, measured_in: MeasuredIn = None, public: bool = False)
     origin = _require_origin(released, public=public)
     if origin.wide is not None and origin.wide.shown is not None:
         return _show_crosstab(origin, origin.wide, origin.wide.shown, measured_in)
-    table = guarded(lambda: released_arrow(released))
+    table = _put_ends_behind(guarded(lambda: released_arrow(released)), origin)
     return (
         show_description(origin, table)
         if is_description(table)
@@ -274,8 +292,10 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         for note in answer.repeated_notes
         if ": " in note
     ]
-    unknown = sum(math.isnan(value) for answer in groups.answers for value, _ in answer.cells)
-    captions = groups.captions(table.num_rows, len(layout.answers))
+    compared, first = _split_compared(table, layout, origin)
+    answered = groups if compared is None else _read_groups(compared, layout, origin, MOST_ROWS)
+    unknown = sum(math.isnan(value) for answer in answered.answers for value, _ in answer.cells)
+    captions = [*groups.captions(table.num_rows, len(layout.answers)), *first]
     return Shown(
         table,
         lambda more: _chart_table(table, origin, measured_in, more),
@@ -283,6 +303,18 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         _headings(origin),
         [*captions, *unanswered_lines(unknown), *notes],
     )
+
+
+def _split_compared(
+    table: pa.Table, layout: Layout, origin: Origin
+) -> tuple[pa.Table | None, list[str]]:
+    """Return the groups that are compared with one before them, and a line about the others."""
+    if layout.keys != (*origin.keys, "against"):
+        return None, []
+    first = table.filter(pc.is_null(table["against"]))
+    names = "; ".join(", ".join(keys) for keys in _key_rows(first, origin.keys))
+    lines = [shortened(f"Nothing to compare with: {names}")] if first.num_rows else []
+    return table.filter(pc.is_valid(table["against"])), lines
 
 
 def _headings(origin: Origin) -> list[str]:
@@ -382,6 +414,17 @@ def _ends_of(name: str, names: Sequence[str]) -> tuple[str, str] | None:
         if behind == list(ends):
             return ends
     return None
+
+
+def _put_ends_behind(table: pa.Table, origin: Origin) -> pa.Table:
+    """Return a released table in which ends and notes stand behind the answers of a statement."""
+    ends_of = {
+        name: [end for part in ENDS[1:] if (end := f"{name}{part}") in table.column_names]
+        for name in origin.answers
+    }
+    moved = {end for ends in ends_of.values() for end in ends}
+    names = [name for name in table.column_names if name not in moved]
+    return table.select([end for name in names for end in (name, *ends_of.get(name, ()))])
 
 
 @dataclass(frozen=True)

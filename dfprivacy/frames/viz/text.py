@@ -179,7 +179,9 @@ def covered(level: float | None, question: str = "") -> str:
     whose = " of the population" if POPULATION in question else ""
     left_out = [] if whose else ["sampling error"]
     left_out += ["clipping by given bounds"]
-    left_out += ["rows beyond max_rows or without a unit"] if "max_rows=" in question else []
+    if "max_rows=" in question:
+        limits = "max_rows, beyond max_groups" if "max_groups=" in question else "max_rows"
+        left_out += [f"rows beyond {limits} or without a unit"]
     return f"{intervals} intervals{whose}, without {' and '.join(left_out)}."
 
 
