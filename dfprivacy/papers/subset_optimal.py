@@ -39,7 +39,7 @@ from dfprivacy.statistics.estimators.threshold import (
     values_grid,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast
-from dfprivacy.statistics.linear import LinearStatistic, Vectors, build_forecast, plan_vectors
+from dfprivacy.statistics.linear import Vectors, build_forecast, plan_vectors
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.part import ColumnPart, MeasuredTable
 
@@ -67,6 +67,8 @@ class SubsetMean(Statistic):
     has_note = True  # clipped rows are not counted
     remarks: ClassVar[tuple[str, ...]] = ()
     """Remarks of its forecast."""
+    mean: ClassVar[type[Mean | ShiftedMean]] = Mean
+    """The statistic that is asked within the bounds."""
 
     column: Hashable = argument("The column of numbers.")
 
@@ -77,10 +79,6 @@ class SubsetMean(Statistic):
     def mean_loss(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the mean within the bounds."""
         return loss.share(Fraction(1, 2))
-
-    def mean_within(self, bounds: Bounds) -> LinearStatistic:
-        """Return the mean that is asked within the bounds."""
-        return Mean(self.column, bounds)
 
     def find_bounds(
         self, table: BinTable, loss: Epsilon | Rho
@@ -110,14 +108,11 @@ class DickMean(SubsetMean):
         f"values are taken to be within {RADIUS:g}, errors below {GAMMA:g}/(epsilon n) are ignored",
         "groups too small to find bounds in are averaged within that whole range",
     )
+    mean: ClassVar[type[Mean | ShiftedMean]] = ShiftedMean
 
     def mean_loss(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the mean in groups that have bounds."""
         return Epsilon(loss.pure() * Fraction(3, 10))
-
-    def mean_within(self, bounds: Bounds) -> LinearStatistic:
-        """Return the mean by a shifted sum, the paper's Algorithm 1."""
-        return ShiftedMean(self.column, bounds)
 
     def find_bounds(
         self, table: BinTable, loss: Epsilon | Rho
@@ -139,7 +134,8 @@ class RankedMeanPart(ColumnPart):
 
     def vectors(self, bounds: Bounds) -> Vectors:
         """Return the query of the mean within bounds."""
-        return plan_vectors({self.name: self.question.mean_within(bounds)}, grouped=True)
+        question = self.question.mean(self.question.column, bounds)
+        return plan_vectors({self.name: question}, grouped=True)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
@@ -319,7 +315,10 @@ def dick_bounds(
     lower, upper = sorted(
         window_threshold(not_missing, counts, rank, **terms, side=side) for side in SIDES
     )
-    return Bounds(*_widen(lower, upper, alpha)), step
+    if upper - lower < _LEAST_WIDTH:
+        lower -= max(alpha, math.ulp(lower))
+        upper += max(alpha, math.ulp(upper))
+    return Bounds(lower, upper), step
 
 
 def least_rows(rows: int, loss: Epsilon, entropy: EntropySource = system_entropy) -> int:
@@ -379,9 +378,3 @@ def public_rank(loss: Epsilon | Rho, candidates: int) -> int:
 
 def _rank(epsilon: Fraction, logarithm: float) -> int:
     return min(math.ceil((1 + 2 * Fraction(logarithm)) / epsilon), LARGEST_RANK)
-
-
-def _widen(lower: float, upper: float, margin: float) -> tuple[float, float]:
-    if upper - lower >= _LEAST_WIDTH:
-        return lower, upper
-    return lower - max(margin, math.ulp(lower)), upper + max(margin, math.ulp(upper))

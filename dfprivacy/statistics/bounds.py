@@ -65,10 +65,7 @@ class PrivateBounds(Statistic):
         """Return the titles of the two ends."""
         return ("lower", "upper")
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The two ends."""
-        return ("_lower", "_upper")
+    suffixes = ("_lower", "_upper")
 
     def gathered(self, numbers: Sequence[Any]) -> tuple[float, float]:
         """Return both ends as plain floats."""
@@ -119,15 +116,14 @@ class BoundsPart(ColumnPart):
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, then find both ends; where too few rows are there is no answer."""
         counted = noisy_rows(measured.table, loss.share(COUNT_SHARE))
-        find = self._by_octaves if self.question.rank is None else self._by_rank
-        lower, upper = find(measured.table, loss.share(1 - COUNT_SHARE), counted)
+        rest = loss.share(1 - COUNT_SHARE)
+        if self.question.rank is None:
+            found_bounds = find_dyadic_bounds(measured.table, rest)
+            lower, upper = found_bounds.lower, found_bounds.upper
+        else:
+            lower, upper = self._by_rank(measured.table, rest, counted)
         ends = (Chosen("lower", lower), Chosen("upper", upper))
         return Answered(measured.keys, {self.name: ends}, counted)
-
-    def _by_octaves(self, table: BinTable, loss: Epsilon | Rho, _: Counted) -> Column:
-        """Return both ends at octave edges, a row each."""
-        bounds = find_dyadic_bounds(table, loss)
-        return np.stack([bounds.lower, bounds.upper])
 
     def _by_rank(self, table: BinTable, loss: Epsilon | Rho, counted: Counted) -> Column:
         """Return both ends by rank, a row each: at a rank that a selection can tell from 0."""

@@ -118,6 +118,8 @@ class Ranked(Statistic):
 
     bounds: Candidates | None
     step: float | dt.timedelta | None
+    fractions: Any
+    """The quantiles, exactly."""
 
     def _checked(self, argument: Argument, value: Any) -> Any:
         """Check an argument by its form; dates and times bound columns of their kind."""
@@ -178,10 +180,7 @@ class Ranked(Statistic):
         bounds: Any = self.bounds
         return clock_of(kind, bounds, self.step, zone)
 
-    @property
-    def answers_in_kind(self) -> bool:
-        """True: dates and times have ranks."""
-        return True
+    answers_in_kind = True  # dates and times have ranks
 
     @property
     def tells_interval(self) -> bool:
@@ -202,11 +201,6 @@ class Ranked(Statistic):
         if isinstance(self.bounds, tuple):
             first = self.bounds[0]
             self.clock(next(of_kind for kind, of_kind in _KINDS if isinstance(first, kind)))
-
-    @property
-    def fractions(self) -> tuple[Fraction, ...]:
-        """The quantiles, exactly."""
-        raise NotImplementedError
 
     def least(self, law: RankLaw, q: Fraction) -> int:
         """Return the smallest noisy count for which an answer is shown."""
@@ -281,11 +275,7 @@ class Median(Ranked):
     ends: bool = argument(ENDS_DOC, False)  # noqa: FBT003 a default
 
     q: ClassVar[float] = 0.5
-
-    @property
-    def fractions(self) -> tuple[Fraction, ...]:
-        """One half."""
-        return (Fraction(1, 2),)
+    fractions = (Fraction(1, 2),)
 
 
 @dataclass(frozen=True)
@@ -706,19 +696,9 @@ class _Extreme(Ranked):
 
     bounds: ClassVar[None] = None  # type: ignore[misc]
     step: ClassVar[None] = None  # type: ignore[misc]
-    level: ClassVar[Fraction]
+    has_note = False  # `explain` names the rows beyond the answer
 
     column: Hashable = argument("The column of numbers, dates or times.")
-
-    @property
-    def fractions(self) -> tuple[Fraction, ...]:
-        """The end that it is near."""
-        return (self.level,)
-
-    @property
-    def has_note(self) -> bool:
-        """False: `explain` names the rows beyond the answer."""
-        return False
 
     def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:  # noqa: ARG002
         """Return by how many ranks an answer is off the one that it is aimed at."""
@@ -750,7 +730,7 @@ class Min(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("min",)
     title: ClassVar[str] = "a value that few rows lie below"
     example: ClassVar[str] = 'df.dp.min("x", epsilon=1)'
-    level: ClassVar[Fraction] = Fraction(0)
+    fractions = (Fraction(0),)
 
 
 @dataclass(frozen=True)
@@ -765,4 +745,4 @@ class Max(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("max",)
     title: ClassVar[str] = "a value that few rows lie above"
     example: ClassVar[str] = 'df.dp.max("x", epsilon=1)'
-    level: ClassVar[Fraction] = Fraction(1)
+    fractions = (Fraction(1),)

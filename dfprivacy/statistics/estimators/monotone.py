@@ -192,7 +192,8 @@ class _Pulled:
         return self._by_block(candidates, lambda block: self._until_not_up(block, cutoff))
 
     def _until_not_up(self, candidates: Integers, cutoff: int) -> Integers:
-        top = self._outermost(cutoff)
+        size = int(np.searchsorted(np.cumsum(self.rows[::-1]), cutoff)) + 1
+        top = replace(self, values=self.values[-size:], rows=self.rows[-size:])
         pull, added = self.pull(candidates), self.pulls[candidates - self.low]
         reach = np.searchsorted(self.pulls, added, side="right") - 1
         start = np.searchsorted(top.values, candidates + reach, side="right")
@@ -202,11 +203,6 @@ class _Pulled:
         removing = top.removals(candidates, pull, start, suffix)
         removing += removing == self.rows.sum()
         return np.where(pull <= 0, 0, np.where(rest > 0, adding, removing))
-
-    def _outermost(self, threshold: int) -> _Pulled:
-        """Return the highest values alone, with `threshold` rows or more, or all."""
-        size = int(np.searchsorted(np.cumsum(self.rows[::-1]), threshold)) + 1
-        return replace(self, values=self.values[-size:], rows=self.rows[-size:])
 
     def suffixes(self, candidates: Integers) -> Suffix:
         """Return the pulls of suffixes at each candidate."""

@@ -286,7 +286,8 @@ def select_ranks(
             aims[middle - 1] - edges[low] - (edges[high] - edges[low]) // 2
             for middle, (low, high, _) in zip(middles, todo, strict=True)
         ]
-        blocks = joined_blocks([block for _, _, block in todo])
+        joined = {name: np.concatenate([getattr(b, name) for *_, b in todo]) for name in _ENDS}
+        blocks = todo[0][2].with_ends(joined)
         targets = np.concatenate(offsets) + blocks.size
         if isinstance(counts, NearCounts):
             slices = entries_near(blocks.within(counts.cells), targets, largest_loss(law))
@@ -307,13 +308,6 @@ def select_ranks(
                     parts.append((first, last, half.part(block)))
         todo = parts
     return answers
-
-
-def joined_blocks(parts: Sequence[RankedRows]) -> RankedRows:
-    """Return the blocks of several parts of the same rows."""
-    return parts[0].with_ends(
-        {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ENDS}
-    )
 
 
 def _chunks(sizes: Integers) -> Iterator[slice]:
@@ -579,18 +573,14 @@ class EndsLaw:
         """Return how many ranks from q m an end is aimed at: -1 is the lower side, 1 the upper one.
 
         Twice what the noise of the count may hide, and what a selection ordinarily errs; `index` is
-        that of the level among all. The noise of m moves ranks as far as q is from 1/2.
+        that of the level among all. With F the rows of the `below` of 2 k + 1 parts, the weights
+        are those of F - q n. The noise of m moves ranks as far as q is from 1/2.
         """
-        hidden = reach_of(self.noise, 1 - USUAL) * weight_norm(
-            2 * index + (3 + side) // 2, self.levels, q
-        )
+        below = 2 * index + (3 + side) // 2
+        weights = below * (1 - q) ** 2 + (2 * self.levels + 1 - below) * q**2
+        hidden = reach_of(self.noise, 1 - USUAL) * math.sqrt(weights)
         count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
         return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + count_error)
-
-
-def weight_norm(below: int, levels: int, q: Fraction) -> float:
-    """Return the length of the weights of F - q n, F the rows of so many of the 2 k + 1 parts."""
-    return math.sqrt(below * (1 - q) ** 2 + (2 * levels + 1 - below) * q**2)
 
 
 @dataclass(frozen=True, eq=False)
