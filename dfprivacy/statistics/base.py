@@ -264,6 +264,12 @@ class Statistic(Question):
     is_whole: ClassVar[bool] = False
     answers_one: ClassVar[bool] = True
     adds_up: ClassVar[bool] = True
+    suffixes: Any = ("",)
+    """Suffixes that distinguish several answers in SQL and files."""
+    finds_bounds: Any = False
+    """True if the bounds are missing and have to be found first."""
+    answers_in_kind: ClassVar[bool] = False
+    """True if the answer about a column of datetimes is a datetime."""
     column: Hashable
     """The column that the statistic reads, if it reads exactly one."""
 
@@ -297,19 +303,9 @@ class Statistic(Question):
         return numbers[0]
 
     @property
-    def finds_bounds(self) -> bool:
-        """True if the bounds are missing and have to be found first."""
-        return False
-
-    @property
-    def answers_in_kind(self) -> bool:
-        """True if the answer about a column of datetimes is a datetime."""
-        return False
-
-    @property
     def has_note(self) -> bool:
         """True if an answer can carry a note that limits the use of its interval."""
-        return self.finds_bounds
+        return bool(self.finds_bounds)
 
     @property
     def tells_interval(self) -> bool:
@@ -323,11 +319,6 @@ class Statistic(Question):
         """
         notes = hasattr(self, "clipping") and getattr(self, "bounds", None) is not None
         return replace(self, clipping=False) if notes and not interval else self  # type: ignore[type-var]
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """Suffixes that distinguish several answers in SQL and files."""
-        return ("",)
 
     def check(self) -> None:
         """Refuse arguments that do not go together; called before anything is planned."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +62,10 @@ class ProductPart:
     units: bool = False
     limits: PartLimits | None = None
 
+    answers_count: ClassVar[bool] = False
+    left: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
+    """The share of the loss that is left for the answers, at least."""
+
     def within_limits(self, limits: PartLimits) -> Self:
         """Return the part for the limits of a unit."""
         return replace(self, limits=limits)
@@ -96,16 +100,6 @@ class ProductPart:
     def counts(self) -> bool:
         """True if a query can count groups."""
         return self.form.counts
-
-    @property
-    def answers_count(self) -> bool:
-        """False: its questions are no counts."""
-        return False
-
-    @property
-    def left(self) -> Fraction:
-        """The share of the loss that is left for the answers, at least."""
-        return 1 - SEARCH * (1 - LEAST_ZOOMED)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""

@@ -180,7 +180,7 @@ class Ranked(Statistic):
         bounds: Any = self.bounds
         return clock_of(kind, bounds, self.step, zone)
 
-    answers_in_kind = True  # dates and times have ranks
+    answers_in_kind: ClassVar[bool] = True  # dates and times have ranks
 
     @property
     def tells_interval(self) -> bool:

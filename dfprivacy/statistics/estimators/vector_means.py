@@ -469,11 +469,15 @@ class PlanMean:
         return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
 
     def _shifted(self, center: Floats, deviation: Floats) -> Shifted:
-        """Return rows scaled to the universe of their norms; everything in it is public by now."""
+        """Return rows scaled to the universe of their norms; everything in it is public by now.
+
+        The universe is twice the paper's bound on scaled norms: how finely norms are told apart.
+        """
         regular = 2 * deviation + max(float(np.mean(2 * deviation)), 1.0)
         top = self.grid.bits + 1
-        longest = math.ldexp(1.0, top) / clipping_universe(regular, float(self.p))
-        return Shifted(center, top, regular ** (-2 / (float(self.p) + 2)) * longest)
+        logs, p = max(math.log(len(regular)), 1.0) * math.log(1 / BETA), float(self.p)
+        universe = 2 * math.sqrt(logs * float(np.sum(regular ** (2 * p / (p + 2)))))
+        return Shifted(center, top, regular ** (-2 / (p + 2)) * (math.ldexp(1.0, top) / universe))
 
     def _needed(self) -> int:
         relation, size = self.mechanics.relation, self.grid.dimension
@@ -481,12 +485,6 @@ class PlanMean:
         halvings = distance_bins(self.grid.bits + 2).bit_length() - 1
         spreads = rows_for_medians(size, halvings, self.rho * Fraction(3, 16), relation)
         return max(medians, spreads * ROWS_A_VALUE[self.deviations])
-
-
-def clipping_universe(regular: Floats, p: float) -> float:
-    """Return twice the paper's bound on scaled norms: how finely norms are told apart."""
-    logs = max(math.log(len(regular)), 1.0) * math.log(1 / BETA)
-    return 2 * math.sqrt(logs * float(np.sum(regular ** (2 * p / (p + 2)))))
 
 
 TOP = 26
