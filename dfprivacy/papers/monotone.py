@@ -19,7 +19,6 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.exact import center_power, decimal_number, describe
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.papers.subset_optimal import FAILURE, outer_bins
 from dfprivacy.release.answers import Column, Counted
@@ -173,7 +172,6 @@ def monotone_estimate(
     rows: Integers,
     loss: Epsilon | Rho,
     *,
-    entropy: EntropySource = system_entropy,
     intervals: int = INTERVALS,
 ) -> float:
     """Return a private value of the property without any bounds: Dick et al., Algorithm 4.
@@ -199,7 +197,7 @@ def monotone_estimate(
     group = np.zeros(len(not_missing), np.int64)
     table = bin_table(pa.table({}), 1, grid, group, grid.labels(not_missing), rows=counts)
     rank = trimmed_rank(quarter, 2 * grid.last + 1)
-    (low,), (high,) = outer_bins(table, rank, quarter, entropy)
+    (low,), (high,) = outer_bins(table, rank, quarter)
     inside = (numbers := grid.numbers(grid.labels(not_missing))) >= low
     inside &= numbers <= high
     lower, upper = grid.values(np.array([low, high])).tolist()
@@ -210,7 +208,6 @@ def monotone_estimate(
         counts[inside],
         (lower, upper),
         half,
-        entropy=entropy,
         intervals=last,
     )
 
@@ -221,8 +218,6 @@ def select_order_statistic(
     rows: Integers,
     last: int,
     loss: Epsilon | Rho,
-    *,
-    entropy: EntropySource = system_entropy,
 ) -> int:
     """Return a private median or quantile among the integers -last, ..., last, without bounds.
 
@@ -243,7 +238,7 @@ def select_order_statistic(
     nonempty = np.flatnonzero(length > 0)
     lengths = functional.lengths(numbers, rows, first[nonempty])
     runs = Runs(np.zeros(1, np.int64), first[nonempty], length[nonempty], lengths)
-    return int(mechanism_for(loss).select(runs, entropy)[0])
+    return int(mechanism_for(loss).select(runs)[0])
 
 
 def trimmed_rank(quarter: Epsilon | Rho, candidates: int) -> int:

@@ -23,7 +23,6 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
 from dfprivacy.measurement.sums import Statistics, sum_name
 from dfprivacy.noise.additive import add_noise, add_to
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import DiscreteLaplace, Noise
 from dfprivacy.noise.race import Runs
 from dfprivacy.papers.kulesza2023 import ShiftedMean
@@ -230,7 +229,6 @@ def window_threshold(
     alpha: float,
     loss: Epsilon,
     side: Side = "lower",
-    entropy: EntropySource = system_entropy,
 ) -> float:
     """Return a value within alpha of which there is one of about this rank: Dick et al., Alg. 2.
 
@@ -252,7 +250,7 @@ def window_threshold(
     grid = window_grid(Bounds(*ends), alpha)
     not_missing, counts = known_rows(values, rows)
     runs = window_runs(grid, grid.integers(sign * not_missing), counts, rank)
-    chosen = sign * grid.value(int(loss.selection(sensitivity=1).select(runs, entropy)[0]))
+    chosen = sign * grid.value(int(loss.selection(sensitivity=1).select(runs)[0]))
     return min(max(chosen, bounds.lower), bounds.upper)
 
 
@@ -285,7 +283,6 @@ def dick_bounds(
     *,
     radius: float = RADIUS,
     gamma: float = GAMMA,
-    entropy: EntropySource = system_entropy,
 ) -> tuple[Bounds, Epsilon]:
     """Return the thresholds of Dick et al., Algorithm 3, and the loss that is left for a mean.
 
@@ -305,13 +302,13 @@ def dick_bounds(
     """
     public = Bounds(-radius, radius)
     not_missing, counts = known_rows(values, rows)
-    rows_at_least = least_rows(int(counts.sum()), loss.share(SIZE_SHARE), entropy)
+    rows_at_least = least_rows(int(counts.sum()), loss.share(SIZE_SHARE))
     step = loss.share((1 - SIZE_SHARE) / 3)
     rank = printed_rank(step, public.upper, gamma, rows_at_least)
     if 2 * rank > rows_at_least:
         return public, loss.share(1 - SIZE_SHARE)
     alpha = max(gamma / rows_at_least, _LEAST_WIDTH)
-    terms: Any = {"bounds": public, "alpha": alpha, "loss": step, "entropy": entropy}
+    terms: Any = {"bounds": public, "alpha": alpha, "loss": step}
     lower, upper = sorted(
         window_threshold(not_missing, counts, rank, **terms, side=side) for side in SIDES
     )
@@ -321,10 +318,10 @@ def dick_bounds(
     return Bounds(lower, upper), step
 
 
-def least_rows(rows: int, loss: Epsilon, entropy: EntropySource = system_entropy) -> int:
+def least_rows(rows: int, loss: Epsilon) -> int:
     """Return a noisy count, at least 1, that exceeds the rows with probability below 1e-6."""
     noise = DiscreteLaplace(1 / loss.value)
-    noisy = int(add_to(np.array([rows], np.int64), noise, entropy)[0])
+    noisy = int(add_to(np.array([rows], np.int64), noise)[0])
     return max(1, noisy - noise.quantile(2 * FAILURE))
 
 
@@ -340,9 +337,7 @@ def printed_rank(loss: Epsilon, radius: float, gamma: float, rows: int) -> int:
     return _rank(loss.value, max(logarithm, 0.0))
 
 
-def subset_bounds(
-    table: BinTable, loss: Epsilon | Rho, entropy: EntropySource = system_entropy
-) -> tuple[Floats, Floats]:
+def subset_bounds(table: BinTable, loss: Epsilon | Rho) -> tuple[Floats, Floats]:
     """Return thresholds below and above all but few rows of each group, lower < upper.
 
     Algorithm 3 of Dick et al. with public constants alone: each threshold costs half of the loss
@@ -354,16 +349,14 @@ def subset_bounds(
     """
     grid, half = values_grid(table), loss.share(Fraction(1, 2))
     rank = public_rank(half, 2 * grid.last + 1)
-    low, high = outer_bins(table, rank, half, entropy)
+    low, high = outer_bins(table, rank, half)
     return grid.values(low), grid.values(high)
 
 
-def outer_bins(
-    table: BinTable, rank: int, loss: Epsilon | Rho, entropy: EntropySource
-) -> tuple[Integers, Integers]:
+def outer_bins(table: BinTable, rank: int, loss: Epsilon | Rho) -> tuple[Integers, Integers]:
     """Return two bins of this rank from either end, low < high. Each costs `loss`."""
     last = values_grid(table).last
-    ends = [select_thresholds(table, rank, loss, side, entropy=entropy) for side in SIDES]
+    ends = [select_thresholds(table, rank, loss, side) for side in SIDES]
     low, high = np.sort(ends, axis=0)
     equal = low == high
     return np.maximum(low - equal, -last), np.minimum(high + equal, last)

@@ -233,7 +233,7 @@ def test_the_count_of_dick_bounds(monkeypatch):
     for rows in (*SMALL, *LARGE):
         seen = []
 
-        def add_to(exact, noise, entropy, seen=seen):
+        def add_to(exact, noise, seen=seen):
             seen.append((exact.tolist(), noise))
             return exact * 0
 

@@ -424,7 +424,7 @@ def doors(rows, folder):
 def forged(tall):
     """Return a look at a ruler, where bins of these upper ends are so tall, and zero is 300."""
 
-    def look_at(table, groups, ruler, paid, entropy):
+    def look_at(table, groups, ruler, paid):
         heights = np.array([[tall.get(float(end), 0.0) for end in ruler.edges.reshape(-1)[1:]]])
         heights[:, ruler.middle] = 300.0 * (not ruler.is_far)
         return Look(ruler, heights, np.ones(1))

@@ -25,7 +25,6 @@ from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise, is_laplace, spread_of
 from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
 
@@ -197,7 +196,6 @@ def look_at(
     groups: Integers,
     ruler: Ruler,
     paid: tuple[Loss, Integers],
-    entropy: EntropySource,
 ) -> Look:
     """Add noise for a sensitivity of 1 to the counts of some groups in a ruler's bins.
 
@@ -208,7 +206,7 @@ def look_at(
     for share in np.unique(shares).tolist():
         rows = shares == share
         noise = loss.share(Fraction(share, UNITS)).noise(1, 1)
-        heights[rows] = add_to(counts[rows], noise, entropy).astype(np.float64)
+        heights[rows] = add_to(counts[rows], noise).astype(np.float64)
     return Look(ruler, heights / scale[:, None], scale, is_laplace(loss.noise(1, 1)))
 
 
@@ -410,7 +408,6 @@ def search(
     policy: BoundsPolicy = POLICY,
     *,
     pooled_counts: PooledCounts | None = None,
-    entropy: EntropySource = system_entropy,
 ) -> tuple[list[Found], Integers]:
     """Find the bounds of some groups of a table, each from its own counts alone.
 
@@ -420,7 +417,7 @@ def search(
     """
     binning = table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 the caller has made it
-    dyadic, zeros = _look_at_dyadic_bins(table, groups, loss, policy, entropy)
+    dyadic, zeros = _look_at_dyadic_bins(table, groups, loss, policy)
     height, pair = _height_of_all(dyadic, policy)
     unit = spread_of(loss.noise(1, 1))
     size = 2.0 ** (np.rint(2 * np.log2(height * dyadic.look.scale / unit)) / 2)
@@ -447,9 +444,7 @@ def search(
         dyadic.left[is_far] -= shares[is_far]
         distant = np.flatnonzero(is_far)
         center, paid = np.zeros_like(outer), (loss, shares[distant])
-        center[distant] = _select_centers(
-            table, dyadic.groups[distant], pair[:, distant], paid, entropy
-        )
+        center[distant] = _select_centers(table, dyadic.groups[distant], pair[:, distant], paid)
         for rows in _classes(distant, steps):
             result, step = dyadic.of(rows), int(steps[rows[0]])
             if pooled_counts and pooled_counts.about:  # of one group
@@ -460,7 +455,7 @@ def search(
             reach = np.stack([np.minimum(result.reach[0], low), np.maximum(result.reach[1], high)])
             zooms.append((rows, replace(result, reach=reach), ruler))
     results += [
-        _zoom(table, result, (ruler, size[rows]), loss, policy=policy, entropy=entropy)
+        _zoom(table, result, (ruler, size[rows]), loss, policy=policy)
         for rows, result, ruler in zooms
     ]
     return results, zeros
@@ -492,20 +487,20 @@ def _classes(rows: Integers, *columns: Integers) -> Iterator[Integers]:
 
 
 def _look_at_dyadic_bins(
-    table: BinTable, groups: Integers, loss: Loss, policy: BoundsPolicy, entropy: EntropySource
+    table: BinTable, groups: Integers, loss: Loss, policy: BoundsPolicy
 ) -> tuple[Found, Integers]:
     """Look at the dyadic bins of each group until they show enough; see `search`."""
     assert isinstance(table.binning, Octaves)  # noqa: S101 the caller has made it
     dyadic = ruler_about_zero(table.binning, 0, Octaves().last)
     shares = [np.full(len(groups), _units(share)) for share in policy.looks]
-    look = look_at(table, groups, dyadic, (loss, shares[0]), entropy)
+    look = look_at(table, groups, dyadic, (loss, shares[0]))
     left, ends = UNITS - shares[0], read_ends(look, policy)
     tall = np.where(_bins_within(look, ends) & (look.heights > 5), look.heights, 0.0)
     todo = np.flatnonzero(tall.sum(axis=1) < policy.enough)
     for share in shares[1:]:
         if not len(todo):
             break
-        more = look_at(table, groups[todo], dyadic, (loss, share[todo]), entropy)
+        more = look_at(table, groups[todo], dyadic, (loss, share[todo]))
         more, left[todo] = look.of(todo) + more, left[todo] - share[todo]
         look.heights[todo], look.scale[todo] = more.heights, more.scale
         ends[:, todo] = read_ends(more, policy)
@@ -530,13 +525,12 @@ def _zoom(
     loss: Loss,
     *,
     policy: BoundsPolicy,
-    entropy: EntropySource,
 ) -> Found:
     """Look at finer bins of groups of some sizes, and once more where rows outside may matter."""
     ruler, size = zoom
     limit = result.left - _units(LEAST_ZOOMED)
     shares = round_share(policy.zoom * np.clip((1000 / size) ** 0.33, 0.3, 1.0), limit)
-    look = look_at(table, result.groups, ruler, (loss, shares), entropy)
+    look = look_at(table, result.groups, ruler, (loss, shares))
     (first, last), left = _read_zoom(look, np.stack(result.ends), policy), result.left - shares
     result = replace(result, look=look, first=first, last=last, left=left)
     again = round_share(np.full(len(left), policy.zoom), left - _units(LEAST_LEFT))
@@ -552,7 +546,7 @@ def _zoom(
     if len(rows):
         part = result.of(rows)
         paid = loss, again[rows]
-        more = part.look + look_at(table, part.groups, part.look.ruler, paid, entropy)
+        more = part.look + look_at(table, part.groups, part.look.ruler, paid)
         look.heights[rows], look.scale[rows] = more.heights, more.scale
         result.left[rows] -= again[rows]
         result.first[rows], result.last[rows] = _read_zoom(more, ends, policy)
@@ -592,7 +586,6 @@ def _select_centers(
     groups: Integers,
     pair: Integers,
     paid: tuple[Loss, Integers],
-    entropy: EntropySource,
 ) -> Integers:
     """Select the middle row of each group among the bins of two dyadic bins, as it lies there."""
     assert isinstance(table.binning, Octaves)  # noqa: S101 what a search reads
@@ -610,7 +603,7 @@ def _select_centers(
     for share in np.unique(shares).tolist():
         rows = np.flatnonzero(shares == share)
         law = loss.share(Fraction(share, UNITS)).selection(sensitivity=1)
-        centers[rows] = select_rank(blocks.part(rows), targets[rows], law, entropy)
+        centers[rows] = select_rank(blocks.part(rows), targets[rows], law)
     return centers
 
 
@@ -776,12 +769,11 @@ def find_bounds(
     table: BinTable,
     loss: Loss,
     policy: BoundsPolicy = POLICY,
-    entropy: EntropySource = system_entropy,
 ) -> FoundBounds:
     """Find the bounds of each group of a table by itself, whichever other groups there are."""
     bounds = FoundBounds.unknown(table, 1 - sum(policy.looks, Fraction(0)))
     for part in table.parts(_AT_ONCE):
-        results, zeros = search(table, np.array(part, np.int64), loss, policy, entropy=entropy)
+        results, zeros = search(table, np.array(part, np.int64), loss, policy)
         bounds.zeros[zeros] = True
         for result in results:
             groups, ends = result.groups, result.ends
@@ -821,9 +813,7 @@ def write_note(below: str, above: str, ends: tuple[float, float]) -> str | None:
     return f"clipped at {where}: {sides[-1][0]}"
 
 
-def find_dyadic_bounds(
-    table: BinTable, loss: Loss, entropy: EntropySource = system_entropy
-) -> FoundBounds:
+def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
     """Find the bounds of each group of a table of dyadic bins by one look that has all the loss.
 
     Examples
@@ -842,7 +832,7 @@ def find_dyadic_bounds(
     sure = rare_height(1, POLICY.absurd, laplace=is_laplace(loss.noise(1, 1)))
     for part in table.parts(_AT_ONCE):
         groups = np.array(part, np.int64)
-        look = look_at(table, groups, ruler, (loss, np.full(len(groups), UNITS)), entropy)
+        look = look_at(table, groups, ruler, (loss, np.full(len(groups), UNITS)))
         ends = read_ends(look, POLICY)
         is_found = ends[0] >= 0
         bounds.zeros[groups] = ~is_found & (look.heights[:, ruler.middle] > sure)

@@ -19,7 +19,6 @@ import numpy as np
 from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import is_laplace, spread_of
 from dfprivacy.statistics.estimators.bounds_search import (
     MIDDLE,
@@ -157,7 +156,6 @@ def find_group_bounds(
     recount: Callable[[Octaves, bool], BinTable] | None = None,
     *,
     policy: BoundsPolicy = POLICY,
-    entropy: EntropySource = system_entropy,
 ) -> FoundBounds:
     """Find the bounds of each group of a table from pooled bounds and its own noisy counts.
 
@@ -184,9 +182,7 @@ def find_group_bounds(
     pooled_counts = recount and PooledCounts(count_finely, None if adds_squares else count_about)
     share = pooled_loss.share(policy.pool)
     pooled_table, all_groups = in_one(table), np.zeros(1, np.int64)
-    results, zeros = search(
-        pooled_table, all_groups, share, policy, pooled_counts=pooled_counts, entropy=entropy
-    )
+    results, zeros = search(pooled_table, all_groups, share, policy, pooled_counts=pooled_counts)
     if not results:
         looks = policy.pool * sum(policy.looks, Fraction(0))
         unknown = FoundBounds.unknown(table, 1 - Fraction(math.ceil(looks * UNITS), UNITS))
@@ -195,9 +191,7 @@ def find_group_bounds(
     (pooled,) = results
     table, distances = tables[-1], measure_distances(pooled, policy)
     counts = distances.count(table)
-    groups, clumps, unseen = _read_levels(
-        counts, distances, pooled_loss.share(policy.levels), entropy
-    )
+    groups, clumps, unseen = _read_levels(counts, distances, pooled_loss.share(policy.levels))
     inside = slice(pooled.first[0], pooled.last[0] + 1)
     rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
     mean_size = max(rows, 1.0) / groups
@@ -222,7 +216,7 @@ def find_group_bounds(
     note = write_note(biases[0][2][0], biases[1][2][0], distances.bounds)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
-        noisy = add_to(counts[part], noise, entropy).astype(np.float64)
+        noisy = add_to(counts[part], noise).astype(np.float64)
         reach, bounds.bias[:, part], is_narrow, has_outliers = reader.read(noisy / reader.scale)
         bounds.lower[part], bounds.upper[part] = distances.ends(reach)
         bounds.notes[part] = note
@@ -232,7 +226,7 @@ def find_group_bounds(
 
 
 def _read_levels(
-    counts: Integers, distances: Distances, loss: Loss, entropy: EntropySource
+    counts: Integers, distances: Distances, loss: Loss
 ) -> tuple[float, Floats, Floats]:
     """Count groups by the distance of their middle row, with noise.
 
@@ -245,7 +239,7 @@ def _read_levels(
     total = counts.sum(axis=1)
     level = (2 * counts.cumsum(axis=1) < total[:, None]).sum(axis=1)[total > 0]
     exact = np.bincount(level, minlength=counts.shape[1]).astype(np.int64)
-    noisy, scale = add_to(exact, noise, entropy).astype(np.float64), spread_of(noise)
+    noisy, scale = add_to(exact, noise).astype(np.float64), spread_of(noise)
     doubt = 3 * math.sqrt(noise.variance * len(noisy))
     groups = max(float(noisy.sum()), 0.0)
     unseen = np.append(np.cumsum(noisy[size - 1 : 0 : -1])[::-1], 0.0) + 2 * scale

@@ -24,7 +24,6 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.exact import center_power
 from dfprivacy.measurement.runs import run_starts
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.statistics.estimators.threshold import known_rows
@@ -264,7 +263,6 @@ def select_monotone(
     domain: tuple[float, float],
     loss: Epsilon | Rho,
     *,
-    entropy: EntropySource = system_entropy,
     intervals: int = INTERVALS,
 ) -> float:
     """Return a point t of the domain with probability proportional to exp(-epsilon/2 * length).
@@ -286,7 +284,7 @@ def select_monotone(
     integers, counts = on_grid(*known_rows(values, rows), bounds, last)
     mechanism = mechanism_for(loss)
     runs = length_runs(functional, integers, counts, last, far(mechanism, last + 1))
-    chosen = int(mechanism.select(runs, entropy)[0])
+    chosen = int(mechanism.select(runs)[0])
     return min(bounds.lower + chosen * (bounds.width / last), bounds.upper)
 
 

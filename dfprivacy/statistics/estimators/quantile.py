@@ -169,7 +169,10 @@ def bisect_blocks(values: Integers, targets: Integers, first: Integers, stop: In
 
 
 def select_rank(
-    ranked: RankedRows, targets: Integers, law: Selection, entropy: EntropySource
+    ranked: RankedRows,
+    targets: Integers,
+    law: Selection,
+    entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return a position in each block, selected by the losses of `rank_runs`."""
     cap = largest_loss(law)

@@ -16,7 +16,6 @@ from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Floats, Integers, SignificantBits
 from dfprivacy.measurement.grid import ROW_LIMIT
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.race import Runs
 from dfprivacy.statistics.estimators.quantile import build_runs, points, ranked_rows
 
@@ -31,8 +30,6 @@ def select_thresholds(
     rank: int,
     loss: Epsilon | Rho,
     side: Side = "lower",
-    *,
-    entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return the number of a bin of about this rank for each group.
 
@@ -43,7 +40,7 @@ def select_thresholds(
     groups together cost `loss`; neighbors: one row added or removed.
     """
     runs = threshold_runs(table, rank, side)
-    return loss.selection(sensitivity=1).select(runs, entropy)
+    return loss.selection(sensitivity=1).select(runs)
 
 
 def threshold_runs(table: BinTable, rank: int, side: Side) -> Runs:
