@@ -341,7 +341,7 @@ def _sums(
             f"x IS NOT NULL AND (typeof(x) NOT IN ('FLOAT', 'DOUBLE') OR {duckdb_number(value)})"
         )
         rows = f"count(CASE WHEN {_checked(there, check)} THEN 1 END)"
-        return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.told)]
+        return [rows, *(f"count(DISTINCT CASE WHEN {there} THEN x END)" for _ in source.categories)]
     arguments = f"[{', '.join(value if form.is_list(n) else f'[{value}]' for n, value in zip(form.constants, constants, strict=True))}]"  # noqa: E501 one expression
     arguments = f"'{name}', {arguments}"
     written = [_term(term, f"{index}", arguments) for index, term in enumerate(source.terms)]

@@ -64,7 +64,7 @@ from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
-from dfprivacy.measurement.linear import Told
+from dfprivacy.measurement.linear import Category
 from dfprivacy.release.terms import Unit
 
 Wrap = Callable[[pa.Table], Any]
@@ -75,22 +75,22 @@ class Columns:
     """The columns a release needs.
 
     `values` maps each aggregated column to whether its numbers are needed, or only its presence.
-    `listed` has the public keys, one list a group column; empty lists where keys are secret. `unit`
-    is the privacy unit, None for single rows. The values of `told` are told apart as keys are. With
+    `public_keys` has one list a group column; empty lists where keys are secret. `unit`
+    is the privacy unit, None for single rows. `categories` are read as keys are. With
     `others` the last key is missing where its value is none of those listed.
     """
 
     keys: Sequence[Hashable]
     values: Mapping[Hashable, bool]
-    listed: Sequence[Sequence[object]]
+    public_keys: Sequence[Sequence[object]]
     unit: Unit | None = None
-    told: Sequence[Told] = ()
+    categories: Sequence[Category] = ()
     others: bool = False
 
     def names(self) -> list[Hashable]:
         """Return every column named."""
         units = [] if self.unit is None else [self.unit.column]
-        return [*self.keys, *self.values, *units, *(column.column for column in self.told)]
+        return [*self.keys, *self.values, *units, *(column.column for column in self.categories)]
 
 
 UNIT = "unit"
@@ -138,7 +138,7 @@ def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> Unit
     return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
 
 
-class ToldColumn(NamedTuple):
+class CategoryColumn(NamedTuple):
     """The name of a column whose values are told apart, and the constant as the engine sees it."""
 
     name: str
@@ -149,9 +149,9 @@ class ToldColumn(NamedTuple):
 class Adopted:
     """A frame as the engine pass sees it.
 
-    `lazy` has the group keys under `keys`, each value column under `values`, what is told apart
-    under `told`, and the privacy units under the name in `unit`. `listed` has the public keys as
-    the engine sees them. `wrap` turns a released Arrow table, whose first columns are the keys,
+    `lazy` has the group keys under `keys`, each value column under `values`, categories under
+    `categories`, and the privacy units under the name in `unit`. `public_keys` are as the engine
+    sees them. `wrap` turns a released Arrow table, whose first columns are the keys,
     into the caller's own frame type. `connection` is the embedded one, if any: it lives as long as
     the pass. A frame that `reads_once` may run dry in its first pass; one `from_files` may be
     larger than memory; the columns of one `in_memory` are arrays already. `types` are those of
@@ -162,14 +162,14 @@ class Adopted:
     lazy: nw.LazyFrame[Any]
     keys: Sequence[str]
     values: Mapping[Hashable, str]
-    listed: Sequence[Sequence[object]]
+    public_keys: Sequence[Sequence[object]]
     wrap: Wrap
     unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
     reads_once: bool = False
     from_files: bool = False
     in_memory: bool = False
-    told: Mapping[Told, ToldColumn] = field(default_factory=dict)
+    categories: Mapping[Category, CategoryColumn] = field(default_factory=dict)
     types: Mapping[Hashable, pa.DataType] = field(default_factory=dict)
     path: Path | None = None
 
@@ -298,8 +298,13 @@ def _named(
     values = {label: labels[str(label)] for label in columns.values}
     keys = [labels[str(key)] for key in columns.keys]
     unit = unit_column(columns.unit, labels.get(str(columns.unit and columns.unit.column), ""))
-    told = {told: ToldColumn(labels[str(told.column)], told.constant) for told in columns.told}
-    return Adopted(lazy, keys, values, columns.listed, wrap, unit, connection, told=told)
+    categories = {
+        category: CategoryColumn(labels[str(category.column)], category.constant)
+        for category in columns.categories
+    }
+    return Adopted(
+        lazy, keys, values, columns.public_keys, wrap, unit, connection, categories=categories
+    )
 
 
 def _adopt_relation(
@@ -335,11 +340,17 @@ def _adopt_relation(
 
     values = {label: value_title(label) for label in columns.values}
     keys = [key_title(label) for label in columns.keys]
-    pairs = zip(columns.keys, columns.listed, strict=True)
-    listed = [key_values(listed, key_kind(label)) for label, listed in pairs]
+    pairs = zip(columns.keys, columns.public_keys, strict=True)
+    public_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
     unit_title = "" if columns.unit is None else key_title(columns.unit.column)
-    constants = ((told, _constant_of(told, key_kind(told.column))) for told in columns.told)
-    told = {told: ToldColumn(key_title(told.column), constant) for told, constant in constants}
+    constants = (
+        (category, _constant_of(category, key_kind(category.column)))
+        for category in columns.categories
+    )
+    categories = {
+        category: CategoryColumn(key_title(category.column), constant)
+        for category, constant in constants
+    }
     key_types = [types.get(label, key_type(key_kind(label))) for label in columns.keys]
     if forms:
         added = (f"{sql} AS {quoted(title)}" for title, sql in forms.items())
@@ -348,20 +359,20 @@ def _adopt_relation(
         nw.from_native(relation),
         keys,
         values,
-        listed,
+        public_keys,
         lambda released: declared_keys(released, key_types),
         unit_column(columns.unit, unit_title),
-        told=told,
+        categories=categories,
         types={label: types[label] for label in columns.values if label in types},
     )
 
 
-def _constant_of(told: Told, kind: object) -> object:
+def _constant_of(category: Category, kind: object) -> object:
     """Return the constant that a column is compared with, in the form of its keys."""
     try:
-        return key_values([told.constant], kind)[0]
+        return key_values([category.constant], kind)[0]
     except InvalidKeysError:
-        failure = no_value_of(told.column, kind, told.constant)
+        failure = no_value_of(category.column, kind, category.constant)
     raise failure
 
 
@@ -412,7 +423,7 @@ def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl
                 [*(category for category in categories if category in set(shown)), *shown]
             )
             frame = frame.with_columns(keys.cast(pl.Enum(list(values))))
-        if any(columns.listed):
+        if any(columns.public_keys):
             return frame
         return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
@@ -490,8 +501,8 @@ def _relation(frame: duckdb.DuckDBPyRelation, columns: Columns) -> Adopted:
     require_columns(columns.names(), frame.columns)
     kinds = dict(zip(frame.columns, frame.types, strict=True))
     unit = [] if columns.unit is None else [columns.unit.column]
-    told = [column.column for column in columns.told]
-    texts = {str(column) for column in (*columns.keys, *unit, *told)}
+    categories = [category.column for category in columns.categories]
+    texts = {str(column) for column in (*columns.keys, *unit, *categories)}
     read = [
         f"{quoted(column)}::VARCHAR COLLATE C AS {quoted(column)}"  # texts differ if their bytes do
         if column in texts and kinds[column].id in {"varchar", "enum"}
@@ -666,7 +677,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     require_columns(columns.names(), list(frame.columns), frame.index.names)
     for label in columns.names():
         require_known(label, frame[label].dtype)
-    pairs = zip(columns.keys, columns.listed, strict=True)
+    pairs = zip(columns.keys, columns.public_keys, strict=True)
     keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
     arrow = {name: key.column for name, key in keys.items()}
@@ -683,38 +694,49 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     if columns.unit is not None:
         arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()
         arrow |= {mark_name(index): keys[f"key_{index}"].marks() for index in coded}
-    told = {}
-    for index, own in enumerate(columns.told):
-        name, units = f"told_{index}", columns.unit is not None
-        told[own], arrow[name] = _told(frame[own.column], own, name, units=units)
+    categories = {}
+    for index, category in enumerate(columns.categories):
+        name, units = f"category_{index}", columns.unit is not None
+        categories[category], arrow[name] = _category_column(
+            frame[category.column], category, name, units=units
+        )
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
-    listed = [key.listed for key in keys.values()]
+    public_keys = [key.public_keys for key in keys.values()]
 
     def wrap(released: pa.Table) -> pd.DataFrame:
         names = released.column_names
         restored = [key.restore(released.column(index)) for index, key in enumerate(keys.values())]
-        plain = [answer_column(released.column(place)) for place in range(len(keys), len(names))]
+        plain = [answer_column(released.column(index)) for index in range(len(keys), len(names))]
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
-    types = {own: moment_of(frame[own]) for own, needed in columns.values.items() if needed}
+    types = {label: moment_of(frame[label]) for label, needed in columns.values.items() if needed}
     unit = unit_column(columns.unit, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
         return Adopted(
-            relation, list(keys), values, listed, wrap, unit, connection, told=told,
-            types={own: kind for own, kind in types.items() if kind is not None},
-        )  # fmt: skip
+            relation,
+            list(keys),
+            values,
+            public_keys,
+            wrap,
+            unit,
+            connection,
+            categories=categories,
+            types={label: kind for label, kind in types.items() if kind is not None},
+        )
 
 
-def _told(series: pd.Series[Any], told: Told, name: str, *, units: bool) -> tuple[ToldColumn, Any]:
+def _category_column(
+    series: pd.Series[Any], category: Category, name: str, *, units: bool
+) -> tuple[CategoryColumn, Any]:
     """Return a column whose values are told apart, and the constant as it is in there."""
-    if told.constant is None:
-        return ToldColumn(name, None), told_apart(series, units=units)
+    if category.constant is None:
+        return CategoryColumn(name, None), told_apart(series, units=units)
     try:
-        key = key_column(series, [told.constant])
+        key = key_column(series, [category.constant])
     except InvalidKeysError:
         key = None
     if key is None:
-        raise no_value_of(told.column, series.dtype, told.constant)
-    return ToldColumn(name, key.listed[0]), key.column
+        raise no_value_of(category.column, series.dtype, category.constant)
+    return CategoryColumn(name, key.public_keys[0]), key.column

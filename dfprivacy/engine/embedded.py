@@ -446,10 +446,10 @@ def apart() -> Iterator[duckdb.DuckDBPyConnection]:
     No other connection has its database meanwhile, which must stay empty. It is kept for the next
     block after a brief one that has not failed, unless its time zone is another one than UTC.
     """
-    held, since = _HELD_APART.setdefault(os.getpid(), []), monotonic()
+    idle, since = _HELD_APART.setdefault(os.getpid(), []), monotonic()
     is_utc, database = session_zone() == UTC, None
     with suppress(IndexError):
-        database = held.pop() if is_utc else None
+        database = idle.pop() if is_utc else None
     if database is None:
         database = duckdb.connect(config=_LOCKED)
         text = session_zone().replace("'", "''")
@@ -461,8 +461,8 @@ def apart() -> Iterator[duckdb.DuckDBPyConnection]:
     except BaseException:
         database.close()
         raise
-    if is_utc and monotonic() < since + _BRIEF and len(held) < _MOST_HELD:
-        held.append(database)
+    if is_utc and monotonic() < since + _BRIEF and len(idle) < _MOST_HELD:
+        idle.append(database)
     else:
         database.close()
 

@@ -113,7 +113,7 @@ def count_bins(
     schema = adopted.lazy.collect_schema()
     for query in queries:
         check_number_column(query.column, schema[adopted.values[query.column]])
-    public_keys = adopted.listed if public else None
+    public_keys = adopted.public_keys if public else None
     if len(queries) > 1 and adopted.unit is None:
         tables = _count_columns(adopted, labels, queries, public_keys)
         if tables is not None:
@@ -170,7 +170,7 @@ def read_values(
     With `public` keys and in its errors it is as `count_bins`.
     """
     check_number_column(query.column, adopted.lazy.collect_schema()[adopted.values[query.column]])
-    return _read_values(adopted, labels, query, adopted.listed if public else None)
+    return _read_values(adopted, labels, query, adopted.public_keys if public else None)
 
 
 def _read_values(
@@ -406,8 +406,8 @@ def _build_query(
         adopted.lazy, key_expressions(adopted, labels), adopted.values[query.column], query
     )
     if adopted.unit is None:
-        if query.pooled and any(adopted.listed):
-            frame = only_listed(frame, adopted.listed)
+        if query.pooled and any(adopted.public_keys):
+            frame = only_listed(frame, adopted.public_keys)
         return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)

@@ -19,7 +19,7 @@ import narwhals as nw
 import pyarrow as pa
 from ibis.common.exceptions import IbisError
 
-from dfprivacy.engine.adopt import UNIT, Adopted, Columns, ToldColumn, adopt, unit_column
+from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, adopt, unit_column
 from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
 
@@ -84,16 +84,19 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
     values = {f"value_{index}": label for index, label in enumerate(columns.values)}
     units = {} if columns.unit is None else {UNIT: columns.unit.column}
     chosen = {name: _plain(frame, label, backend) for name, label in values.items()}
-    told = {
-        own: ToldColumn(f"told_{index}", own.constant) for index, own in enumerate(columns.told)
+    categories = {
+        category: CategoryColumn(f"category_{index}", category.constant)
+        for index, category in enumerate(columns.categories)
     }
-    apart = {one.name: own.column for own, one in told.items()}
-    for name, label in {**keys, **units, **apart}.items():
+    categorical = {column.name: category.column for category, column in categories.items()}
+    for name, label in {**keys, **units, **categorical}.items():
         chosen[name] = _key(frame, label, backend, hashed=columns.unit is not None)
     lazy = nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)}))
     names = {label: name for name, label in values.items()}
     unit = unit_column(columns.unit, UNIT)
-    return Adopted(lazy, list(keys), names, columns.listed, _ibis_table, unit, told=told)
+    return Adopted(
+        lazy, list(keys), names, columns.public_keys, _ibis_table, unit, categories=categories
+    )
 
 
 def _plain(frame: Any, label: Hashable, backend: Any) -> Any:

@@ -26,7 +26,7 @@ from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import exact_number
-from dfprivacy.measurement.linear import WHOLE, Told
+from dfprivacy.measurement.linear import WHOLE, Category
 from dfprivacy.measurement.sums import Statistics, key_name
 from dfprivacy.measurement.value_words import ValueWords
 
@@ -66,11 +66,12 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
     typed_key = _key_expression(name, label, dtype, engine).alias(title)
     frame = adopted.lazy.with_columns(typed_key).filter(~key.is_null())
     declared = collect(frame.select(title).head(0)).schema.field(title).type
-    typed = _typed_keys([value for value in adopted.listed[-1] if value is not None], declared)
+    typed = _typed_keys([value for value in adopted.public_keys[-1] if value is not None], declared)
     if engine.is_polars():
         values: Any = pl.from_arrow(typed)
-        is_listed = nw.from_native(frame.to_native().with_columns(
-            pl.col(title).is_in(values.implode()).alias(_LISTED)))  # fmt: skip
+        is_listed = nw.from_native(
+            frame.to_native().with_columns(pl.col(title).is_in(values.implode()).alias(_LISTED))
+        )
     else:
         is_known = _is_in(
             (title, frame.collect_schema()[title]), list(dict.fromkeys(typed.to_pylist()))
@@ -87,26 +88,29 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
 _LISTED = "is_listed"
 
 
-def told_expression(adopted: Adopted, told: Told) -> nw.Expr:
+def category_expression(adopted: Adopted, category: Category) -> nw.Expr:
     """Return the values of a column as they would be grouped by."""
-    name = adopted.told[told].name
+    name = adopted.categories[category].name
     schema = adopted.lazy.collect_schema()
-    return _key_expression(name, told.column, schema[name], adopted.lazy.implementation)
+    return _key_expression(name, category.column, schema[name], adopted.lazy.implementation)
 
 
-def with_told(adopted: Adopted, told: Mapping[str, Told]) -> nw.LazyFrame[Any]:
+def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.LazyFrame[Any]:
     """Return the frame with the values of columns as they would be grouped by, under names.
 
     Where there is a constant, a whole stands for it and 0 for other values.
     """
-    if not told:
+    if not categories:
         return adopted.lazy
     columns = (
-        told_expression(adopted, comparison).alias(name) for name, comparison in told.items()
+        category_expression(adopted, comparison).alias(name)
+        for name, comparison in categories.items()
     )
     frame = adopted.lazy.with_columns(*columns)
     compared = {
-        name: comparison for name, comparison in told.items() if comparison.constant is not None
+        name: comparison
+        for name, comparison in categories.items()
+        if comparison.constant is not None
     }
     if not compared:
         return frame
@@ -114,20 +118,20 @@ def with_told(adopted: Adopted, told: Mapping[str, Told]) -> nw.LazyFrame[Any]:
     same = []
     for name, comparison in compared.items():
         constant = _constant(
-            comparison, adopted.told[comparison].constant, declared.field(name).type
+            comparison, adopted.categories[comparison].constant, declared.field(name).type
         )
         is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
         same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
     return frame.with_columns(*same)
 
 
-def _constant(told: Told, constant: object, declared: pa.DataType) -> object:
+def _constant(category: Category, constant: object, declared: pa.DataType) -> object:
     """Return a constant in the declared type of its column."""
     try:
         return _typed_keys([constant], declared).to_pylist()[0]
     except InvalidKeysError:
         pass
-    raise no_value_of(told.column, declared, told.constant)
+    raise no_value_of(category.column, declared, category.constant)
 
 
 def require_constant(column: str, constant: object, declared: pa.DataType) -> None:
@@ -179,10 +183,10 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
     )
 
 
-def align(statistics: Statistics, listed: Listed) -> Statistics:
+def align(statistics: Statistics, public_keys: Listed) -> Statistics:
     """Return exactly the groups of the public keys, as listed; an absent group is all zeros."""
     table = statistics.table
-    public, number, row = _match(statistics.key_table(), listed)
+    public, number, row = _match(statistics.key_table(), public_keys)
     for name in [title for title in table.column_names if title not in public.column_names]:
         sums = np.zeros(public.num_rows, dtype=np.int64)
         np.add.at(sums, number, table.column(name).fill_null(0).to_numpy()[row])
@@ -220,7 +224,7 @@ def _places_of_keys(keys: pa.Table, public_keys: pa.Table) -> Integers:
     return numbers
 
 
-def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers]:
+def _match(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers, Integers]:
     """Return the public keys, distinct and as listed, and the entries that belong to them.
 
     Each entry that belongs to one is told by the number of the key and its own row.
@@ -228,7 +232,7 @@ def _match(keys: pa.Table, listed: Listed) -> tuple[pa.Table, Integers, Integers
     names = keys.column_names
     same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
     with embedded() as connection:
-        public = _without_times(_typed_table(listed, keys.schema))
+        public = _without_times(_typed_table(public_keys, keys.schema))
         connection.register("wanted", _numbered(public, "place"))
         connection.register("e", _numbered(_without_times(keys), "row"))
         columns = ", ".join(names)
@@ -260,10 +264,10 @@ def _numbered(table: pa.Table, name: str) -> pa.Table:
     return table.append_column(name, pa.array(np.arange(table.num_rows, dtype=np.int64)))
 
 
-def only_listed(frame: nw.LazyFrame[Any], listed: Listed) -> nw.LazyFrame[Any]:
+def only_listed(frame: nw.LazyFrame[Any], public_keys: Listed) -> nw.LazyFrame[Any]:
     """Return the rows of a frame whose keys, under `key_name`, are public."""
-    names = [key_name(index) for index in range(len(listed))]
-    public = _typed_table(listed, collect(frame.select(*names).head(0)).schema)
+    names = [key_name(index) for index in range(len(public_keys))]
+    public = _typed_table(public_keys, collect(frame.select(*names).head(0)).schema)
     native: Any = frame.to_native()
     if frame.implementation.is_polars():
         keys: Any = pl.from_arrow(public)
@@ -312,7 +316,7 @@ def _is_in(column: tuple[str, DType], values: Sequence[object]) -> nw.Expr:
     return (~key.is_null() & equal) | missing
 
 
-def _typed_table(listed: Listed, declared: pa.Schema) -> pa.Table:
+def _typed_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
     """Return public keys as a table of the declared types of their columns.
 
     Raises
@@ -320,9 +324,9 @@ def _typed_table(listed: Listed, declared: pa.Schema) -> pa.Table:
     InvalidKeysError
         When a key does not keep its value in that type.
     """
-    if isinstance(listed, pa.Table):
-        return listed
-    pairs = zip(declared, listed, strict=True)
+    if isinstance(public_keys, pa.Table):
+        return public_keys
+    pairs = zip(declared, public_keys, strict=True)
     return pa.table({field.name: _typed_keys(values, field.type) for field, values in pairs})
 
 
@@ -373,17 +377,19 @@ class NumberedGroups(NamedTuple):
         return "NumberedGroups()"
 
 
-def number_groups(entries: pa.Table, names: Sequence[str], listed: Listed | None) -> NumberedGroups:
+def number_groups(
+    entries: pa.Table, names: Sequence[str], public_keys: Listed | None
+) -> NumberedGroups:
     """Return the groups of a table's entries, numbered: ascending keys, NULL last.
 
-    With `listed` keys exactly these are the groups, in their order, and entries of others are left
+    With `public_keys` exactly these are the groups, in their order, and entries of others are left
     out.
     """
     if not names:
         return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))
     key_columns = entries.select(list(names))
-    if listed is not None:
-        keys, group, row = _match(key_columns, listed)
+    if public_keys is not None:
+        keys, group, row = _match(key_columns, public_keys)
         return NumberedGroups(keys, keys.num_rows, entries.take(row), group)
     group, size = np.zeros(key_columns.num_rows, dtype=np.int64), 1
     for column in key_columns.columns:

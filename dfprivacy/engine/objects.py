@@ -265,12 +265,12 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
 _CONVERTERS |= {np.dtype(code).type: lambda value: _whole(int(value)) for code in "bhilqBHILQ"}
 _CONVERTERS |= {np.dtype(code).type: _float for code in "efdg"}
 _CONVERTERS |= {np.dtype(code).type: _complex for code in "FDG"}
-_KNOWN = {id(kind): own for kind, own in _CONVERTERS.items()}
+_KNOWN = {id(kind): converter for kind, converter in _CONVERTERS.items()}
 """By identity: the hash and the equality of a class are what its own class says."""
 
 
 def coded(
-    values: npt.NDArray[Any], listed: Sequence[object], *, ordered: bool = False
+    values: npt.NDArray[Any], public_keys: Sequence[object], *, ordered: bool = False
 ) -> tuple[Codes, list[object], list[int | None]]:
     """Return each value's code (-1 for missing), the values coded, and the listed keys' codes.
 
@@ -278,7 +278,7 @@ def coded(
     order of groups does not depend on the order of rows; `ordered` ones keep their order.
     """
     codes, distinct = _distinct(values)
-    public = [plain(value) for value in listed]
+    public = [plain(value) for value in public_keys]
     by_mark = dict([*distinct, *(value_of for value_of in public if value_of is not None)])
     marks = list(by_mark) if ordered else sorted(by_mark)
     rank = {mark: code for code, mark in enumerate(marks)}

@@ -44,9 +44,13 @@ def require_known(label: Hashable, dtype: Any) -> None:
 
 
 _NOT_COMPUTED = (
-    pa.types.is_string_view, pa.types.is_binary_view, pa.types.is_list_view,
-    pa.types.is_large_list_view, pa.types.is_run_end_encoded, pa.types.is_decimal256,
-)  # fmt: skip
+    pa.types.is_string_view,
+    pa.types.is_binary_view,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+    pa.types.is_run_end_encoded,
+    pa.types.is_decimal256,
+)
 
 
 def value_column(label: Hashable, series: pd.Series[Any]) -> pa.Array | pa.ChunkedArray:
@@ -132,13 +136,13 @@ def presence_column(series: pd.Series[Any], key: KeyColumn | None = None) -> pa.
 class KeyColumn:
     """A group column as the engine sees it.
 
-    `listed` has the public keys as the engine sees them. `objects` holds the values behind the
+    `public_keys` are as the engine sees them. `objects` holds the values behind the
     codes of a coded column; None where the engine groups by the values themselves. `dtype` is what
     a released column gets, whatever is in it.
     """
 
     column: pa.Array | pa.ChunkedArray
-    listed: Sequence[object]
+    public_keys: Sequence[object]
     dtype: Any
     objects: Sequence[object] | None
 
@@ -179,8 +183,8 @@ class KeyColumn:
         return pd.Series(column.to_pandas(types_mapper=_nullable)).astype(self.dtype)
 
 
-def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
-    """Return a group column for the engine; `listed` are the public keys it must know.
+def key_column(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColumn:
+    """Return a group column for the engine; it must know `public_keys`.
 
     Numbers, dates and text go as they are; objects, categories, durations, periods and numbers
     that the engine can't read as ranks among their sorted values. Times of a zone that are not in
@@ -194,34 +198,36 @@ def key_column(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
     """
     dtype = series.dtype
     if isinstance(dtype, pd.StringDtype):
-        for key in listed:
+        for key in public_keys:
             if not _is_text_key(key):
                 raise _unfit(dtype, "'a'")
     if isinstance(dtype, pd.StringDtype) or (
-        pd.api.types.is_object_dtype(dtype) and all(map(_is_text_key, listed))
+        pd.api.types.is_object_dtype(dtype) and all(map(_is_text_key, public_keys))
     ):
         texts = _texts(series)
-        keys_as_text = [None if is_missing(key) else str.__str__(key) for key in listed]
+        keys_as_text = [None if is_missing(key) else str.__str__(key) for key in public_keys]
         if texts is not None:
             return KeyColumn(texts, keys_as_text, dtype, None)
-        return _coded(series, listed)
+        return _coded(series, public_keys)
     if _is_zoned_time(dtype):
         times: Any = pa.array(series, from_pandas=True)
-        public = key_values([None if is_missing(key) else key for key in listed], "TIMESTAMPTZ_NS")
+        public = key_values(
+            [None if is_missing(key) else key for key in public_keys], "TIMESTAMPTZ_NS"
+        )
         return KeyColumn(times.cast(pa.timestamp(times.type.unit)), public, dtype, None)
     form = _key_form(dtype.pyarrow_dtype) if isinstance(dtype, pd.ArrowDtype) else None
     if form is not None:
         values: Any = pa.array(series, from_pandas=True)
         if pa.types.is_fixed_size_binary(form):
-            texts = key_values([None if is_missing(key) else key for key in listed], "UUID")
+            texts = key_values([None if is_missing(key) else key for key in public_keys], "UUID")
             public = [None if text is None else UUID(text).bytes for text in texts]
         else:
-            keys = pd.Series(own_keys(listed, dtype), dtype=dtype)
+            keys = pd.Series(own_keys(public_keys, dtype), dtype=dtype)
             public = pa.array(keys, from_pandas=True).cast(form).to_pylist()
         return KeyColumn(values.cast(form), public, dtype, None)
     if _goes_as_it_is(dtype):
-        return KeyColumn(pa.array(series, from_pandas=True), listed, dtype, None)
-    return _coded(series, own_keys(listed, dtype))
+        return KeyColumn(pa.array(series, from_pandas=True), public_keys, dtype, None)
+    return _coded(series, own_keys(public_keys, dtype))
 
 
 def _key_form(kind: pa.DataType) -> pa.DataType | None:
@@ -297,7 +303,7 @@ def _is_text_key(key: object) -> bool:
     return is_missing(key) or (isinstance(key, str) and has_utf8(str.__str__(key)))
 
 
-def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
+def own_keys(public_keys: Sequence[object], dtype: Any) -> list[object]:
     """Return public keys as a declared dtype, or that of its categories, holds them.
 
     Objects, and categories that are text, are what they are.
@@ -310,13 +316,13 @@ def own_keys(listed: Sequence[object], dtype: Any) -> list[object]:
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if pd.api.types.is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype):
-        if any(plain(value) is None and not is_missing(value) for value in listed):
+        if any(plain(value) is None and not is_missing(value) for value in public_keys):
             raise InvalidKeysError(
                 "a public key is an object of a class that can't be grouped by",
                 hint="list texts, numbers, dates, times or tuples of them",
             )
-        return list(listed)
-    return [None if is_missing(value) else _own_key(value, dtype) for value in listed]
+        return list(public_keys)
+    return [None if is_missing(value) else _own_key(value, dtype) for value in public_keys]
 
 
 def _own_key(value: object, dtype: Any) -> object:
@@ -366,12 +372,12 @@ def _in_unit(objects: Sequence[Any], dtype: Any) -> Sequence[object]:
     return objects
 
 
-def _coded(series: pd.Series[Any], listed: Sequence[object]) -> KeyColumn:
+def _coded(series: pd.Series[Any], public_keys: Sequence[object]) -> KeyColumn:
     """Return a column as ranks among its values and the listed ones."""
     dtype = series.dtype
     places, values = _distinct(series)
     ordered = isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
-    codes, objects, public_codes = coded(values, listed, ordered=ordered)
+    codes, objects, public_codes = coded(values, public_keys, ordered=ordered)
     ranks = np.append(codes, -1)[places]
     return KeyColumn(pa.array(ranks, mask=ranks < 0), public_codes, dtype, objects)
 

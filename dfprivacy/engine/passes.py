@@ -21,7 +21,7 @@ import pyarrow as pa
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.keys import align, key_expressions, told_expression
+from dfprivacy.engine.keys import align, category_expression, key_expressions
 from dfprivacy.engine.run import collect, exact_table, guarded
 from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
 from dfprivacy.engine.units import (
@@ -37,7 +37,7 @@ from dfprivacy.engine.units import (
     unscaled,
     within_groups,
 )
-from dfprivacy.measurement.linear import Source, Told
+from dfprivacy.measurement.linear import Category, Source
 from dfprivacy.measurement.sums import Statistics, key_name, sum_name, sum_names
 
 _VALUE, _ROWS, _GROUP, _ENTRY = "value", "rows", "group", "entry"
@@ -74,7 +74,7 @@ def exact_sums(
     for source in of_distinct_values:
         names = [key_name(index) for index in range(len(labels))]
         unit = replace(adopted.unit, rows=source.rows or adopted.unit.rows)
-        build = partial(_build_distinct, labels=labels, told=source.told[0])
+        build = partial(_build_distinct, labels=labels, category=source.categories[0])
         table = exact_table(replace(adopted, unit=unit), build, names)
         tables.append(Statistics(table, len(names), (source,)).checked())
     if others:
@@ -102,11 +102,11 @@ def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistic
 
 
 def _build_distinct(
-    adopted: Adopted, *, labels: Sequence[Hashable], told: Told
+    adopted: Adopted, *, labels: Sequence[Hashable], category: Category
 ) -> nw.LazyFrame[Any]:
     assert adopted.unit is not None  # noqa: S101 without units it is a sum among others
     names, unit = [key_name(index) for index in range(len(labels))], adopted.unit
-    value = told_expression(adopted, told).alias(_VALUE)
+    value = category_expression(adopted, category).alias(_VALUE)
     of_units = known_units(adopted.lazy.select(*key_expressions(adopted, labels), value), adopted)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
     entries = of_units.group_by(*unit.entries(names), _VALUE).agg(rows)
@@ -205,8 +205,8 @@ def _sum_first_groups(
         units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
         marks = mark_first_groups(units, entries.column(PLACE).to_numpy(), groups, limit)
         entries = entries.append_column(_GROUP, pa.array(groups)).filter(pa.array(marks))
-        kept: Any = pl.from_arrow(entries)
-        lazy = nw.from_native(kept.lazy())
+        within_limits: Any = pl.from_arrow(entries)
+        lazy = nw.from_native(within_limits.lazy())
         return collect(_ascending(_add_entries(lazy, [_GROUP], sources, unit.rows), [_GROUP]))
 
     sums = guarded(add_entries)

@@ -148,9 +148,11 @@ class TerminalDisplay:
         from rich.console import Console  # noqa: PLC0415 the same
 
         columns = (
-            bars.SpinnerColumn(), bars.BarColumn(), bars.TaskProgressColumn(),
+            bars.SpinnerColumn(),
+            bars.BarColumn(),
+            bars.TaskProgressColumn(),
             bars.TimeElapsedColumn(),
-        )  # fmt: skip
+        )
         self._bar = bars.Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("reading", total=None)
         self._bar.start()

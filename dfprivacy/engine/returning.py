@@ -38,10 +38,10 @@ def frame_table(frame: Any) -> pa.Table:
 @frame_table.register
 def _(frame: pd.DataFrame) -> pa.Table:
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    for place, kind in enumerate(table.schema.types):
+    for index, kind in enumerate(table.schema.types):
         if isinstance(getattr(kind, "value_type", None), pa.BaseExtensionType):  # no file has these
-            column = _without_dictionary(table.column(place))
-            table = table.set_column(place, table.column_names[place], column)
+            column = _without_dictionary(table.column(index))
+            table = table.set_column(index, table.column_names[index], column)
     return table
 
 

@@ -87,9 +87,10 @@ def require_no_table(files: Iterable[Path]) -> None:
             raise UnsupportedFrameError(
                 f"{str(root)!r} is the folder of a {kind} table, in which files of deleted rows "
                 "lie beside those that count",
-                hint=_HINTS.get(kind, f"dfp.frame({str(root)!r}) reads the table at its newest "
-                "version"),
-            )  # fmt: skip
+                hint=_HINTS.get(
+                    kind, f"dfp.frame({str(root)!r}) reads the table at its newest version"
+                ),
+            )
 
 
 _HINTS = {

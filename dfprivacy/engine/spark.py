@@ -17,7 +17,7 @@ from typing import Any
 import narwhals as nw
 import pyarrow as pa
 
-from dfprivacy.engine.adopt import UNIT, Adopted, Columns, ToldColumn, unit_column
+from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, unit_column
 from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedFrameError
 
@@ -61,17 +61,18 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     grouped = dict(zip(keys, columns.keys, strict=True))
     if columns.unit is not None:
         grouped[UNIT] = columns.unit.column
-    told = {
-        own: ToldColumn(f"told_{index}", own.constant) for index, own in enumerate(columns.told)
+    categories = {
+        category: CategoryColumn(f"category_{index}", category.constant)
+        for index, category in enumerate(columns.categories)
     }
-    grouped |= {one.name: own.column for own, one in told.items()}
+    grouped |= {column.name: category.column for category, column in categories.items()}
     chosen = [f"{grouped_by(label)} AS {name}" for name, label in grouped.items()]
     chosen += [f"column_{names.index(label)} AS {name}" for label, name in values.items()]
-    placed = frame.toDF(*(f"column_{place}" for place in range(len(names))))
+    placed = frame.toDF(*(f"column_{index}" for index in range(len(names))))
     lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
     wrap = partial(frame_of_table, frame.sparkSession)
     unit = unit_column(columns.unit, UNIT)
-    return Adopted(lazy, keys, values, columns.listed, wrap, unit, told=told)
+    return Adopted(lazy, keys, values, columns.public_keys, wrap, unit, categories=categories)
 
 
 def with_place(native: Any, names: Sequence[str], place: str) -> Any:
@@ -127,9 +128,9 @@ def frame_of_table(session: Any, table: pa.Table) -> Any:
 
 def only_rows_of(native: Any, keys: pa.Table) -> Any:
     """Return the rows of a frame whose columns, of the same names, hold one of some keys."""
-    listed = {name: f"listed_{name}" for name in keys.column_names}
-    others = frame_of_table(native.sparkSession, keys.rename_columns(list(listed.values())))
-    same = [native[name].eqNullSafe(others[other]) for name, other in listed.items()]
+    titles = {name: f"listed_{name}" for name in keys.column_names}
+    others = frame_of_table(native.sparkSession, keys.rename_columns(list(titles.values())))
+    same = [native[name].eqNullSafe(others[other]) for name, other in titles.items()]
     return native.join(others.hint("broadcast"), same, "left_semi")
 
 

@@ -19,8 +19,17 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.columns import check_number_column, clipped_to
 from dfprivacy.engine.files import quoted
-from dfprivacy.engine.keys import key_expressions, with_told
-from dfprivacy.measurement.linear import Above, Distinct, Equal, OnGrid, Product, Source, Term, Told
+from dfprivacy.engine.keys import key_expressions, with_categories
+from dfprivacy.measurement.linear import (
+    Above,
+    Category,
+    Distinct,
+    Equal,
+    OnGrid,
+    Product,
+    Source,
+    Term,
+)
 from dfprivacy.measurement.sums import sum_name
 
 _MAGIC = 1.5 * 2.0**52  # this plus an integer below 2**51 holds that integer in its low bits
@@ -57,26 +66,27 @@ def with_terms(
     if not keys and not titles:  # all rows are counted
         return adopted.lazy
     single = all(
-        len(own.columns) < 2 and not any(isinstance(term, Product) for term in own.terms)
-        for own in sources
+        len(source.columns) < 2 and not any(isinstance(term, Product) for term in source.terms)
+        for source in sources
     )
     if not single:
-        frame = frame.select(*keys, *(nw.col(own).alias(name) for name, own in titles.items()))
+        frame = frame.select(*keys, *(nw.col(title).alias(name) for name, title in titles.items()))
         titles = dict(zip(titles, titles, strict=True))
     masked, unmasked, products = [], [], {}
     for index, (source, names) in enumerate(zip(sources, leaves, strict=True)):
-        own = list(names.values())
+        columns_of_source = list(names.values())
         if len(source.columns) > 1:  # rows that hold no value in one column have none
-            present = ~nw.any_horizontal(*(nw.col(n).is_null() for n in own), ignore_nulls=False)
-            masked += [nw.when(present).then(nw.col(name)).alias(name) for name in own]
+            is_missing = (nw.col(name).is_null() for name in columns_of_source)
+            present = ~nw.any_horizontal(*is_missing, ignore_nulls=False)
+            masked += [nw.when(present).then(nw.col(n)).alias(n) for n in columns_of_source]
         if source.columns and not source.terms:
-            unmasked.append(nw.col(titles[own[0]]).alias(_term_name(index, 0)))
+            unmasked.append(nw.col(titles[columns_of_source[0]]).alias(_term_name(index, 0)))
         for position, term in enumerate(source.terms, start=1):
             if isinstance(term, Product):
                 products[_term_name(index, position)] = (term, names)
             else:
-                own_name = titles[names[term]]  # type: ignore[index]
-                unmasked.append(nw.col(own_name).alias(_term_name(index, position)))
+                title = titles[names[term]]  # type: ignore[index]
+                unmasked.append(nw.col(title).alias(_term_name(index, position)))
     if single:
         return frame.select(*keys, *unmasked)
     if masked:
@@ -84,11 +94,17 @@ def with_terms(
     engine = frame.implementation
     others = [name for name in frame.collect_schema() if name not in titles]
     if engine.is_spark_like():  # where // divides floats
-        texts = [f"{_spark_product(term, own)} AS {name}" for name, (term, own) in products.items()]
+        texts = [
+            f"{_spark_product(term, columns_of_term)} AS {name}"
+            for name, (term, columns_of_term) in products.items()
+        ]
         if texts:
             frame = nw.from_native(frame.to_native().selectExpr("*", *texts))
         return frame.select(*others, *unmasked, *products)
-    columns = [_product(term, own, engine).alias(name) for name, (term, own) in products.items()]
+    columns = [
+        _product(term, columns_of_term, engine).alias(name)
+        for name, (term, columns_of_term) in products.items()
+    ]
     return frame.select(*others, *unmasked, *columns)
 
 
@@ -210,7 +226,7 @@ def _with_leaves(
     names_in_use = {str(column).lower() for column in schema}
     titles: dict[str, str] = {}
     columns: list[Any] = []
-    told: dict[str, Told] = {}
+    categories: dict[str, Category] = {}
     for source, names in zip(sources, leaves, strict=True):
         for leaf, title in names.items():
             free_title = title
@@ -218,7 +234,7 @@ def _with_leaves(
                 free_title += "_"
             titles[title] = free_title
             if isinstance(leaf, Distinct | Equal):
-                told[free_title] = leaf.told[0]
+                categories[free_title] = leaf.categories[0]
                 continue
             name = adopted.values[leaf.column]
             if isinstance(leaf, OnGrid | Above):
@@ -229,9 +245,10 @@ def _with_leaves(
             if engine.is_polars():
                 counted = len(source.columns) > 1 or leaf == _leaves(source)[0]
                 columns.append(
-                    _polars_leaf(name, leaf, floating=floating, shifted=shifted, counted=counted)
-                    .alias(free_title)
-                )  # fmt: skip
+                    _polars_leaf(
+                        name, leaf, floating=floating, shifted=shifted, counted=counted
+                    ).alias(free_title)
+                )
             elif engine.is_duckdb():
                 is_integer = numbers.is_integer() or _in_product(leaf, source)
                 kind = "BIGINT" if is_integer else "DOUBLE"
@@ -241,9 +258,9 @@ def _with_leaves(
                 columns.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {free_title}")
             else:
                 columns.append(_ibis_leaf(name, leaf).alias(free_title))
-    lazy = with_told(adopted, told)
+    lazy = with_categories(adopted, categories)
     unit = [] if adopted.unit is None else [adopted.unit.name, *adopted.unit.marks]
-    selected = dict.fromkeys([*adopted.keys, *unit, *told])
+    selected = dict.fromkeys([*adopted.keys, *unit, *categories])
     return (_with_numbers(lazy, columns, list(selected)) if columns else lazy), titles
 
 

@@ -39,24 +39,23 @@ _PLACES = 2**52
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
     """Return the rows that have a unit and, where keys are public, one of these keys."""
     of_units = frame.drop_nulls(UNIT)  # as IS NOT NULL, of which DuckDB guesses right how few go
-    return only_listed(of_units, adopted.listed) if any(adopted.listed) else of_units
+    return only_listed(of_units, adopted.public_keys) if any(adopted.public_keys) else of_units
 
 
 def within_groups(
-    frame: nw.LazyFrame[Any], names: Sequence[str], unit: UnitColumn, *apart: str
+    frame: nw.LazyFrame[Any], names: Sequence[str], unit: UnitColumn, *parts: str
 ) -> nw.LazyFrame[Any]:
     """Return the entries of at most so many groups a unit.
 
-    An entry belongs to one unit and group; `apart` names what tells the entries of both apart. The
-    groups are those with the least hash of unit and keys; keys of the same hash come in their own
-    order.
+    An entry belongs to one unit and group; those of both differ in the columns `parts`. The groups
+    are those with the least hash of unit and keys; keys of the same hash come in their own order.
     """
     if unit.groups is None or not names:
         return frame
     placed = _placed(frame, unit.placed(names))
     if frame.implementation.is_duckdb():  # the same number by one sort
         by = ", ".join(f"{name} ASC NULLS LAST" for name in (f"{PLACE} // {_HALF}", *names))
-        rank = "dense_rank" if apart else "row_number"
+        rank = "dense_rank" if parts else "row_number"
         ranked = f"{rank}() OVER (PARTITION BY {UNIT} ORDER BY {by}) AS {_NUMBER}"
         native: Any = placed.to_native()
         numbered = native.project(f"*, {ranked}").filter(f"{_NUMBER} <= {unit.groups}")
@@ -65,10 +64,10 @@ def within_groups(
     first = nw.lit(1, nw.Int64).alias(_ONE)
     order = (nw.col(PLACE) // _HALF).alias(PLACE)
     entries = placed.with_columns(first, order)
-    if apart:
-        number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=apart)
+    if parts:
+        number = nw.col(_ONE).cum_sum().over(UNIT, *names, order_by=parts)
         entries = entries.with_columns((number == 1).cast(nw.Int64).alias(_ONE))
-    number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[PLACE, *names, *apart])
+    number = nw.col(_ONE).cum_sum().over(UNIT, order_by=[PLACE, *names, *parts])
     return entries.with_columns(number.alias(_NUMBER)).filter(nw.col(_NUMBER) <= unit.groups)
 
 
@@ -189,14 +188,14 @@ def scaled(frame: nw.LazyFrame[Any], sources: Sequence[Source], rows: int) -> nw
     numbered, added = list(enumerate(sources)), unscaled(sources)
     frame = frame.with_columns(
         *(
-            one
-            for index, own in numbered
-            for one in _scaled(index, added.index(_raw(own)), own, own.rows or rows)
+            scaled_sum
+            for index, source in numbered
+            for scaled_sum in _scaled(index, added.index(_raw(source)), source, source.rows or rows)
         )
     )
-    for each in numbered:
-        for own in _tied(*each):  # one after another: a factor may be tied itself
-            frame = frame.with_columns(own)
+    for index, source in numbered:
+        for tied in _tied(index, source):  # one after another: a factor may be tied itself
+            frame = frame.with_columns(tied)
     return frame
 
 
@@ -241,13 +240,13 @@ def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
         if not {term.left, term.right} <= set(source.terms):
             continue
         sums: dict[Any, Any] = {
-            own: nw.col(sum_name(index, at)) for at, own in enumerate(source.terms, start=1)
+            factor: nw.col(sum_name(index, at)) for at, factor in enumerate(source.terms, start=1)
         }
         inside = sums[term]
-        least, mosts = term.ends(nw.col(sum_name(index)), sums[term.left], sums[term.right])
-        inside = nw.when(inside < least).then(least).otherwise(inside)
-        for most in mosts:
-            inside = nw.when(inside > most).then(most).otherwise(inside)
+        low, highs = term.ends(nw.col(sum_name(index)), sums[term.left], sums[term.right])
+        inside = nw.when(inside < low).then(low).otherwise(inside)
+        for high in highs:
+            inside = nw.when(inside > high).then(high).otherwise(inside)
         yield inside.alias(sum_name(index, position))
 
 
@@ -269,9 +268,7 @@ def thinned(
     start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
-    lined = placed.with_columns(
-        start.alias(PLACE), every.alias(_EVERY), until.alias(_NUMBER)
-    )  # fmt: skip
+    lined = placed.with_columns(start.alias(PLACE), every.alias(_EVERY), until.alias(_NUMBER))
     before = nw.col(_NUMBER) - nw.col(_ONE)
     counts_taken = _reached(nw.col(_NUMBER), rows) - _reached(before, rows)
     rows_counted = nw.when(nw.col(_EVERY) > rows).then(counts_taken).otherwise(nw.col(_ONE))

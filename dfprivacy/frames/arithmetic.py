@@ -39,38 +39,38 @@ def negated(number: Range) -> Range:
     return Range(-number.value, -number.high, -number.low, number.error)
 
 
-def added(first: Range, other: Range, *, apart: bool) -> Range:
-    """Return the range of a sum; `apart` says that the numbers are independent.
+def added(first: Range, other: Range, *, independent: bool) -> Range:
+    """Return the range of a sum; numbers may be `independent`.
 
-    >>> added(Range(10, 7, 13), Range(5, 1, 9), apart=True)
+    >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=True)
     Range(value=15, low=10.0, high=20.0, error=0.0)
-    >>> added(Range(10, 7, 13), Range(5, 1, 9), apart=False)
+    >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=False)
     Range(value=15, low=8, high=22, error=0.0)
     """
-    both = math.hypot if apart else _sum
+    both = math.hypot if independent else _sum
     value = first.value + other.value
     low, high = both(first.below, other.below), both(first.above, other.above)
     return Range(value, value - low, value + high, both(first.error, other.error))
 
 
-def multiplied(first: Range, other: Range, *, apart: bool) -> Range:
+def multiplied(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a product: all products of numbers within both ranges."""
-    both = math.hypot if apart else _sum
+    both = math.hypot if independent else _sum
     ends = [_times(a, b) for a in (first.low, first.high) for b in (other.low, other.high)]
     error = both(_times(abs(other.value), first.error), _times(abs(first.value), other.error))
     return Range(first.value * other.value, min(ends), max(ends), error)
 
 
-def divided(first: Range, other: Range, *, apart: bool) -> Range:
+def divided(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a ratio; everything where the divisor's range holds 0."""
     if other.high < 0:
-        return divided(negated(first), negated(other), apart=apart)
+        return divided(negated(first), negated(other), independent=independent)
     if not other.low > 0:
         value = first.value / other.value if other.value else math.nan
         return Range(value, -math.inf, math.inf, math.inf)
-    value, both = first.value / other.value, math.hypot if apart else _sum
+    value, both = first.value / other.value, math.hypot if independent else _sum
     error = both(first.error, value * other.error) / other.value
-    if not apart:
+    if not independent:
         ends = [end / by for end in (first.low, first.high) for by in (other.low, other.high)]
         return Range(value, min(ends), max(ends), error)
     high = _highest(first, other)
@@ -125,32 +125,35 @@ def _times(first: float, other: float) -> float:
     return 0.0 if 0 in {first, other} else first * other
 
 
-def difference(first: Range, other: Range, *, apart: bool) -> Range:
+def difference(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a difference."""
-    return added(first, negated(other), apart=apart)
+    return added(first, negated(other), independent=independent)
 
 
-def change(first: Range, other: Range, *, apart: bool) -> Range:
+def change(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a relative change: 0.05 for one that is 5 % more than the other."""
-    return added(divided(first, other, apart=apart), Range(-1.0, -1.0, -1.0), apart=True)
+    return added(
+        divided(first, other, independent=independent), Range(-1.0, -1.0, -1.0), independent=True
+    )
 
 
-def parts_of_total(ranges: Sequence[Range], *, apart: bool) -> list[Range]:
+def parts_of_total(ranges: Sequence[Range], *, independent: bool) -> list[Range]:
     """Return the range of each number as a part of the sum of all."""
     start, both = Range(0.0, 0.0, 0.0), _added_apart
     before = itertools.accumulate(ranges, both, initial=start)
     behind = list(itertools.accumulate(reversed(ranges), both, initial=start))[-2::-1]
     rests = [both(low, high) for low, high in zip(before, behind, strict=False)]
     pairs = zip(ranges, rests, strict=True)
-    if apart:
+    if independent:
         return [part_of(number, rest) for number, rest in pairs]
     return [
-        divided(number, added(number, rest, apart=False), apart=False) for number, rest in pairs
+        divided(number, added(number, rest, independent=False), independent=False)
+        for number, rest in pairs
     ]
 
 
 def _added_apart(first: Range, other: Range) -> Range:
-    return added(first, other, apart=True)
+    return added(first, other, independent=True)
 
 
 _OPERATIONS: Mapping[str, Callable[..., Range]] = {
@@ -175,7 +178,7 @@ class Expression:
     def value(self, left: float, right: float) -> float:
         """Return the result of the last operation."""
         sides = (Range(side, side, side) for side in (left, right))
-        return _OPERATIONS[self.steps[-1]](*sides, apart=True).value
+        return _OPERATIONS[self.steps[-1]](*sides, independent=True).value
 
     def range_at(self, value: float, level: float) -> Range:  # noqa: ARG002 it is computed anew
         """Return the result with its interval at a level, operation by operation."""
@@ -183,8 +186,8 @@ class Expression:
         for step in self.steps:
             if isinstance(step, str):
                 (right, others), (left, estimates) = stack.pop(), stack.pop()
-                apart = not any(a.may_share_noise_with(b) for a in others for b in estimates)
-                result = _OPERATIONS[step](left, right, apart=apart)
+                independent = not any(a.may_share_noise_with(b) for a in others for b in estimates)
+                result = _OPERATIONS[step](left, right, independent=independent)
                 stack.append((result, estimates + others))
             elif hasattr(step, "range_at"):
                 stack.append((step.range_at(level), [step]))

@@ -135,9 +135,9 @@ class Crosstab(Question):
             else _question(values, self.aggregate, self.bounds)
         )
 
-    def completed(self, known: Mapping[Hashable, object]) -> Self:
+    def completed(self, bounds: Mapping[Hashable, object]) -> Self:
         """Return the table with the bounds that the terms of a frame know of its values."""
-        question = self.question.completed(known)
+        question = self.question.completed(bounds)
         return replace(self, values=question, aggregate=None, bounds=None)
 
     @property
@@ -291,8 +291,8 @@ def origin_of_cells(plan: Plan) -> Origin:
     _, *titles = part.titles.values()
     totals = dict(zip([(row,), (column,), ()], titles, strict=True))
     measured = any(part.shares[1:])
-    apart = not measured or plan.keys is None
-    return replace(origin, apart=apart, totals=totals, measured=measured)
+    independent = not measured or plan.keys is None
+    return replace(origin, independent=independent, totals=totals, measured=measured)
 
 
 @dataclass(frozen=True)
@@ -387,9 +387,9 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     """Return a table shaped as it is read, in the frame type of the data."""
     long = wide.long.collect() if isinstance(wide.long, pl.LazyFrame) else wide.long
     table = guarded(lambda: released_arrow(long))
-    rows, columns = (_Axis.of(long, table, place, wide) for place in (0, 1))
+    rows, columns = (_Axis.of(long, table, axis, wide) for axis in (0, 1))
     cells = _cells(table, rows, columns, wide.titles)
-    whole = rounded or not any(
+    integers = rounded or not any(
         pa.types.is_floating(table.schema.field(n).type) for n in wide.titles
     )
     read = cells.read(rounded=rounded, nonnegative=nonnegative)
@@ -398,7 +398,7 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     labels = ([OTHER] if hides_cells else []) + [ALL] if has_totals else []
     numbers = read.with_totals(others=hides_cells)
     numbers = np.maximum(numbers, 0.0) if nonnegative else numbers
-    frame = _framed(wide, rows, columns, numbers, whole=whole, labels=labels)
+    frame = _framed(wide, rows, columns, numbers, integers=integers, labels=labels)
     texts = ((*rows.texts, *labels), (*columns.texts, *labels))
     shown = Grid((rows.name, columns.name), *texts, numbers, len(labels))
     return with_origin(frame, replace(wide.origin, wide=replace(wide, shown=shown)))
@@ -417,16 +417,16 @@ class _Axis:
     keys: Sequence[Any]
 
     @classmethod
-    def of(cls, long: Any, table: pa.Table, place: int, wide: Wide) -> _Axis:
+    def of(cls, long: Any, table: pa.Table, axis: int, wide: Wide) -> _Axis:
         """Return the keys of a column of cells: rows as they come, columns sorted if secret."""
-        name = table.column_names[place]
+        name = table.column_names[axis]
         values = values_of((long if isinstance(long, pd.DataFrame) else table)[name])
         marks = [None if is_missing(key) else mark_of(key) for key in values]
         codes: dict[Any, int] = {}
         for row, mark in enumerate(marks):
             codes.setdefault(mark, row)
         first = np.fromiter(codes.values(), np.int64, len(codes))
-        if place and not wide.public:
+        if axis and not wide.public:
             first = first[_order(long, name, first, [values[row] for row in first])]
         number = {marks[row]: index for index, row in enumerate(first)}
         numbers = np.fromiter((number[mark] for mark in marks), np.int64, len(marks))
@@ -464,19 +464,19 @@ def _cells(table: pa.Table, rows: _Axis, columns: _Axis, titles: Sequence[str]) 
     cells[rows.numbers, columns.numbers] = values[0]
     if len(titles) == 1:
         return Cells(cells)
-    _, by_row, by_column, whole = values
-    grand = float(whole[0]) if len(whole) else math.nan
+    _, by_row, by_column, grand_totals = values
+    grand = float(grand_totals[0]) if len(grand_totals) else math.nan
     return Cells(cells, by_row[rows.first], by_column[columns.first], grand)
 
 
 def _framed(
-    wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, whole: bool, labels: list[str]
+    wide: Wide, rows: _Axis, columns: _Axis, numbers: Floats, *, integers: bool, labels: list[str]
 ) -> Any:
     """Return numbers as a frame of the caller's type: public keys' counts are integers.
 
     `labels` name the totals at the end of both axes.
     """
-    every = whole and wide.public
+    every = integers and wide.public
     if isinstance(wide.long, pd.DataFrame):
         long = wide.long
         axes = [_labels(long[part.name], part.first) for part in (rows, columns)]
@@ -489,10 +489,13 @@ def _framed(
     keys = _key_column(rows, wide, labels)
     first, *names = unique_texts([rows.name, *labels, *columns.texts])
     names = [first, *names[len(labels) :], *names[: len(labels)]]
-    kind = pa.int64() if whole else pa.float64()
+    kind = pa.int64() if integers else pa.float64()
     columns_of_cells = [
         pa.array(
-            [None if math.isnan(number) else int(number) if whole else number for number in part],
+            [
+                None if math.isnan(number) else int(number) if integers else number
+                for number in part
+            ],
             kind,
         )
         for part in numbers.T

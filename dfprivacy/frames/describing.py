@@ -458,7 +458,7 @@ def _ends(name: str, number: Any) -> dict[str, Any]:
 def _missing(count: Any, rows: Any) -> dict[str, Any]:
     """Return the share of rows without a value: two counts with noise of their own."""
     level = rows.info.level
-    there = divided(count.range_at(level), rows.range_at(level), apart=True)
+    there = divided(count.range_at(level), rows.range_at(level), independent=True)
     ends = (there.value if rows > 0 else math.nan, there.high, there.low)
     return {
         name: end if math.isnan(end) else min(max(1 - end, 0.0), 1.0)

@@ -159,16 +159,16 @@ class Mode(Frequencies):
 @plan_question.register
 def _(question: Frequencies, _: object, terms: Terms, by: By, keys: PublicKeys | None) -> Plan:
     """Return the plan by the groups and the value, the last, with public keys of both."""
-    own = terms.keys_for((question.column,), question.keys)  # type: ignore[attr-defined]
-    if (own is None) != (keys is None) and by:
+    values = terms.keys_for((question.column,), question.keys)  # type: ignore[attr-defined]
+    if (values is None) != (keys is None) and by:
         raise InvalidKeysError(
             "the keys of the groups and those of the values are public together or not at all",
             hint="list both: group_by('city', keys=[...]).value_counts('kind', keys=[...])",
         )
-    if own is not None and keys is not None:
-        rows = itertools.product(keys.rows, own.rows)
-        own = PublicKeys(tuple((*a, *b) for a, b in rows))
-    return question.plan(terms, (*by, question.column), own)
+    if values is not None and keys is not None:
+        rows = itertools.product(keys.rows, values.rows)
+        values = PublicKeys(tuple((*a, *b) for a, b in rows))
+    return question.plan(terms, (*by, question.column), values)
 
 
 @dataclass(frozen=True)

@@ -520,8 +520,10 @@ def read_sizes(
     sources += [value_source(part, size_kind(part)) for part in parts]
     values = dict.fromkeys((c for source in sources for c in source.numbers), True)
     values |= {c: False for source in sources for c in source.columns if c not in values}
-    categories = tuple(dict.fromkeys(category for source in sources for category in source.told))
-    columns = replace(named_columns(by, keys, values, unit), told=categories)
+    categories = tuple(
+        dict.fromkeys(category for source in sources for category in source.categories)
+    )
+    columns = replace(named_columns(by, keys, values, unit), categories=categories)
     _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, by, sources))
     return table, measure_sizes(table, parts, secret=bool(by) and keys is None)
 

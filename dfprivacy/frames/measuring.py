@@ -52,7 +52,7 @@ def measure(
         return _measure_from_table(table, frame, (by, keys), parts, (unit, limits))
     values: dict[Hashable, bool] = {}
     linear = [part for part in parts if isinstance(part, LinearPart)]
-    categorical = dict.fromkeys(column for part in linear for column in part.told)
+    categorical = dict.fromkeys(column for part in linear for column in part.categories)
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
@@ -63,7 +63,7 @@ def measure(
         parts = in_fine_bins(parts)
     adopted, measured = read(
         frame,
-        replace(named_columns(by, keys, values, unit), told=tuple(categorical)),
+        replace(named_columns(by, keys, values, unit), categories=tuple(categorical)),
         lambda a: _measured(parts, a, grouping),
     )
     if by and len(parts) > 1:  # a frame can have other rows in each pass

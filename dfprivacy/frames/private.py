@@ -76,7 +76,7 @@ class Queryable(ABC, Generic[Answers]):
     _keys: PublicKeys | None = None
 
     @abstractmethod
-    def _run(self, asked: Asked, terms: Terms) -> Any:
+    def _run(self, questions: Asked, terms: Terms) -> Any:
         """Release the answers to one question or several, or explain them."""
 
     def agg(
@@ -111,13 +111,13 @@ class Queryable(ABC, Generic[Answers]):
         question = statistic.completed(self._terms.bounds)
         return self._run(question, self._terms.updated(**terms))
 
-    def _plan(self, asked: Asked, terms: Terms) -> Plan:
+    def _plan(self, questions: Asked, terms: Terms) -> Plan:
         """Return the plan of one question, or of several by their names."""
-        if isinstance(asked, Statistic):
-            asked = {asked.name: asked}
-        if isinstance(asked, Mapping):
-            return plan_answers(asked, terms, self._by, self._keys)
-        return plan_question(asked, self._frame, terms, self._by, self._keys)
+        if isinstance(questions, Statistic):
+            questions = {questions.name: questions}
+        if isinstance(questions, Mapping):
+            return plan_answers(questions, terms, self._by, self._keys)
+        return plan_question(questions, self._frame, terms, self._by, self._keys)
 
 
 @boundary
@@ -237,11 +237,11 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         by = f" by {', '.join(map(repr, self._by))}" if self._by else ""
         return f"Explaining(questions{by}; no data is read, nothing is spent)"
 
-    def _run(self, asked: Asked, terms: Terms) -> Explanation:
-        declared = declared_columns(self._frame, read_columns(self._plan(asked, terms)))
+    def _run(self, questions: Asked, terms: Terms) -> Explanation:
+        declared = declared_columns(self._frame, read_columns(self._plan(questions, terms)))
 
         def explain(terms: Terms, sizes: tuple[int, ...]) -> Explanation:
-            return explain_plan(self._plan(asked, terms), declared, sizes)
+            return explain_plan(self._plan(questions, terms), declared, sizes)
 
         return reached(self._target, terms, explain)
 
@@ -443,11 +443,11 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
     def _repr_html_(self) -> str:
         return code(repr(self))
 
-    def _run(self, asked: Asked, terms: Terms) -> Any:
-        answers = release_plan(self._plan(asked, terms), self._frame)
-        if not isinstance(asked, Statistic):
+    def _run(self, questions: Asked, terms: Terms) -> Any:
+        answers = release_plan(self._plan(questions, terms), self._frame)
+        if not isinstance(questions, Statistic):
             return answers
-        answer = asked.gathered(list(answers.values()))
+        answer = questions.gathered(list(answers.values()))
         return EstimateList(answer) if isinstance(answer, list) else answer
 
 
@@ -481,8 +481,8 @@ class PrivateGroupBy(_Columns[Frame], GroupMethods[Frame], Queryable[Frame]):
     def _repr_html_(self) -> str:
         return code(repr(self))
 
-    def _run(self, asked: Asked, terms: Terms) -> Any:
-        return release_plan(self._plan(asked, terms), self._frame)
+    def _run(self, questions: Asked, terms: Terms) -> Any:
+        return release_plan(self._plan(questions, terms), self._frame)
 
 
 @boundary

@@ -156,7 +156,7 @@ class Released:
         answers_long = self._long()
         key = answers_long.key(along)
         before = answers_long.before(key) if base is None else answers_long.of_key(key, base)
-        unchanged, is_independent = Range(itself, itself, itself), answers_long.origin.apart
+        unchanged, is_independent = Range(itself, itself, itself), answers_long.origin.independent
         compared: dict[str, list[Range]] = {name: [] for name in answers_long.answers}
         for name, ranges in answers_long.answers.items():
             for row, other in enumerate(before):
@@ -165,7 +165,9 @@ class Released:
                 elif other == row:
                     compared[name].append(unchanged)
                 else:
-                    compared[name].append(compare(ranges[row], ranges[other], apart=is_independent))
+                    compared[name].append(
+                        compare(ranges[row], ranges[other], independent=is_independent)
+                    )
         against = key if base is None else None
         shares = compared if shares is None else shares
         return answers_long.framed(compared, text, before, shares, against)
@@ -336,12 +338,17 @@ def _parts(answers_long: _Long, name: str, across: Sequence[str]) -> list[Range]
     )
     if answers_long.origin.measured and title in answers_long.totals:
         pairs = zip(ranges, answers_long.totals[title], strict=True)
-        return [divided(number, total, apart=answers_long.origin.apart) for number, total in pairs]
+        return [
+            divided(number, total, independent=answers_long.origin.independent)
+            for number, total in pairs
+        ]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row, line in enumerate(lines):
         groups.setdefault(line, []).append(row)
     parts: dict[int, Range] = {}
     for rows in groups.values():
-        shares = parts_of_total([ranges[row] for row in rows], apart=answers_long.origin.apart)
+        shares = parts_of_total(
+            [ranges[row] for row in rows], independent=answers_long.origin.independent
+        )
         parts |= zip(rows, shares, strict=True)
     return [parts[row] for row in range(len(ranges))]

@@ -96,9 +96,9 @@ class FrameProtocols:
         with charged(survey):
             return run(protocol, values, interval=level)
 
-    def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
+    def _told(self, forecast: Forecast, widths: tuple[float | None, ...]) -> Forecast:
         """Return a forecast with half-widths of the interval by number of users."""
-        return replace(made, typical=widths)
+        return replace(forecast, typical=widths)
 
 
 def column_values(frame: Any, column: Hashable) -> Floats:
@@ -245,5 +245,5 @@ class ShuffleMethods(FrameProtocols):
             f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta
         )
 
-    def _told(self, made: Forecast, widths: tuple[float | None, ...]) -> Forecast:
-        return replace(made, typical=widths).noted("sizes count users")
+    def _told(self, forecast: Forecast, widths: tuple[float | None, ...]) -> Forecast:
+        return replace(forecast, typical=widths).noted("sizes count users")

@@ -34,7 +34,7 @@ class Origin:
 
     `answers` has the columns of numbers where they follow no rule of ours, as in results of SQL.
     `adds_up` are the answers whose totals over groups are sums of them, `shares` those that are
-    parts of a whole and are written as percentages; `apart` says that the noise
+    parts of a whole and are written as percentages; `independent` says that the noise
     of groups is independent. `totals` are columns of totals by the keys that they are for, which
     were `measured` or are sums of what is shown. `wide` is what a table of two group columns was
     shaped of; `compared` says how answers were compared, e.g. "change of". `unit` is the protected
@@ -50,7 +50,7 @@ class Origin:
     answers: tuple[str, ...] = ()
     adds_up: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
-    apart: bool = True
+    independent: bool = True
     totals: Mapping[tuple[str, ...], str] = field(default_factory=dict)
     measured: bool = False
     wide: Wide | None = None

@@ -270,11 +270,11 @@ def group_rows(
             parts = [merge(parts)]
     parts = parts or [_counted(source.keys.empty_table(), None, names)]
     merged = merge(parts).checked()
-    return align(merged, source.listed) if public else merged
+    return align(merged, source.public_keys) if public else merged
 
 
-def _counted(keys: pa.Table, kept: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
-    rows = keys if kept is None else keys.filter(pa.array(kept))
+def _counted(keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
+    rows = keys if shown is None else keys.filter(pa.array(shown))
     ones = rows.append_column(sum_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
     counted = ones.group_by(names).aggregate([(sum_name(0), "sum")])
     return Statistics(counted.rename_columns([*names, sum_name(0)]), len(names), (ROWS.source,))
@@ -446,7 +446,7 @@ def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:
 def _means(
     source: VectorSource,
     question: MeanVector,
-    kept: pa.Table,
+    groups: pa.Table,
     rows: Sequence[NoisyRows],
     rho: Fraction,
 ) -> list[NoisyMean]:
@@ -456,7 +456,7 @@ def _means(
     means: list[NoisyMean] = []
     for first in range(0, len(rows), at_once):
         part_of_rows = rows[first : first + at_once]
-        labelled = labels_among(kept.slice(first, len(part_of_rows)))
+        labelled = labels_among(groups.slice(first, len(part_of_rows)))
         passes = {number: start(count) for number, count in enumerate(part_of_rows)}
         means_found = run_estimators(source, question, passes, labelled)
         means += [means_found[number] for number in range(len(part_of_rows))]
@@ -464,14 +464,14 @@ def _means(
 
 
 def _table(
-    kept: pa.Table,
+    groups: pa.Table,
     means: Sequence[NoisyMean],
     question: MeanVector,
     names: Sequence[str],
     level: float,
 ) -> pa.Table:
     values = [mean.value() for mean in means]
-    columns: list[Any] = list(kept.columns)
+    columns: list[Any] = list(groups.columns)
     if question.wide:
         coordinates = np.array(values).reshape(len(means), len(question.labels))
         columns += [pa.array(column) for column in coordinates.T]

@@ -469,16 +469,16 @@ def steps_within(bounds: Bounds, step: object = None) -> Steps:
             raise InvalidQuestionError("a step must be a positive number", hint="pass step=1")
         size = exact
     first = math.ceil(Fraction(bounds.lower) / size)
-    most = math.floor(Fraction(bounds.upper) / size)
-    if first > most:
+    highest = math.floor(Fraction(bounds.upper) / size)
+    if first > highest:
         raise InvalidQuestionError(
             "no multiple of the step lies between the bounds", hint="pass a smaller step"
         )
-    if max(abs(first), abs(most)) > _MOST:
+    if max(abs(first), abs(highest)) > _MOST:
         raise InvalidQuestionError(
             "the step is too small for these bounds", hint="pass a larger one, or leave it out"
         )
-    return Steps(size, first, most)
+    return Steps(size, first, highest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from dfprivacy.measurement.grid import Grid
 
 
 @dataclass(frozen=True)
-class Told:
+class Category:
     """A categorical column, or a `constant` of it that is distinguished from all others."""
 
     column: Hashable
@@ -63,7 +63,7 @@ class Term(ABC):
         """Return the integer of each row: the law that the engines follow; no value is NaN."""
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def categories(self) -> tuple[Category, ...]:
         """The columns of any type whose values are told apart, instead of read as numbers."""
         return ()
 
@@ -153,9 +153,9 @@ class Equal(ColumnTerm):
     kind: str
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def categories(self) -> tuple[Category, ...]:
         """The column, of any type, and the constant."""
-        return (Told(self.column, self.constant, self.kind),)
+        return (Category(self.column, self.constant, self.kind),)
 
     @property
     def most(self) -> int:
@@ -177,9 +177,9 @@ class Distinct(ColumnTerm):
     """
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def categories(self) -> tuple[Category, ...]:
         """The column, of any type."""
-        return (Told(self.column),)
+        return (Category(self.column),)
 
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return ones: the most that each row can add."""
@@ -267,12 +267,14 @@ class Source:
     @property
     def numbers(self) -> frozenset[Hashable]:
         """The columns that must hold numbers; of the others it only counts what is there."""
-        return frozenset(column for term in self.terms for column in term.columns if not term.told)
+        return frozenset(
+            column for term in self.terms for column in term.columns if not term.categories
+        )
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def categories(self) -> tuple[Category, ...]:
         """The categorical columns."""
-        return tuple(dict.fromkeys(column for term in self.terms for column in term.told))
+        return tuple(dict.fromkeys(column for term in self.terms for column in term.categories))
 
     @property
     def counts_distinct(self) -> bool:

@@ -248,8 +248,8 @@ class CountPiece:
         A group that one unit alone has made stays with probability at most delta, by the exact
         tail of the noise (docs/explanation/keys.md).
         """
-        least = self.threshold(rule).least
-        return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= least)]
+        threshold = self.threshold(rule).least
+        return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= threshold)]
 
     def threshold(self, rule: KeyRule) -> Threshold:
         """Return the total that a noisy count has to reach."""

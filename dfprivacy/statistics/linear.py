@@ -29,7 +29,7 @@ from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
-from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source, Told
+from dfprivacy.measurement.linear import WHOLE, Above, Category, CountWeights, Linear, Source
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, name_of, spread_of
@@ -192,11 +192,11 @@ class LinearStatistic(Statistic):
     """Unit of the answer as a format of the column names; the unit of its column if empty.
     """
 
-    def unit(self, *, found: bool = False) -> str:
+    def unit(self, *, found_bounds: bool = False) -> str:
         """Return the unit of the answer; `found` if its bounds are found first."""
-        if self.units and not (found and "{" in self.units):
+        if self.units and not (found_bounds and "{" in self.units):
             return self.units.format(**{name: getattr(self, name) for name in self.places()})
-        return "widths of the bounds found" if found else f"units of {self.column!r}"
+        return "widths of the bounds found" if found_bounds else f"units of {self.column!r}"
 
     def whole(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them
         """Return the distance between the bounds; 1 in widths of those that are found."""
@@ -404,9 +404,11 @@ class LinearPart:
         return numbers
 
     @property
-    def told(self) -> tuple[Told, ...]:
+    def categories(self) -> tuple[Category, ...]:
         """The categorical columns."""
-        return tuple(column for linear in self.vectors.linears for column in linear.source.told)
+        return tuple(
+            column for linear in self.vectors.linears for column in linear.source.categories
+        )
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
@@ -441,7 +443,7 @@ class LinearPart:
     ) -> MeasuredSums:
         """Return the measurement that sums are, about the public keys if there are any."""
         if grouping.public:
-            statistics = align(statistics, adopted.listed)
+            statistics = align(statistics, adopted.public_keys)
         return MeasuredSums(self, statistics)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:

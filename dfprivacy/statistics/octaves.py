@@ -190,7 +190,7 @@ class OctavePart:
             vectors = self.vectors(question.stand_in)
             answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
             noise = vectors.noises(loss.share(self.left))[answer.vector]
-            linear, unit = vectors.linears[answer.vector], question.unit(found=True)
+            linear, unit = vectors.linears[answer.vector], question.unit(found_bounds=True)
             forecast = build_forecast(
                 answer, (linear, noise), questions[name], circumstances, unit=unit
             )

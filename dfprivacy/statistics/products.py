@@ -121,7 +121,7 @@ class ProductPart:
         reach = bounds_reach(self.pooled(loss).share(LEAST_ZOOMED))
         remark = f"each column finds bounds {reach} in one octave, of all groups together"
         forecasts = self.form.forecasts(loss.share(self.left), questions, circumstances)
-        units = [self.questions[forecast.name].unit(found=True) for forecast in forecasts]
+        units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
             replace(forecast.noted(remark), unit=unit)
             for forecast, unit in zip(forecasts, units, strict=True)
@@ -134,7 +134,7 @@ class ProductPart:
         if not grouping.by:
             return MeasuredProducts(self, tables, pa.table({}))
         rows = exact_sums(adopted, grouping.by, (Source(),))
-        groups = align(rows, adopted.listed) if grouping.public else rows
+        groups = align(rows, adopted.public_keys) if grouping.public else rows
         return MeasuredProducts(self, tables, groups.key_table())
 
 

@@ -196,9 +196,9 @@ class Coefficient(LinearStatistic):
         """The regression in full for its first coefficient, what it is for the others."""
         return f"slope of {self.of.xs[self.place - 1]!r}" if self.place else self.of.text
 
-    def unit(self, *, found: bool = False) -> str:
+    def unit(self, *, found_bounds: bool = False) -> str:
         """Return units of y, or of y a unit of the column; `found` in widths of their bounds."""
-        if found:
+        if found_bounds:
             return "widths of the bounds found"
         per_unit = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
         return f"units of {self.of.y!r}{per_unit}"

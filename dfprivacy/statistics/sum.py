@@ -73,9 +73,9 @@ class Sum(LinearStatistic):
             return None
         return CountEstimator(linear.count)
 
-    def unit(self, *, found: bool = False) -> str:
+    def unit(self, *, found_bounds: bool = False) -> str:
         """Return units of the column: noise goes by the larger end of bounds that are found."""
-        return "the larger end of the bounds found" if found else super().unit()
+        return "the larger end of the bounds found" if found_bounds else super().unit()
 
     def whole(self, rows: int) -> float:
         """Return the largest sum that so many rows can have."""

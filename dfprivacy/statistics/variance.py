@@ -91,9 +91,9 @@ class Variance(_Spread):
         """Return the variance of the Bernstein sums."""
         return VarianceEstimator(self._grid)
 
-    def unit(self, *, found: bool = False) -> str:
+    def unit(self, *, found_bounds: bool = False) -> str:
         """Return squared units."""
-        return f"squared {super().unit(found=found)}"
+        return f"squared {super().unit(found_bounds=found_bounds)}"
 
     def whole(self, rows: int) -> float | None:
         """Return the square of the distance between the bounds."""

@@ -61,12 +61,12 @@ class Block:
 
 @dataclass(frozen=True)
 class VectorSource:
-    """A frame as passes over blocks of vectors, with keys' schema and `listed` public keys."""
+    """A frame as passes over blocks of vectors, with keys' schema and `public_keys`."""
 
     dimension: int
     keys: pa.Schema
     read: Callable[[], Iterator[Block]]
-    listed: Sequence[Sequence[object]]
+    public_keys: Sequence[Sequence[object]]
     wrap: Wrap
     close: Callable[[], None]
 
@@ -147,7 +147,7 @@ def _(frame: pl.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
 def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
     none = Columns((), dict.fromkeys(question.labels, False), ())
     adopt(frame.iloc[:0], none).close()  # its checks of the columns
-    keyed = adopt(frame, Columns(columns.keys, {}, columns.listed))
+    keyed = adopt(frame, Columns(columns.keys, {}, columns.public_keys))
     try:
         chosen = key_expressions(keyed, columns.keys)
         keys = collect(keyed.lazy.select(*chosen)) if chosen else pa.table({})
@@ -162,7 +162,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
             part = frame.iloc[first : first + step][labels]
             yield convert(part, keys.slice(first, step))
 
-    return VectorSource(dimension, keys.schema, read, keyed.listed, keyed.wrap, keyed.close)
+    return VectorSource(dimension, keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close)
 
 
 def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) -> VectorSource:
@@ -210,7 +210,7 @@ def _arrow_source(
                 yield _arrow_block(batch.slice(first, step), question, dimension, buffers)
 
     keys = pa.schema(list(schema)[:first_value])
-    return VectorSource(dimension, keys, read, adopted.listed, adopted.wrap, adopted.close)
+    return VectorSource(dimension, keys, read, adopted.public_keys, adopted.wrap, adopted.close)
 
 
 def _arrow_block(

@@ -46,6 +46,6 @@ class SecondMoment(LinearStatistic):
         size = grid.largest * grid.step
         return ProportionEstimator(2, 0, grid.largest, size * size)
 
-    def unit(self, *, found: bool = False) -> str:
+    def unit(self, *, found_bounds: bool = False) -> str:
         """Return squared units."""
-        return f"squared {super().unit(found=found)}"
+        return f"squared {super().unit(found_bounds=found_bounds)}"

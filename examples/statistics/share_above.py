@@ -32,6 +32,6 @@ class ShareAbove(LinearStatistic):
         """Return the rows above as a part of all rows."""
         return ProportionEstimator(2, 0, 1)
 
-    def unit(self, *, found: bool = False) -> str:  # noqa: ARG002 nothing is found
+    def unit(self, *, found_bounds: bool = False) -> str:  # noqa: ARG002 nothing is found
         """Return what a share is measured in."""
         return "parts of the rows"
