@@ -30,6 +30,7 @@
     |-- OutputError               (OSError)       a release could not be written where it should go
     |-- EngineError               (RuntimeError)  the engine failed; its message is withheld
     |   `-- EngineSpaceError                      no room in memory or for temporary files
+    |       `-- EngineMemoryError                 its memory does not suffice, the disk has room
     |-- EntropyError              (OSError)       no random bytes, or noise outside of a release
     `-- NotSupportedError         (ValueError)    a part of PEP 249 that may be left out
 
@@ -236,6 +237,10 @@ class EngineError(OperationalError, RuntimeError):
 
 class EngineSpaceError(EngineError):
     """The engine has no room left in memory or for its temporary files. Nothing was charged."""
+
+
+class EngineMemoryError(EngineSpaceError):
+    """The engine has too little memory, and the disk has room. Nothing was charged."""
 
 
 class EntropyError(OperationalError, OSError):

@@ -28,6 +28,7 @@ import duckdb
 from dfprivacy.engine.progress import watched
 from dfprivacy.errors import (
     DPError,
+    EngineMemoryError,
     EngineSpaceError,
     InvalidEngineError,
     InvalidQuestionError,
@@ -161,6 +162,13 @@ def find_space_error(error: BaseException) -> EngineSpaceError | None:
     if not is_full and not (is_ambiguous and not _has_temporary_space()):
         return None
     has_private_folder = os.getpid() in _MAKERS.values()
+    if isinstance(error, duckdb.OutOfMemoryException) and _has_temporary_space():
+        limit = engine_options().memory if has_private_folder else None
+        return EngineMemoryError(
+            f"the engine has too little memory{f', which is limited to {limit}' * bool(limit)}: "
+            "not all of this work can go to temporary files",
+            hint="allow more memory or fewer threads: dfp.Engine(memory='4GB', threads=2)",
+        )
     return _space_error(temporary_folder() if has_private_folder else None)
 
 

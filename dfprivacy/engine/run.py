@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,7 +30,7 @@ def exact_table(
     What is declared is checked before a row is read.
     """
     lazy = guarded(lambda: build(adopted))
-    table = guarded(lambda: collect(lazy, adopted.connection), adopted.path)
+    table = guarded(lambda: collect(lazy, adopted.connection))
     engine = lazy.implementation
     if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
         return table.sort_by([(name, "ascending") for name in by])
@@ -60,23 +62,36 @@ def fetch_rows(lazy: nw.LazyFrame[Any], adopted: Adopted) -> pa.Table | None:
 
     connection = adopted.connection
     if connection is not None:
-        return guarded(lambda: interruptible(read_batches, connection), adopted.path)
+        return guarded(lambda: interruptible(read_batches, connection))
     with watched():
         return guarded(read_batches)
 
 
-def guarded(work: Callable[[], T], path: Path | None = None) -> T:
+_FILES: ContextVar[Sequence[Path]] = ContextVar("_FILES", default=())
+"""The Parquet files and folders that are being read, by the paths that were named."""
+
+
+@contextmanager
+def reading_files(paths: Sequence[Path]) -> Iterator[None]:
+    """Read files in a block: what we ask of them fails for no row, so that a failure is damage."""
+    token = _FILES.set(paths)
+    try:
+        yield
+    finally:
+        _FILES.reset(token)
+
+
+def guarded(work: Callable[[], T]) -> T:
     """Run `work`, and replace an engine's error, which could quote a row.
 
-    An interrupt by the user goes on as one, without the error that the engine has made of it. Our
-    own reading of the files of a `path` fails for no row, so that an engine's error is damage.
+    An interrupt by the user goes on as one, without the error that the engine has made of it.
 
     Raises
     ------
     EngineSpaceError
         When memory or the directory of temporary files is full.
     UnsupportedFrameError
-        When files of the `path` can't be read to their end.
+        When Parquet files that are being read can't be read to their end.
     EngineError
         Also where polars is set to print what it meets, or to send it somewhere.
     """
@@ -92,9 +107,10 @@ def guarded(work: Callable[[], T], path: Path | None = None) -> T:
         kind = type(error)
         is_damage = issubclass(kind, duckdb.Error) and not issubclass(kind, _NO_DAMAGE)
         failure = find_space_error(error) or published(error)
-        if path is not None and is_damage and type(failure) is EngineError:
+        if (paths := _FILES.get()) and is_damage and type(failure) is EngineError:
+            names = " or ".join(ascii(str(path)) for path in paths)
             failure = UnsupportedFrameError(
-                f"{str(path)!a} can't be read to its end: a file is damaged, or changed meanwhile",
+                f"{names} can't be read to its end: a file is damaged, or changed meanwhile",
                 hint="copy or write the files again",
             )
     raise failure

@@ -12,7 +12,7 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import guarded, reading_files
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.release.answers import Measured
@@ -162,6 +162,9 @@ def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> t
         if columns.others:
             opened = adopted
             adopted = guarded(lambda: with_others(opened, columns.keys[-1]))
-        return adopted, measure_(adopted)
+        if adopted.path is None:
+            return adopted, measure_(adopted)
+        with reading_files([adopted.path]):
+            return adopted, measure_(adopted)
     finally:
         adopted.close()

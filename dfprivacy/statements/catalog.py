@@ -544,11 +544,13 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
         chosen = source.select(names) if isinstance(source, Snapshot) else source
         return _chosen(read_file(engine, chosen, names, conditions), names)
 
+    named = source.source if isinstance(source, DataFiles) else None
     return Source(
         tuple(kinds),
         rows,
         lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
-        texts=isinstance(source, DataFiles) and source.is_text,
+        texts=isinstance(named, TextFile),
+        path=named if isinstance(named, Path) else None,
     )
 
 

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -51,6 +52,8 @@ class Source:
     wrap: Callable[[pa.Table], Any] = lambda table: table
     texts: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict)
+    path: Path | None = None
+    """The path of Parquet files, where they are read."""
 
 
 _PLAIN = frozenset(

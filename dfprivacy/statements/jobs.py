@@ -25,7 +25,7 @@ from dfprivacy.engine.embedded import (
 )
 from dfprivacy.engine.files import RowCondition, list_data_files, open_source, quoted
 from dfprivacy.engine.returning import released_rows
-from dfprivacy.engine.run import guarded
+from dfprivacy.engine.run import guarded, reading_files
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.engine.text_files import TextFile
 from dfprivacy.errors import InvalidQuestionError, RefusedStatementError, log_note, silent
@@ -110,7 +110,8 @@ class Job:
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         drawn = _Drawn(self)
-        answers = self._answers(drawn) if self.plans else ()
+        with reading_files(self._files):
+            answers = self._answers(drawn) if self.plans else ()
         drawn.add(answers)
         texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]
@@ -132,6 +133,13 @@ class Job:
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         return table, replace(origin, keys=keys, answers=numbers, shares=shares)
+
+    @property
+    def _files(self) -> list[Path]:
+        """The paths of Parquet files that the releases read."""
+        tables = [plan.statement.rows.tables.used.values() for plan in self.plans]
+        paths = [relation.table.path for used in tables for relation in used]
+        return list(dict.fromkeys(path for path in paths if path is not None))
 
     def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
@@ -169,8 +177,9 @@ class Job:
 
     def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""
-        drawn.add(answers)
-        drawn.give(plan)
+        with reading_files(()):
+            drawn.add(answers)
+            drawn.give(plan)
         return guarded(lambda: _store(plan, _gated(plan, self._rows(plan))))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:

@@ -79,16 +79,24 @@ def test_damaged_file(folder, damage):
     assert "--temporary" not in result.stderr
     message = "can't be opened as what its name says" if damage == "cut" else "a file is damaged"
     assert message in result.stderr
+    for query in ("SELECT count(DISTINCT key) FROM rows", "SELECT median(length(key)) FROM rows"):
+        with pytest.raises(dfp.errors.UnsupportedFrameError, match=message) as caught:
+            dfp.connect("rows.parquet").sql(query).fetchall()
+        assert "'rows.parquet'" in str(caught.value)
 
 
 def test_little_memory(folder):
-    """A question that memory can't hold raises the same error in Python."""
+    """What memory can't hold, while the disk has room, is an error of its own at every door."""
     groups = dfp.frame("rows.parquet").group_by("key")
-    with (
-        pytest.raises(dfp.errors.EngineSpaceError) as caught,
-        dfp.Engine("2MB", 1, folder / "spill"),
+    query = "SELECT key, count(*) FROM t GROUP BY key"
+    for ask in (
+        lambda: groups.count(delta=1e-7),
+        lambda: dfp.sql(query, t="rows.parquet", delta=1e-7),
     ):
-        groups.count(delta=1e-7)
-    assert str(folder / "spill") in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+        with (
+            pytest.raises(dfp.errors.EngineMemoryError, match="limited to 2MB") as caught,
+            dfp.Engine("2MB", 1, folder / "spill"),
+        ):
+            ask()
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
