@@ -175,10 +175,6 @@ def total_of(epsilon: object, rho: object, delta: object) -> Units | None:
             f"a ledger counts {measure} from 1e-9 to 4e9, not {short(loss.value)}",
             hint=f"pass a budget such as {measure}=10",
         )
-    return Units(measure, units, _total_delta(delta))
-
-
-def _total_delta(delta: object) -> int:
     exact = Fraction(0) if delta is None else decimal_number(delta)
     if exact is None or not 0 <= exact < 1:
         raise InvalidLossError(
@@ -190,7 +186,7 @@ def _total_delta(delta: object) -> int:
             f"the delta of a budget is at least 1e-18, and {describe(delta)} is less",
             hint="pass delta=1e-18 or more, or none if it is never spent",
         )
-    return math.floor(exact * PER_ONE_DELTA)
+    return Units(measure, units, math.floor(exact * PER_ONE_DELTA))
 
 
 _DATE = dt.date.fromisoformat

@@ -224,7 +224,13 @@ def _keys(declared: pd.DataFrame, label: Hashable, column: pa.ChunkedArray) -> p
             [next(shown) if is_shown else None for is_shown in there.to_pylist()], dtype
         )
     with suppress(Exception):  # a dtype may raise what it likes
-        restored = _restored(declared[label].iloc[:0], column)
+        key = replace(key_column(declared[label].iloc[:0], []), objects=None)
+        if pd.api.types.is_object_dtype(key.dtype):
+            restored = pd.Series(column.to_pylist(), dtype=object)
+        elif isinstance(column.type, pa.BaseExtensionType):
+            restored = _plain(column).astype(key.dtype)
+        else:
+            restored = key.restore(column)
         if pd.api.types.is_object_dtype(restored.dtype):
             return restored
         frame, schema = pd.DataFrame({"key": restored}), pa.schema({"key": column.type})
@@ -240,14 +246,6 @@ def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([array.dictionary.take(array.indices)])
 
 
-def _restored(empty: pd.Series[Any], column: pa.ChunkedArray) -> pd.Series[Any]:
-    """Return keys in the dtype that a release of this column has."""
-    key = replace(key_column(empty, []), objects=None)
-    if pd.api.types.is_object_dtype(key.dtype):
-        return pd.Series(column.to_pylist(), dtype=object)
-    if isinstance(column.type, pa.BaseExtensionType):
-        return _plain(column).astype(key.dtype)
-    return key.restore(column)
 
 
 def _plain(column: pa.ChunkedArray) -> pd.Series[Any]:

@@ -179,7 +179,17 @@ def read_text(
     tables = [_read_header(file) for file in files]
     columns = tables[0].columns
     for table in tables[1:]:
-        _require_same_columns(tables[0], table)
+        different = {*columns} ^ {*table.columns}
+        if different:
+            name = min(different)
+            paths = [str(tables[0].file.path), str(table.file.path)]
+            with_name, without = paths if name in columns else reversed(paths)
+            raise UnsupportedFrameError(
+                f"text files have different columns: {name!r} is in {with_name!r} and not in "
+                f"{without!r}",
+                hint="write the same names in all first lines, or name files that are alike by a "
+                "pattern such as 'days/2025-*.csv'",
+            )
     if names is None or not set(names) <= set(columns):  # whose error suggests other columns
         names = columns
     needed = [column for column in columns if column in names] or columns[:1]
@@ -203,20 +213,6 @@ class _TextTable:
             frame = form.parse(records, positions)
             yield frame.slice(0 if is_header_read else 1)
             is_header_read |= frame.height > 0
-
-
-def _require_same_columns(first: _TextTable, other: _TextTable) -> None:
-    """Refuse files whose first lines name different columns; their order does not matter."""
-    different = {*first.columns} ^ {*other.columns}
-    if different:
-        name = min(different)
-        with_name, without = (first, other) if name in first.columns else (other, first)
-        raise UnsupportedFrameError(
-            f"text files have different columns: {name!r} is in {str(with_name.file.path)!r} and "
-            f"not in {str(without.file.path)!r}",
-            hint="write the same names in all first lines, or name files that are alike by a "
-            "pattern such as 'days/2025-*.csv'",
-        )
 
 
 class _Records:
@@ -252,23 +248,6 @@ def _open(path: Path) -> Iterator[Any]:
             yield unpacked
 
 
-def _require_sound(path: Path) -> None:
-    """Refuse an archive that is cut off or damaged, before any of its rows counts.
-
-    An archive is read to its end once for each state of the file.
-    """
-    state = path.stat()
-    try:
-        _unpack(path, state.st_size, state.st_mtime_ns)
-    except OSError as error:
-        if error.errno is not None:  # the system refused to open or read it
-            raise
-        raise UnsupportedFrameError(
-            f"the archive {str(path)!r} is cut off or damaged",
-            hint="copy or pack the file again",
-        ) from None
-
-
 @lru_cache(maxsize=2**16)
 def _unpack(path: Path, size: int, time: int) -> None:
     """Read an archive to its end, for what its reader raises."""
@@ -288,7 +267,17 @@ def _read_header(file: TextFile) -> _TextTable:
             hint="unpack the file first" if ending else "pass a .csv, .tsv or .csv.gz file",
         )
     if archive:
-        _require_sound(file.path)
+        # An archive is read to its end once for each state of the file.
+        state = file.path.stat()
+        try:
+            _unpack(file.path, state.st_size, state.st_mtime_ns)
+        except OSError as error:
+            if error.errno is not None:  # the system refused to open or read it
+                raise
+            raise UnsupportedFrameError(
+                f"the archive {str(file.path)!r} is cut off or damaged",
+                hint="copy or pack the file again",
+            ) from None
     with _open(file.path) as opened:
         start = opened.read(2)
     if start in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE} and "16" not in file.encoding:

@@ -314,28 +314,24 @@ class Aggregate:
         metadata = table.schema.metadata or {}
         if b"dfprivacy.protocol" in metadata:
             with suppress(LookupError, ValueError, TypeError, AttributeError, pa.ArrowException):
-                return cls._of(table, metadata)
+                protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
+                barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
+                rejected = json.loads(metadata[b"dfprivacy.rejected"])
+                fingerprints = pa.array(np.full(table.num_rows, protocol.fingerprint))
+                distinct, none = collected(
+                    protocol.assignment, [table.append_column("protocol", fingerprints)]
+                )
+                is_valid = (
+                    len(distinct.users) == table.num_rows
+                    and not np.isin(distinct.users, barred).any()
+                )
+                if not is_valid or set(rejected) != set(none):
+                    raise ValueError("rows of an aggregate are reports of different users")
+                return cls(protocol, replace(distinct, barred=barred), rejected)
         raise InvalidProtocolError(
             "the table is no aggregate, or was changed",
             hint="write protocol.aggregate(reports).to_arrow()",
         )
-
-    @classmethod
-    def _of(cls, table: pa.Table, metadata: Mapping[bytes, bytes]) -> Aggregate:
-        """Return the aggregate of a table whose rows are reports that count. Or a ValueError."""
-        protocol = Protocol.from_json(metadata[b"dfprivacy.protocol"].decode())
-        barred = np.array(json.loads(metadata[b"dfprivacy.barred"]), dtype=np.int64)
-        rejected = json.loads(metadata[b"dfprivacy.rejected"])
-        fingerprints = pa.array(np.full(table.num_rows, protocol.fingerprint))
-        distinct, none = collected(
-            protocol.assignment, [table.append_column("protocol", fingerprints)]
-        )
-        is_valid = (
-            len(distinct.users) == table.num_rows and not np.isin(distinct.users, barred).any()
-        )
-        if not is_valid or set(rejected) != set(none):
-            raise ValueError("rows of an aggregate are reports of different users")
-        return cls(protocol, replace(distinct, barred=barred), rejected)
 
     def __repr__(self) -> str:
         round_text, out = (

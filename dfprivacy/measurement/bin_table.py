@@ -311,24 +311,21 @@ def octave_statistics(table: BinTable, groups: Integers, sources: tuple[Source, 
     bounds of every source are ends of bins, 0 among them, and multiples of the grid's step.
     """
     firsts = range(0, max(len(groups), 1), _SUMMED)
-    parts = [_sums_of_groups(table, groups[first : first + _SUMMED], sources) for first in firsts]
+    parts = []
+    for first in firsts:
+        entries, starts = _entries(table, groups[first : first + _SUMMED])
+        parts.append(
+            [
+                [_by_group(values, starts) for values in _sums(table, entries, source)]
+                for source in sources
+            ]
+        )
     columns = {
         sum_name(index, position): pa.array(np.concatenate(sums))
         for index, sums_of_source in enumerate(zip(*parts, strict=True))
         for position, sums in enumerate(zip(*sums_of_source, strict=True))
     }
     return Statistics(pa.table(columns), 0, sources).checked()
-
-
-def _sums_of_groups(
-    table: BinTable, groups: Integers, sources: tuple[Source, ...]
-) -> list[list[Integers]]:
-    """Return the sums of every source in some groups."""
-    entries, starts = _entries(table, groups)
-    return [
-        [_by_group(values, starts) for values in _sums(table, entries, source)]
-        for source in sources
-    ]
 
 
 def _entries(table: BinTable, groups: Integers) -> tuple[slice | Integers, Integers]:

@@ -51,7 +51,14 @@ class Statistics:
         index = self.sources.index(linear.source)
         positions = range(1 + len(linear.source.terms))
         bases = [self._column(sum_name(index, position)) for position in positions]
-        return np.stack([_combine(row, bases) for row in linear.matrix])
+        totals = []
+        for row in linear.matrix:
+            total = np.zeros(len(bases[0]), dtype=np.int64)
+            for factor, base in zip(row, bases, strict=True):
+                if factor:
+                    total += np.int64(factor) * base
+            totals.append(total)
+        return np.stack(totals)
 
     def key_table(self) -> pa.Table:
         """Return the key columns alone."""
@@ -94,15 +101,6 @@ class Statistics:
         column = self.table.column(name)
         filled = column.fill_null(0) if column.null_count else column
         return np.asarray(filled.to_numpy(), dtype=np.int64)
-
-
-def _combine(row: Sequence[int], bases: Sequence[Integers]) -> Integers:
-    """Add up integer multiples of base sums: intermediates may wrap, the result is exact."""
-    total = np.zeros(len(bases[0]), dtype=np.int64)
-    for factor, base in zip(row, bases, strict=True):
-        if factor:
-            total += np.int64(factor) * base
-    return total
 
 
 def merge(parts: Sequence[Statistics]) -> Statistics:

@@ -155,13 +155,7 @@ def certified() -> bool:
 @functools.cache
 def _log_is_accurate() -> bool:
     """Compare numpy.log with exact logarithms, on arrays like those of the samplers."""
-    mantissas = _test_points()
-    logarithms = np.log(np.array(mantissas, dtype=np.float64) * 2.0**-BITS)
-    return all(map(_close, mantissas, logarithms.tolist()))
-
-
-def _test_points() -> list[int]:
-    """Return an odd number of integers that are floats: every octave, its ends, near 2**63."""
+    # Every octave, its ends, near 2**63.
     points = {2**power for power in range(BITS + 1)}
     points |= {2**power - 2 ** max(0, power - 53) for power in range(2, BITS + 1)}
     points |= {2**power + 2 ** max(0, power - 52) for power in range(2, BITS)}
@@ -170,7 +164,9 @@ def _test_points() -> list[int]:
         spread = (0x9E3779B97F4A7C15 * index) % 2**52 + 2**52
         power = index % (BITS - 1)
         points.add(spread << (power - 52) if power >= 52 else spread >> (52 - power))
-    return sorted(points)
+    mantissas = sorted(points)
+    logarithms = np.log(np.array(mantissas, dtype=np.float64) * 2.0**-BITS)
+    return all(map(_close, mantissas, logarithms.tolist()))
 
 
 def _close(mantissa: int, computed: float) -> bool:

@@ -260,7 +260,10 @@ class RatioEstimator:
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation, at most that of knowing the bounds only."""
         theta, below = self.theta(vector), _dot(self.denominator, vector)
-        squared = sum((u - theta * v) ** 2 for u, v in self._pairs())
+        squared = sum(
+            (u - theta * v) ** 2
+            for u, v in zip(self.numerator, self.denominator, strict=True)
+        )
         noise = np.sqrt(vector.noise.variance * squared)
         widest = (self.most - self.least) / 2
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
@@ -273,15 +276,19 @@ class RatioEstimator:
         below, spread = rows * float(v @ constants), draw.spread()
         reach = self.most - self.least
         middle = u - (self.least + self.most) / 2 * v
-        half = np.minimum(_fieller(middle, v, spread, below), reach / 2)
+        # Fieller: the larger W with W below = spread * norm(middle -+ W v)
+        square = spread**2
+        a = below**2 - square * float(v @ v)
+        half_b = abs(float(middle @ v)) * square
+        root = np.sqrt(half_b**2 + np.maximum(a, 0) * square * float(middle @ middle))
+        half = np.minimum(
+            np.divide(half_b + root, a, out=np.full_like(below, np.inf), where=a > 0), reach / 2
+        )
         return np.asarray(self.unit * half + self.grid.step / 2)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the numerator, in units of the answer."""
         return spread * self.unit / self.grid.largest, f"{unit}, on the sums"
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(zip(self.numerator, self.denominator, strict=True))
 
     def _units(self, theta: Floats) -> Floats:
         value = self.grid.anchor + self.offset + self.unit * theta
@@ -335,12 +342,3 @@ def _dot(weights: Weights, vector: NoisyVector) -> Floats:
         if weight:
             total += weight * to_floats(row)
     return total
-
-
-def _fieller(x: Floats, v: Floats, spread: float, below: Floats) -> Floats:
-    """Return the larger W with W below = spread * norm(x - W v), or norm(x + W v)."""
-    square = spread**2
-    a = below**2 - square * float(v @ v)
-    half_b = abs(float(x @ v)) * square
-    root = np.sqrt(half_b**2 + np.maximum(a, 0) * square * float(x @ x))
-    return np.divide(half_b + root, a, out=np.full_like(below, np.inf), where=a > 0)

@@ -15,10 +15,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
-from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
     Answer,
     Answered,
@@ -140,7 +139,15 @@ def permit(paid_by: str) -> Iterator[None]:
 def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     """Run every mechanism and select the groups to publish."""
     rule, counting = plan.rule, index_of_counting_part(plan.parts)
-    answered = _answer_parts(measured, plan.row_losses, rule, counting)
+    # Where a rule selects groups the mechanism that counts them answers first, the others about
+    # these.
+    by_index: dict[int, Answered] = {}
+    for index in sorted(range(len(measured)), key=lambda index: bool(rule) and index != counting):
+        mechanism = measured[index]
+        if rule and counting in by_index:
+            mechanism = mechanism.of_groups(by_index[counting].keys)
+        by_index[index] = mechanism.answer(plan.row_losses[index], rule)
+    answered = [by_index[index] for index in range(len(measured))]
     by_name = {name: answers for part in answered for name, answers in part.answers.items()}
     counted = answered[counting].counted or Counted(1, ())
     keys = answered[counting].keys
@@ -175,22 +182,3 @@ def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[st
                 for answer in answers[name]
             )
     return noted
-
-
-def _answer_parts(
-    measured: Sequence[Measured],
-    losses: Sequence[Epsilon | Rho],
-    rule: KeyRule | None,
-    counting: int,
-) -> list[Answered]:
-    """Return the answers of each part.
-
-    Where a rule selects groups the part that counts them answers first, the others about these.
-    """
-    answered: dict[int, Answered] = {}
-    for index in sorted(range(len(measured)), key=lambda index: bool(rule) and index != counting):
-        part = measured[index]
-        if rule and counting in answered:
-            part = part.of_groups(answered[counting].keys)
-        answered[index] = part.answer(losses[index], rule)
-    return [answered[index] for index in range(len(measured))]

@@ -159,7 +159,16 @@ def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
         )
     if isinstance(value, set | frozenset):
         value = _sorted(value)
-    rows = tuple(_unique(_row(item, len(columns)) for item in value))
+    keys, width = [], len(columns)
+    for item in value:
+        row = tuple(item) if width > 1 and isinstance(item, tuple | list) else (item,)
+        if len(row) != width:
+            raise InvalidKeysError(
+                f"each key needs one value for each of the {width} group columns",
+                hint="pass tuples, e.g. keys=[('AA', 1), ('UA', 2)]",
+            )
+        keys.append(row)
+    rows = tuple(_unique(keys))
     if not rows:
         raise InvalidKeysError(
             "the list of keys is empty: nothing would be released",
@@ -174,16 +183,6 @@ def _sorted(values: Iterable[Any]) -> list[object]:
         return sorted(values)
     except TypeError:
         return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
-
-
-def _row(item: object, width: int) -> tuple[object, ...]:
-    row = tuple(item) if width > 1 and isinstance(item, tuple | list) else (item,)
-    if len(row) != width:
-        raise InvalidKeysError(
-            f"each key needs one value for each of the {width} group columns",
-            hint="pass tuples, e.g. keys=[('AA', 1), ('UA', 2)]",
-        )
-    return row
 
 
 def _unique(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:

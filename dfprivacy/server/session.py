@@ -205,7 +205,11 @@ class Session:
         """Return the answer and its price."""
         keyword = find_keyword(statement)
         if keyword in {"", *_UTILITIES}:
-            self._change_terms(statement)
+            if setting := _SET_TERM.match(statement):
+                self._set_term(setting[1].lower(), setting[2].strip())
+            if reset := _RESET_TERM.match(statement):
+                for name in [reset[1]] if reset[1] else [*self.terms]:
+                    self.terms.pop(name, None)
             return Outcome(None, _TAGS.get(keyword, keyword)), 0.0
         if keyword == "SHOW":
             return await self._show(statement), 0.0
@@ -240,13 +244,6 @@ class Session:
         """End the worker that runs a statement of this session, if one does."""
         if self.worker is not None:
             self.worker.process.kill()
-
-    def _change_terms(self, statement: str) -> None:
-        if setting := _SET_TERM.match(statement):
-            self._set_term(setting[1].lower(), setting[2].strip())
-        if reset := _RESET_TERM.match(statement):
-            for name in [reset[1]] if reset[1] else [*self.terms]:
-                self.terms.pop(name, None)
 
     def _set_term(self, name: str, text: str) -> None:
         """Change a term of this session's statements."""

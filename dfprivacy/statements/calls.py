@@ -224,7 +224,13 @@ def _constant(form: Form, name: str, node: Node) -> Any:
     if span is not None or (form.is_end(name) and cast_to(node) in _MOMENTS):
         if not form.sample.answers_in_kind:
             raise refuse("dates as bounds", function=f"dp_{form.statistic.kind}")
-        return _moment(node) if span is None else span
+        if span is not None:
+            return span
+        try:
+            text = text_of(node.operand) if isinstance(node, Cast) else None
+            return _MOMENTS[cast_to(node)].fromisoformat(text)
+        except (TypeError, ValueError):
+            raise refuse("no constant", what="a bound") from None
     return number(node, "a bound" if form.is_end(name) else f"the {name} of {form.statistic.kind}")
 
 
@@ -235,16 +241,6 @@ _MOMENTS: dict[str, Any] = {
     "TIMESTAMPTZ": dt.datetime,
     "TIME": dt.time,
 }
-
-
-def _moment(node: Node) -> dt.date | dt.time:
-    """Return the constant date or time of DATE '2013-01-01'."""
-    try:
-        text = text_of(node.operand) if isinstance(node, Cast) else None
-        moment: dt.date | dt.time = _MOMENTS[cast_to(node)].fromisoformat(text)
-    except (TypeError, ValueError):
-        raise refuse("no constant", what="a bound") from None
-    return moment
 
 
 def _in_order(function: str, node: Function) -> list[Node]:
@@ -349,7 +345,14 @@ def private(select: Select) -> Select:
     def change(node: Any) -> Any:
         if isinstance(node, Function):
             if node.name in _ANY:
-                return _any(node)
+                if len(node.arguments) != 1:
+                    raise refuse("arguments of an aggregate", name=node.name)
+                (test,) = arguments(replace(node, filter=None))
+                if node.filter is not None:
+                    both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
+                    test = fill_template(read_template(both), {"k": node.filter, "x": test})
+                answer: Node = fill_template(read_template(_ANY[node.name]), {"x": test})
+                return replace(answer, alias=node.alias, written=display_call(node))
             if is_dp(node) or _name(node) in kinds:
                 return _asked(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
@@ -427,17 +430,6 @@ _ANY = {
     "bool_and": "dp_count_interval(CASE WHEN NOT x THEN 1 END).low <= 0",
 }
 """Conditions on some or all rows, by whether the interval of a count lies above 0."""
-
-
-def _any(node: Function) -> Node:
-    if len(node.arguments) != 1:
-        raise refuse("arguments of an aggregate", name=node.name)
-    (test,) = arguments(replace(node, filter=None))
-    if node.filter is not None:
-        both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
-        test = fill_template(read_template(both), {"k": node.filter, "x": test})
-    answer: Node = fill_template(read_template(_ANY[node.name]), {"x": test})
-    return replace(answer, alias=node.alias, written=display_call(node))
 
 
 def _name(node: Node) -> str:

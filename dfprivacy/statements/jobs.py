@@ -41,7 +41,7 @@ from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read
 from dfprivacy.statements.gate import Place, Reader, gated, reads
 from dfprivacy.statements.names import Scope, VisibleColumn
-from dfprivacy.statements.nodes import Node, Select
+from dfprivacy.statements.nodes import Select
 from dfprivacy.statements.plan import (
     Plan,
     check_keys,
@@ -486,24 +486,24 @@ def filtered(
         bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))
         seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
         compiler, scope = Compiler(tables), Scope(bag, seen)
-        rules = compiler.row_conditions(_read_condition(where, engine), scope)
+        # A text that is more is refused.
+        _, bare = parse("SELECT 1 FROM rows", engine)
+        _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
+        condition = select.where if isinstance(select, Select) else None
+        if (
+            not isinstance(select, Select)
+            or condition is None
+            or replace(select, where=None) != bare
+        ):
+            raise RefusedStatementError(
+                "this is more than a condition on rows",
+                hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
+            )
+        rules = compiler.row_conditions(condition, scope)
         used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
         tables.planned(filtered_rows(bag, rules), used)
     conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]
     return Filtered(source, partial(_keep_rows, rules, used), used, conditions)
-
-
-def _read_condition(where: str, engine: duckdb.DuckDBPyConnection) -> Node:
-    """Return the tree of a condition on rows; a text that is more is refused."""
-    _, bare = parse("SELECT 1 FROM rows", engine)
-    _, select = parse(f"SELECT 1 FROM rows WHERE (\n{where}\n)", engine)  # noqa: S608 it is vetted, not run
-    condition = select.where if isinstance(select, Select) else None
-    if not isinstance(select, Select) or condition is None or replace(select, where=None) != bare:
-        raise RefusedStatementError(
-            "this is more than a condition on rows",
-            hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
-        )
-    return condition
 
 
 def _keep_rows(
