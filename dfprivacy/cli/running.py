@@ -11,7 +11,7 @@ import datetime as dt
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -92,8 +92,24 @@ def plan_steps(job: JobFileContent) -> list[Step]:
         steps.append(Step(name, release, ledger, charge, ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
-            require_writable(output)
-    _require_room([step for step in steps if not step.is_paid])
+            if not output.path.parent.is_dir():
+                raise OutputError(
+                    f"there is no directory {str(output.path.parent)!r} to write to",
+                    hint="create it first",
+                )
+            if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
+                raise OutputError(
+                    f"{output.text!r} is there already, and no run has made it",
+                    hint="name another output, or move what is there away",
+                )
+    # All releases have to fit together; two that are the same are charged once.
+    accounts: dict[tuple[Path, str], list[Step]] = {}
+    for step in {step.release.mark: step for step in steps if not step.is_paid}.values():
+        budget = step.release.budget
+        accounts.setdefault((budget.ledger.path.resolve(), budget.account), []).append(step)
+    for _, steps_of_account in sorted(accounts.items()):
+        charges = [(step.charge, step.release.budget.analyst) for step in steps_of_account]
+        steps_of_account[0].ledger.require_room(charges)
     return steps
 
 
@@ -106,7 +122,18 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
             job.require_types(name, statement.key_types)
             return statement.request.charge
     if release.described is None:
-        job.require_types(name, _required_columns(name, release))
+        types = column_types(release.source)
+        used = [
+            column for question in release.questions.values() for column in question.columns or ()
+        ]
+        unit = release.privacy_unit
+        for column in [*used, *release.by, *([] if unit is None else [unit.column])]:
+            if column not in types:
+                raise MissingColumnError(
+                    f"the source of release {name!r} has no column {column!r}",
+                    hint=columns_near(column, [*types]),
+                )
+        job.require_types(name, types)
     with open_rows(release.source, release.where) as rows:  # refuses a condition
         return release.plan_under(release.terms, release.public_keys, rows).charge
 
@@ -119,31 +146,6 @@ def _explained(release: JobRelease) -> Explanation:
 
     with in_time_zone(release.timezone or UTC), release.open_statement(release.terms) as statement:
         return explanation_of(statement)
-
-
-def _required_columns(name: str, release: JobRelease) -> dict[str, pa.DataType]:
-    """Return the declared types of a source that has all columns of its release."""
-    types = column_types(release.source)
-    used = [column for question in release.questions.values() for column in question.columns or ()]
-    unit = release.privacy_unit
-    for column in [*used, *release.by, *([] if unit is None else [unit.column])]:
-        if column not in types:
-            raise MissingColumnError(
-                f"the source of release {name!r} has no column {column!r}",
-                hint=columns_near(column, [*types]),
-            )
-    return types
-
-
-def _require_room(steps: Sequence[Step]) -> None:
-    """Refuse a run whose releases do not fit together; two that are the same are charged once."""
-    accounts: dict[tuple[Path, str], list[Step]] = {}
-    for step in {step.release.mark: step for step in steps}.values():
-        budget = step.release.budget
-        accounts.setdefault((budget.ledger.path.resolve(), budget.account), []).append(step)
-    for _, steps_of_account in sorted(accounts.items()):
-        charges = [(step.charge, step.release.budget.analyst) for step in steps_of_account]
-        steps_of_account[0].ledger.require_room(charges)
 
 
 def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) -> None:
@@ -232,6 +234,15 @@ def make_release(step: Step) -> pa.Table:
 def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) -> str:
     """Return the note of an output, the same byte by byte: asked, paid, promised; no data."""
     release, charge = step.release, step.charge
+    unit = release.privacy_unit
+    who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
+    if release.budget.period is not None:
+        who = f"{who}, of the rows of the period {release.budget.period} alone"
+    kind = "differentially private" if isinstance(charge.loss, Epsilon) else "zCDP"
+    promise = (
+        f"This release is {kind} with {cost(charge)} for adding or removing {who}; other releases "
+        f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
+    )
     note = {
         "release": step.name,
         "output": output.text,
@@ -243,7 +254,7 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
         "dfprivacy": None if paid is None else paid.version,
         "description": {"file": job.file.name, "sha256": job.content.digest},
         "parameters": dict(job.parameters),
-        "promise": _promise(release, charge),
+        "promise": promise,
     }
     return json.dumps(note, indent=2, ensure_ascii=False, default=str) + "\n"
 
@@ -277,35 +288,10 @@ def cost_by_name(charge: Charge) -> dict[str, float]:
     return {charge.loss.measure: float(charge.loss.value), "delta": float(charge.delta)}
 
 
-def _promise(release: JobRelease, charge: Charge) -> str:
-    unit = release.privacy_unit
-    who = "one row" if unit is None else f"all rows of one {unit.column} ({unit.text})"
-    if release.budget.period is not None:
-        who = f"{who}, of the rows of the period {release.budget.period} alone"
-    kind = "differentially private" if isinstance(charge.loss, Epsilon) else "zCDP"
-    return (
-        f"This release is {kind} with {cost(charge)} for adding or removing {who}; other releases "
-        f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
-    )
-
-
 def note_of(output: Output) -> Path:
     """Return the file beside an output that says where it came from: each output has its own."""
     table = "" if output.table is None else f".{output.table.translate(_ESCAPED)}.table"
     return output.path.with_name(f"{output.path.name}{table}{_NOTE}")
-
-
-def require_writable(output: Output) -> None:
-    """Refuse an output that could not be written, or that a run has not made."""
-    if not output.path.parent.is_dir():
-        raise OutputError(
-            f"there is no directory {str(output.path.parent)!r} to write to", hint="create it first"
-        )
-    if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
-        raise OutputError(
-            f"{output.text!r} is there already, and no run has made it",
-            hint="name another output, or move what is there away",
-        )
 
 
 def _is_there(output: Output) -> bool:

@@ -246,8 +246,6 @@ def _without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([array.dictionary.take(array.indices)])
 
 
-
-
 def _plain(column: pa.ChunkedArray) -> pd.Series[Any]:
     """Return keys in the pandas dtype of their Arrow type; periods and intervals bring theirs."""
     is_extension = isinstance(column.type, pa.BaseExtensionType)

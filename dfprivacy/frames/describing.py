@@ -47,7 +47,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.frames.arithmetic import divided
 from dfprivacy.frames.estimates import estimates_of
-from dfprivacy.frames.explanation import Draw, Explanation
+from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.forecasting import drawn, explain_plan, explained, in_one
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
@@ -397,29 +397,30 @@ def _table(
         for role in ("mean", "std"):
             row |= _ends(role, about[role]) if role in about else {}
         for q in description.quantiles if f"quantiles_{description.quantiles[0]}" in about else ():
-            row[_level(q, kind)] = _value(about[f"quantiles_{q}"], kind)
+            number = about[f"quantiles_{q}"]
+            if isinstance(number, dt.datetime) and number.tzinfo is not None:
+                number = number.astimezone(dt.UTC).replace(tzinfo=None)
+            elif kind not in MOMENTS:
+                number = round(float(number), 0) if kind == INTEGER else float(number)
+            row[_level(q, kind)] = number
         row |= _named(values.get(column, []), about.get("mean") if kind == BOOLEAN else None)
-        row["note"] = "; ".join(_notes(description, row, about)) or None
+        note_of_mean = getattr(about.get("mean"), "note", None)
+        levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
+        unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
+        too_few_rows = f"too few rows for this loss: {', '.join(unanswered)}"
+        if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
+            too_few_rows += (
+                " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
+            )
+        quantiles = [about.get(f"quantiles_{q}") for q in description.quantiles]
+        notes = [getattr(quantile, "note", None) for quantile in quantiles]
+        ranks = next((f"quantiles: {note}" for note in notes if note), "")
+        has_zone = any(getattr(answer, "tzinfo", None) for answer in quantiles)
+        zone = "times in UTC" if has_zone else ""
+        texts = (note_of_mean, ranks, too_few_rows if unanswered else "", zone)
+        row["note"] = "; ".join(filter(None, texts)) or None
         rows.append(row)
     return pa.Table.from_pylist(rows, schema)
-
-
-def _notes(
-    description: Description, row: Mapping[str, Any], answers: Mapping[str, Any]
-) -> list[str]:
-    """Return the remarks on a row from its answers alone, e.g. on quantiles without an answer."""
-    note_of_mean = getattr(answers.get("mean"), "note", None)
-    levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
-    unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
-    too_few_rows = f"too few rows for this loss: {', '.join(unanswered)}"
-    if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
-        too_few_rows += " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
-    quantiles = [answers.get(f"quantiles_{q}") for q in description.quantiles]
-    notes = [getattr(quantile, "note", None) for quantile in quantiles]
-    ranks = next((f"quantiles: {note}" for note in notes if note), "")
-    zone = "times in UTC" if any(getattr(answer, "tzinfo", None) for answer in quantiles) else ""
-    texts = (note_of_mean, ranks, too_few_rows if unanswered else "", zone)
-    return [note for note in texts if note]
 
 
 def _schema(description: Description) -> pa.Schema:
@@ -466,15 +467,6 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     }
 
 
-def _value(number: Any, kind: str) -> Any:
-    """Return a quantile: of integers a whole number, of dates and times one of UTC."""
-    if isinstance(number, dt.datetime) and number.tzinfo is not None:
-        return number.astimezone(dt.UTC).replace(tzinfo=None)
-    if kind in MOMENTS:
-        return number
-    return round(float(number), 0) if kind == INTEGER else float(number)
-
-
 def _named(values: list[Value], share: Any) -> dict[str, Any]:
     """Return the most frequent values of text, or the share of a boolean that is true."""
     if share is not None:
@@ -503,11 +495,6 @@ def explain_description(
     pages = [explained(numbers_plan, declared_types, titles, sizes)]
     for column, values_plan in zip(description.texts, values, strict=True):
         pages.append(explained(values_plan, declared_types, {"count": f"{column} values"}, sizes))
-    return in_one(pages, plan, _column_draws(description))
-
-
-def _column_draws(description: Description) -> tuple[Draw, ...]:
-    """Return the cost of each column, and of the number of rows."""
     numbers_plan, *values = description.plans
     keys = [ROWS, *map(str, range(len(description.columns)))]
     costs = dict.fromkeys(keys, Fraction(0))
@@ -518,6 +505,7 @@ def _column_draws(description: Description) -> tuple[Draw, ...]:
         costs[str(list(description.columns).index(column))] += values_plan.charge.loss.value
     kind = type(numbers_plan.charge.loss)
     names = ["the number of rows", *map(repr, description.columns)]
-    return tuple(
+    draws = tuple(
         drawn(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
     )
+    return in_one(pages, plan, draws)

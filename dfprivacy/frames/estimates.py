@@ -344,12 +344,10 @@ class _PrivateMoment(Paid):
     def reading(self) -> Reading:
         """Return the texts of its repr and its page."""
         ends: Any = None if self._ends == (None, None) else self._ends
-        level, value = None if ends is None else self._info.level, self._plain_value()
+        level = None if ends is None else self._info.level
+        value = self._plain(*self._plain.__reduce_ex__(self, 4)[1])
         cost, law = self._info.cost, SELECTED
         return Reading(self._name, value, cost, ends, level=level, law=law, moment=str)
-
-    def _plain_value(self) -> Any:
-        return self._plain(*self._plain.__reduce_ex__(self, 4)[1])
 
 
 _MOMENTS: Mapping[type, Any] = {

@@ -297,29 +297,17 @@ def vector_forecast(
     )
     if dimension is None:
         return forecast.noted("name dimension= to learn the error of the whole vector")
-    rows = np.array(sizes, dtype=np.float64)
-    half = _half_width(dimension, np.array(deviations[1:]), 1 - level, noise, rows)
+    # A bound on the norm of the error: half of `outside` for the sum, half for the count. With n
+    # rows, a count that is c off and a sum that is z off, the mean is at most (z + c)/(n - c) off,
+    # in lengths of clipping; it is never more than two of them off.
+    outside = 1 - level
+    reach = math.sqrt(dimension) + math.sqrt(2 * math.log(2 / outside))
+    off = 0 if noise is None else noise.quantile(outside / 2)
+    rows = np.array(sizes, dtype=np.float64) - off
+    error = np.array(deviations[1:]) * reach + off
+    ratio = np.divide(error, rows, out=np.full_like(rows, 2.0), where=rows > 0)
+    half: np.ndarray = np.minimum(ratio, 2.0)
     return replace(
         forecast, unit="lengths at which vectors are clipped, in Euclidean norm",
         typical=by_size(half),
     )  # fmt: skip
-
-
-def _half_width(
-    dimension: int,
-    deviations: np.ndarray,
-    outside: float,
-    noise: DiscreteGaussian | None,
-    sizes: np.ndarray,
-) -> np.ndarray:
-    """Return a bound on the norm of the error: half of `outside` for the sum, half for the count.
-
-    With n rows, a count that is c off and a sum that is z off, the mean is at most (z + c)/(n - c)
-    off, in lengths of clipping; it is never more than two of them off.
-    """
-    reach = math.sqrt(dimension) + math.sqrt(2 * math.log(2 / outside))
-    off = 0 if noise is None else noise.quantile(outside / 2)
-    rows = sizes - off
-    half = np.divide(deviations * reach + off, rows, out=np.full_like(rows, 2.0), where=rows > 0)
-    shortened: np.ndarray = np.minimum(half, 2.0)
-    return shortened

@@ -57,28 +57,22 @@ class Frequencies(Question):
         """Return the plan of counts called `name`; the last group column is the value."""
         form = "value counts" if self.k is None else f"top {self.k}"
         if self.other:
-            form, keys = f"{form} and others", _with_others(keys)
+            rows = () if keys is None else keys.rows
+            values = list(dict.fromkeys(row[-1] for row in rows if not is_missing(row[-1])))
+            groups = list(dict.fromkeys(row[:-1] for row in rows))
+            if not values or len({row for row in rows if not is_missing(row[-1])}) < (
+                len(groups) * len(values)
+            ):
+                raise InvalidKeysError(
+                    "the other values are those that are not listed, and they are listed for all "
+                    "groups together",
+                    hint='list the values: value_counts("city", keys=["Rome", "Oslo"], other=True)',
+                )
+            listed = tuple((*group, value) for group in groups for value in (*values, None))
+            form, keys = f"{form} and others", PublicKeys(listed, others=True)
         plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
         names = tuple(self.names(by, name))
         return FrequencyPlan.of_plan(plan, names=names, about=str(self.column), k=self.k)
-
-
-def _with_others(keys: PublicKeys | None) -> PublicKeys:
-    """Return public keys with one more for the other values, in each group."""
-    rows = () if keys is None else keys.rows
-    values = list(dict.fromkeys(row[-1] for row in rows if not is_missing(row[-1])))
-    groups = list(dict.fromkeys(row[:-1] for row in rows))
-    if not values or len({row for row in rows if not is_missing(row[-1])}) < (
-        len(groups) * len(values)
-    ):
-        raise InvalidKeysError(
-            "the other values are those that are not listed, and they are listed for all groups "
-            "together",
-            hint='list the values: value_counts("city", keys=["Rome", "Oslo"], other=True)',
-        )
-    return PublicKeys(
-        tuple((*group, value) for group in groups for value in (*values, None)), others=True
-    )
 
 
 _KEYS = "Public values: exactly these are shown. Values are secret when left out, and need a delta."

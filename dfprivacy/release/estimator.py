@@ -261,8 +261,7 @@ class RatioEstimator:
         """Return the first-order standard deviation, at most that of knowing the bounds only."""
         theta, below = self.theta(vector), _dot(self.denominator, vector)
         squared = sum(
-            (u - theta * v) ** 2
-            for u, v in zip(self.numerator, self.denominator, strict=True)
+            (u - theta * v) ** 2 for u, v in zip(self.numerator, self.denominator, strict=True)
         )
         noise = np.sqrt(vector.noise.variance * squared)
         widest = (self.most - self.least) / 2

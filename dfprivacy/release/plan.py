@@ -203,7 +203,12 @@ class Plan:
             law = self.parts[counting].count_noise(self.row_losses[counting])
             shown_from = -(-self.rule.least(*law) // law[1])
         delta = float(self.charge.delta) if self.by else 0.0
-        limits = self._list_limits()
+        limits = [
+            (name, replace(self.unit, max_rows=rows), lost)
+            for part, rows, lost in zip(self.parts, self.limits, self.lost, strict=False)
+            if self.unit is not None and lost is not None
+            for name in part.names
+        ]
         notes = {name: lost.note for name, _, lost in limits if lost.note}
         if self.unit is not None and not limits:
             rows = self.unit.max_rows
@@ -229,17 +234,6 @@ class Plan:
         info = self.info
         texts = {name: self.questions[name].text for name in info.limits}
         return tuple(f"{text}: {info.limits_text(name)}" for name, text in texts.items())
-
-    def _list_limits(self) -> list[tuple[str, Unit, Lost]]:
-        """Return the limits that were found for each answer, and their effect."""
-        if self.unit is None:
-            return []
-        return [
-            (name, replace(self.unit, max_rows=rows), lost)
-            for part, rows, lost in zip(self.parts, self.limits, self.lost, strict=False)
-            if lost is not None
-            for name in part.names
-        ]
 
     def within(self, rows: Sequence[int], groups: int | None) -> Self:
         """Return the plan with limits of the rows of each part, and of the groups of a unit."""

@@ -285,9 +285,25 @@ class Client:
                 for statement in statements:
                     await self._execute(Portal(statement), describes=True)
             case messages.Parse():
-                self._parse(message)
+                numbers = {int(number) for number in re.findall(r"\$(\d+)", message.query)}
+                oids = [
+                    *message.param_types,
+                    *[0] * (max(numbers, default=0) - len(message.param_types)),
+                ]
+                self.prepared[message.statement] = message.query, tuple(oids)
+                self.send(messages.ParseComplete())
             case messages.Bind():
-                self._bind(message)
+                statement, types = _find(self.prepared, message.statement)
+                values = tuple(
+                    encoding.decode_parameter(
+                        value, oid, binary=encoding.find_format(message.param_formats, index) == 1
+                    )
+                    for index, (value, oid) in enumerate(
+                        zip(message.param_values, types, strict=True)
+                    )
+                )
+                self.portals[message.portal] = Portal(statement, values, message.result_formats)
+                self.send(messages.BindComplete())
             case messages.Describe():
                 await self._describe(message)
             case messages.Execute():
@@ -337,23 +353,6 @@ class Client:
             self.send(messages.CommandComplete(tag=portal.outcome.tag))
         else:
             self.send(messages.EmptyQueryResponse())
-
-    def _parse(self, message: messages.Parse) -> None:
-        numbers = {int(number) for number in re.findall(r"\$(\d+)", message.query)}
-        oids = [*message.param_types, *[0] * (max(numbers, default=0) - len(message.param_types))]
-        self.prepared[message.statement] = message.query, tuple(oids)
-        self.send(messages.ParseComplete())
-
-    def _bind(self, message: messages.Bind) -> None:
-        statement, oids = _find(self.prepared, message.statement)
-        values = tuple(
-            encoding.decode_parameter(
-                value, oid, binary=encoding.find_format(message.param_formats, index) == 1
-            )
-            for index, (value, oid) in enumerate(zip(message.param_values, oids, strict=True))
-        )
-        self.portals[message.portal] = Portal(statement, values, message.result_formats)
-        self.send(messages.BindComplete())
 
     async def _describe(self, message: messages.Describe) -> None:
         assert self.session is not None  # noqa: S101 the login has made it

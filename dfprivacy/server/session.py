@@ -212,7 +212,16 @@ class Session:
                     self.terms.pop(name, None)
             return Outcome(None, _TAGS.get(keyword, keyword)), 0.0
         if keyword == "SHOW":
-            return await self._show(statement), 0.0
+            name = _find_shown_name(statement)
+            text = _SHOWN.get(name, "")
+            if name == "dfprivacy.budget" and self.dataset:
+                ledger = self.server.ledgers[self.dataset]
+                text = str(
+                    await asyncio.to_thread(ledger.remaining, self.dataset, analyst=self.analyst)
+                )
+            elif name.startswith("dfprivacy."):
+                text = str(self.terms.get(name.partition(".")[2], "not set"))
+            return Outcome(pa.table({name: [text]}), "SHOW"), 0.0
         if keyword == "EXPLAIN":
             answer = await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
             return Outcome(answer.to_table(), "EXPLAIN"), 0.0
@@ -267,18 +276,6 @@ class Session:
                 "22023", f"the policy allows dfprivacy.{name} up to {largest:g}", "set it to less"
             )
         self.terms[name] = value
-
-    async def _show(self, statement: str) -> Outcome:
-        name = _find_shown_name(statement)
-        text = _SHOWN.get(name, "")
-        if name == "dfprivacy.budget" and self.dataset:
-            ledger = self.server.ledgers[self.dataset]
-            text = str(
-                await asyncio.to_thread(ledger.remaining, self.dataset, analyst=self.analyst)
-            )
-        elif name.startswith("dfprivacy."):
-            text = str(self.terms.get(name.partition(".")[2], "not set"))
-        return Outcome(pa.table({name: [text]}), "SHOW")
 
 
 def _find_shown_name(statement: str) -> str:

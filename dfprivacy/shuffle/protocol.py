@@ -453,18 +453,15 @@ class Vectors(Plan):
             halves = zip(old, totals, strict=True)
             return replace(self, cells=tuple(2 * c + int(total < half) for c, total in halves))
         if protocol.round <= 2 * self.height:
-            right_half = totals[0] < protocol.users - self._tail(protocol)
+            noise, slack = (
+                protocol.sums_of(r).noise.variance for r in (protocol.rounds, protocol.round)
+            )
+            per_unit = math.sqrt(self.size * noise) / self.steps
+            spread = 2 * self.bound / self.clip
+            clipped = min(per_unit * spread + math.sqrt(slack), 0.9 * protocol.users)
+            right_half = totals[0] < protocol.users - clipped
             return replace(self, length=2 * self.length + int(right_half))
         return replace(self, totals=tuple(totals))
-
-    def _tail(self, protocol: Protocol) -> float:
-        """Return how many users to clip: as many as noise per unit of length has on all axes."""
-        noise, slack = (
-            protocol.sums_of(r).noise.variance for r in (protocol.rounds, protocol.round)
-        )
-        per_unit = math.sqrt(self.size * noise) / self.steps
-        spread = 2 * self.bound / self.clip
-        return min(per_unit * spread + math.sqrt(slack), 0.9 * protocol.users)
 
     def estimate(self, protocol: Protocol, level: float) -> ShuffledVector:  # noqa: ARG002 one interface
         """Return the mean."""

@@ -80,7 +80,15 @@ def find_item(node: Node, items: Sequence[tuple[str, Node]]) -> Node:
 def _exact(node: Node, what: str) -> Fraction:
     sort, text = literal(node)
     if sort in {"INTEGER", "NUMERIC"}:
-        return _fraction(text.replace("_", ""), what)
+        text = text.replace("_", "")
+        digits, _, power = text.lower().partition("e")
+        size = power.lstrip("+-")
+        if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
+            raise refuse("no constant", what=what)
+        try:
+            return Fraction(text)
+        except ValueError:
+            raise refuse("no constant", what=what) from None
     if not isinstance(node, Function) or node.name not in _ARITHMETIC:
         raise refuse("no constant", what=what)
     sign = node.name
@@ -95,17 +103,6 @@ def _exact(node: Node, what: str) -> Fraction:
 _ARITHMETIC: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": add, "-": sub, "*": mul, "/": truediv
 }  # fmt: skip
-
-
-def _fraction(text: str, what: str) -> Fraction:
-    digits, _, power = text.lower().partition("e")
-    size = power.lstrip("+-")
-    if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
-        raise refuse("no constant", what=what)
-    try:
-        return Fraction(text)
-    except ValueError:
-        raise refuse("no constant", what=what) from None
 
 
 KEEP = "dp_keep"

@@ -485,20 +485,20 @@ class _Select:
                 bag = keep_distinguishing_columns(bag, kinds, self.read)
             bag = windowed(bag, windows) if windows else bag
             for name, term in totals.items():
-                bag = self._with_sum(bag, name, term, sorts)
+                call = Aggregate(term.function, term.arguments[0])
+                sql, function = exact_sum(call, sorts)
+                sums = grouped(bag, term.partition, {name: Expression(sql, call.uses)})
+                total = Expression(
+                    f"list_aggregate({quoted(name)}, '{function}')", frozenset([name])
+                )
+                keys = {key: fresh(key, [*bag.columns, name, OWNER]) for key in term.partition}
+                sums = chosen(
+                    sums, {**{new: column(key) for key, new in keys.items()}, name: total}
+                )
+                same = [same_value(key, new) for key, new in keys.items()]
+                result = joined(bag, sums, "LEFT", [], same)
+                bag = replace(result, columns=(*bag.columns, name))
         return filtered(bag, qualify)
-
-    def _with_sum(self, bag: Bag, name: str, window: Window, kinds: Mapping[str, Any]) -> Bag:
-        """Return a relation with a sum of numbers over each partition, added up in their order."""
-        call = Aggregate(window.function, window.arguments[0])
-        sql, function = exact_sum(call, kinds)
-        sums = grouped(bag, window.partition, {name: Expression(sql, call.uses)})
-        total = Expression(f"list_aggregate({quoted(name)}, '{function}')", frozenset([name]))
-        names = {term: fresh(term, [*bag.columns, name, OWNER]) for term in window.partition}
-        sums = chosen(sums, {**{new: column(term) for term, new in names.items()}, name: total})
-        same = [same_value(term, new) for term, new in names.items()]
-        result = joined(bag, sums, "LEFT", [], same)
-        return replace(result, columns=(*bag.columns, name))
 
     def _aggregated(self) -> Bag:
         compiler = self.compiler
@@ -615,7 +615,20 @@ def read_rows(select: Select, reader: Reader) -> Rows:
     if not scope.bag.owned:
         are_answers = any(value.script.statements for value in reader.givens.values())
         raise refuse("answers alone" if are_answers else "public tables alone")
-    return Rows(*_with_constants(select, scope, compiler))
+    # released numbers that calls and keys name are joined: one row of each
+    constant_items = [item for item in select.items if not holds_dp(item)]
+    parts = [constant_items, select.keys, *(node for node in walk(select) if is_dp(node))]
+    subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
+    names = dict.fromkeys(node.released for node in subqueries if node.released)
+    tables, constants = compiler.tables, dict[str, str]()
+    used_names = {folded(name) for name in scope.bag.columns}
+    for name in names:
+        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
+        used_names.add(folded(column))
+        row = Scope(replace(value, unique=frozenset()), ())
+        scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
+        constants[name] = quoted(column)
+    return Rows(scope, compiler, constants)
 
 
 def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
@@ -642,22 +655,3 @@ def about_all(select: Query, reader: Reader) -> bool:
     with suppress(DPError):
         compiler.query(select, {})
     return any(node is select for node in compiler.about_all)
-
-
-def _with_constants(
-    select: Select, scope: Scope, compiler: Compiler
-) -> tuple[Scope, Compiler, dict[str, str]]:
-    """Return the rows beside the released numbers that calls and keys name: one row of each."""
-    items = [item for item in select.items if not holds_dp(item)]
-    parts = [items, select.keys, *(node for node in walk(select) if is_dp(node))]
-    subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
-    names = dict.fromkeys(node.released for node in subqueries if node.released)
-    tables, constants = compiler.tables, dict[str, str]()
-    used_names = {folded(name) for name in scope.bag.columns}
-    for name in names:
-        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
-        used_names.add(folded(column))
-        row = Scope(replace(value, unique=frozenset()), ())
-        scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
-        constants[name] = quoted(column)
-    return scope, compiler, constants

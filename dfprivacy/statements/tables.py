@@ -145,24 +145,17 @@ class Tables:
             return self.givens[parts[0]].relation
         relation = self.place.find(tuple(parts), near)
         if self.schema is None:
-            self._protect(relation)
+            # The column of the unit may be one of a view. Where rows are protected, those of the
+            # table below it are.
+            if relation.definition is None or self.unit_column is not None:
+                if self.lone is None:
+                    self.lone = relation
+                    self.relations[folded(".".join(map(quoted, relation.path)))] = relation
+                elif relation.path != self.lone.path:
+                    raise refuse("second table", first=self.lone.path[-1], second=relation.path[-1])
         elif relation.definition is None and self._name(relation) is None:
             raise refuse("unnamed table", name=relation.name, last=relation.path[-1])
         return relation
-
-    def _protect(self, relation: Relation) -> None:
-        """Protect the one table or view that a statement without a schema names.
-
-        The column of the unit may be one of a view. Where rows are protected, those of the table
-        below it are.
-        """
-        if relation.definition is not None and self.unit_column is None:
-            return
-        if self.lone is None:
-            self.lone = relation
-            self.relations[folded(".".join(map(quoted, relation.path)))] = relation
-        elif relation.path != self.lone.path:
-            raise refuse("second table", first=self.lone.path[-1], second=relation.path[-1])
 
     def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
         """Return the rows of a view, of which each belongs to the unit that a column names."""
