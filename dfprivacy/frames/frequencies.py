@@ -68,8 +68,8 @@ class Frequencies(Question):
                     "groups together",
                     hint='list the values: value_counts("city", keys=["Rome", "Oslo"], other=True)',
                 )
-            listed = tuple((*group, value) for group in groups for value in (*values, None))
-            form, keys = f"{form} and others", PublicKeys(listed, others=True)
+            shown = tuple((*group, value) for group in groups for value in (*values, None))
+            form, keys = f"{form} and others", PublicKeys(shown, others=True)
         plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
         names = tuple(self.names(by, name))
         return FrequencyPlan.of_plan(plan, names=names, about=str(self.column), k=self.k)
