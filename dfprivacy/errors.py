@@ -334,7 +334,9 @@ def published(error: BaseException) -> BaseException:
     if isinstance(error, DPError | PublicDataWarning):
         error.__cause__ = error.__context__ = error.__traceback__ = None
         return error
-    if isinstance(error, KeyboardInterrupt) or _is_interrupted_query(error):
+    if isinstance(error, KeyboardInterrupt) or (
+        type(error) is RuntimeError and str(error) == "Query interrupted"
+    ):
         return KeyboardInterrupt()
     if isinstance(error, MemoryError):
         return MemoryError("dfprivacy ran out of memory")
@@ -345,11 +347,6 @@ def published(error: BaseException) -> BaseException:
             "con.cursor()",
         )
     return engine_failed()
-
-
-def _is_interrupted_query(error: BaseException) -> bool:
-    """Check for the error that DuckDB's Python client raises on Ctrl-C."""
-    return type(error) is RuntimeError and str(error) == "Query interrupted"
 
 
 _INSIDE: ContextVar[bool] = ContextVar("dfprivacy_inside", default=False)

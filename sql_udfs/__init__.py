@@ -237,7 +237,12 @@ def _macros(
     defaults: Defaults, statistics: tuple[tuple[str, type[Statistic]], ...]
 ) -> dict[str, Forms]:
     """Return the bodies of every macro, of the statistics that are registered."""
-    macros = {"dp_keep": _keep_forms(defaults)}
+    epsilon = duckdb_double(defaults.epsilon)
+    values = f"[[{_real('delta')}], [{_real('epsilon')}], [{duckdb_double(defaults.max_epsilon)}]]"
+    types = "CAST([] AS VARCHAR[]), [typeof(delta), typeof(epsilon), 'DOUBLE']"
+    delta = _checked(_real("delta"), f"'dp_keep', {types}, {values}")
+    body = _by_group(f"dfprivacy_keep(count(*), {delta}, {_real('epsilon')})")
+    macros = {"dp_keep": [(f"delta, epsilon := {epsilon}", body)]}
     for name, statistic in statistics:
         for suffix in ("", "_interval") if statistic.has_interval else ("",):
             macros[f"{name}{suffix}"] = [
@@ -405,15 +410,6 @@ def _row_on_grid() -> str:
     paths = {"origin": "path", "inverse_step": "checked_path", "first": "path", "last": "path"}
     numbers = (_number("call, numbers", f"{path} || '.grid.{n}'") for n, path in paths.items())
     return f"TRY_CAST({duckdb_on_grid(_real('x'), GridText(*numbers))} AS INTEGER)"
-
-
-def _keep_forms(defaults: Defaults) -> Forms:
-    epsilon = duckdb_double(defaults.epsilon)
-    values = f"[[{_real('delta')}], [{_real('epsilon')}], [{duckdb_double(defaults.max_epsilon)}]]"
-    types = "CAST([] AS VARCHAR[]), [typeof(delta), typeof(epsilon), 'DOUBLE']"
-    delta = _checked(_real("delta"), f"'dp_keep', {types}, {values}")
-    body = _by_group(f"dfprivacy_keep(count(*), {delta}, {_real('epsilon')})")
-    return [(f"delta, epsilon := {epsilon}", body)]
 
 
 _close(globals())

@@ -96,7 +96,16 @@ def check_call(name: str, sql_types: tuple[str, ...], arguments: tuple[Argument,
     form = form_for(name, len(constants), about_rows=not sql_types)
     numbers = any(form.part.columns.values())
     if numbers:
-        _check_number_types(name, sql_types)
+        for position, sql_type in zip(("first", "second"), sql_types, strict=False):
+            head = type_head(sql_type)
+            if sql_type.endswith("]") or head not in _NUMBERS:
+                statistic = _statistic(name)
+                number = "epoch(x)" if sql_type in _MOMENTS else "TRY_CAST(x AS DOUBLE)"
+                call = example_calls(name, statistic)[0].replace("(x", f"({number}")
+                raise UnsupportedDtypeError(
+                    f"{name} needs numbers; its {position} argument is declared {head}",
+                    hint=f"convert it first, e.g. {call}",
+                )
     values = [constant.python() for constant in constants]
     if form.ends and any(constant.sql_type in _MOMENTS for constant in constants):
         raise InvalidBoundsError(
@@ -129,20 +138,6 @@ def _require_small(name: str, epsilon: Argument, limit: Argument) -> None:
             f"{name} with the epsilon {amount:g}, and this connection allows {largest:g} at most",
             hint="give both bounds, dp_mean(x, 0, 240), or register(con, max_epsilon=240)",
         )
-
-
-def _check_number_types(function: str, sql_types: tuple[str, ...]) -> None:
-    """Refuse columns of types that hold no numbers."""
-    for position, sql_type in zip(("first", "second"), sql_types, strict=False):
-        head = type_head(sql_type)
-        if sql_type.endswith("]") or head not in _NUMBERS:
-            statistic = _statistic(function)
-            number = "epoch(x)" if sql_type in _MOMENTS else "TRY_CAST(x AS DOUBLE)"
-            call = example_calls(function, statistic)[0].replace("(x", f"({number}")
-            raise UnsupportedDtypeError(
-                f"{function} needs numbers; its {position} argument is declared {head}",
-                hint=f"convert it first, e.g. {call}",
-            )
 
 
 @lru_cache(maxsize=1024)

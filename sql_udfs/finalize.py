@@ -21,7 +21,6 @@ from dfprivacy.engine.histograms import HistogramQuery, count_values
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import (
-    Floats,
     Integers,
     Octaves,
     SignificantBits,
@@ -354,9 +353,17 @@ def pair_sums(lists: Column, source: Source) -> list[Any]:
     totals = np.zeros((1 + len(source.terms), len(sizes)), dtype=np.int64)
     for start in range(0, len(pairs), _PAIRS):
         block = pairs.slice(start, _PAIRS)
-        columns_of_block = np.stack([_floats(block.field(column)) for column in columns])
+        columns_of_block = np.stack(
+            [
+                np.asarray(block.field(column).to_numpy(zero_copy_only=False), dtype=np.float64)
+                for column in columns
+            ]
+        )
         there = ~np.isnan(columns_of_block).any(axis=0)
-        group = _groups(ends, start, start + len(block))[there]
+        stop = start + len(block)
+        first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+        inner = np.clip(ends[first : last + 1], None, stop)
+        group = np.repeat(np.arange(first, last + 1), np.diff(inner, prepend=start))[there]
         if not len(group):
             continue
         values = dict(zip(source.columns, columns_of_block[:, there], strict=True))
@@ -369,17 +376,6 @@ def pair_sums(lists: Column, source: Source) -> list[Any]:
     return [pa.array(total) for total in totals]
 
 
-def _floats(column: Any) -> Floats:
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
-
-
 def _sizes(lists: Column) -> Integers:
     sizes = pc.fill_null(pc.list_value_length(lists), 0)
     return np.asarray(sizes.to_numpy(), dtype=np.int64)
-
-
-def _groups(ends: Integers, start: int, stop: int) -> Integers:
-    """Return the group of each value from `start` to `stop`."""
-    first, last = np.searchsorted(ends, [start, stop - 1], side="right")
-    inner = np.clip(ends[first : last + 1], None, stop)
-    return np.repeat(np.arange(first, last + 1), np.diff(inner, prepend=start))

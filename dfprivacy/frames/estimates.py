@@ -139,12 +139,12 @@ class Estimate(Paid, AnnotatedFloat):
     @property
     def epsilon(self) -> float | None:
         """The epsilon of the whole call; 0 for a computed number, None where it spent a rho."""
-        return 0.0 if self._is_computed else super().epsilon
+        return 0.0 if isinstance(self._law, Expression) else super().epsilon
 
     @property
     def rho(self) -> float | None:
         """The rho of the whole call; 0 for a computed number, None where it spent an epsilon."""
-        return 0.0 if self._is_computed else super().rho
+        return 0.0 if isinstance(self._law, Expression) else super().rho
 
     @property
     def note(self) -> str | None:
@@ -202,10 +202,6 @@ class Estimate(Paid, AnnotatedFloat):
         """The noise on each integer coordinate behind the estimate; None where none is known."""
         return self._law.vector.noise if isinstance(self._law, DrawnLaw) else None
 
-    @property
-    def _is_computed(self) -> bool:
-        return isinstance(self._law, Expression)
-
     def __str__(self) -> str:
         """Show the number alone; a count as a whole number, a share as a percentage."""
         if self._kind == "share":
@@ -223,7 +219,7 @@ class Estimate(Paid, AnnotatedFloat):
         info, law = self._info, self._law
         limits = info.limits_text(self._name)
         cost = f"{info.cost}, {limits}" if limits else info.cost
-        cost = "no further cost" if self._is_computed else cost
+        cost = "no further cost" if isinstance(self._law, Expression) else cost
         note = self._note or ""
         reading = Reading(self._name, float(self), cost, note=note, question=info.question)
         if law is None:

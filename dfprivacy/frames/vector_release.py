@@ -423,7 +423,15 @@ def _group_means(
     shown = np.flatnonzero(noisy >= threshold)
     shown_keys = counted.keys.take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
-    means = _means(source, question, shown_keys, rows, loss.value * (1 - GROUP_COUNT_SHARE))
+    start = estimator(question, source.dimension, loss.value * (1 - GROUP_COUNT_SHARE))
+    at_once = max(_MOST_NUMBERS // (2048 * source.dimension), 1)
+    means: list[NoisyMean] = []
+    for first in range(0, len(rows), at_once):
+        part_of_rows = rows[first : first + at_once]
+        labelled = labels_among(shown_keys.slice(first, len(part_of_rows)))
+        passes = {number: start(count) for number, count in enumerate(part_of_rows)}
+        means_found = run_estimators(source, question, passes, labelled)
+        means += [means_found[number] for number in range(len(part_of_rows))]
     return _table(shown_keys, means, question, plan.names, plan.level)
 
 
@@ -441,26 +449,6 @@ def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:
             hint="rename the group column, or a coordinate that is called count, low or high",
         )
     return names
-
-
-def _means(
-    source: VectorSource,
-    question: MeanVector,
-    groups: pa.Table,
-    rows: Sequence[NoisyRows],
-    rho: Fraction,
-) -> list[NoisyMean]:
-    """Return the mean of each kept group; as many groups at a time as fit."""
-    start = estimator(question, source.dimension, rho)
-    at_once = max(_MOST_NUMBERS // (2048 * source.dimension), 1)
-    means: list[NoisyMean] = []
-    for first in range(0, len(rows), at_once):
-        part_of_rows = rows[first : first + at_once]
-        labelled = labels_among(groups.slice(first, len(part_of_rows)))
-        passes = {number: start(count) for number, count in enumerate(part_of_rows)}
-        means_found = run_estimators(source, question, passes, labelled)
-        means += [means_found[number] for number in range(len(part_of_rows))]
-    return means
 
 
 def _table(
