@@ -299,7 +299,22 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
     --table flights=flights.csv --delta 1e-6
     """
     with session(values):
-        source = _source_of_query(query, table, database, values)
+        refusal = InvalidQuestionError(
+            "a statement reads files that --table names, each under a name of its own, or one "
+            "--database",
+            hint="write --table flights=flights.csv, or --database flights.duckdb",
+        )
+        tables = named_values(table or [], refusal)
+        if bool(tables) == (database is not None):
+            raise refusal
+        schema = values["schema"]
+        source = Source(
+            query=query,
+            database=None if database is None else File(str(database), database),
+            tables={name: File(file, Path(file)) for name, file in tables.items()} or None,
+            schema=None if schema is None else File(str(schema), schema),
+            **text_form(values),
+        )
         keys = [tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None
         spec = _release_of(source, keys, values, intervals=values["intervals"])
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
@@ -311,28 +326,6 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
             answers, origin = statement.release()
         spent = f"Spent {origin.cost.replace('=', ' ')}"
         _hand_over(with_origin(answers, origin), values["output"], spent)
-
-
-def _source_of_query(
-    query: str, table: list[str] | None, database: Path | None, values: Mapping[str, Any]
-) -> Source:
-    """Return a query over files by name, or over a database."""
-    refusal = InvalidQuestionError(
-        "a statement reads files that --table names, each under a name of its own, or one "
-        "--database",
-        hint="write --table flights=flights.csv, or --database flights.duckdb",
-    )
-    tables = named_values(table or [], refusal)
-    if bool(tables) == (database is not None):
-        raise refusal
-    schema = values["schema"]
-    return Source(
-        query=query,
-        database=None if database is None else File(str(database), database),
-        tables={name: File(file, Path(file)) for name, file in tables.items()} or None,
-        schema=None if schema is None else File(str(schema), schema),
-        **text_form(values),
-    )
 
 
 def source_of(file: Path, values: Mapping[str, Any]) -> Source:

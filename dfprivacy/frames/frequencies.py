@@ -192,13 +192,9 @@ class FrequencyPlan(Plan):
             return table.append_column("note", notes)
         if self.k is None:
             return table
-        return self._largest(table, counts[order], outer[order])
-
-    def _largest(self, table: pa.Table, counts: Any, outer: Any) -> pa.Table:
-        """Return the largest counts of each group, with a note of those that noise may have moved.
-
-        A count is unsure that is near to the next one, or to one that secret values may have.
-        """
+        # A count is unsure that is near to the next one, or to one that secret values may have.
+        counts = counts[order]
+        outer = outer[order]
         (part,), (loss,) = self.parts, self.row_losses
         law = part.count_noise(loss)
         hidden = 0 if self.rule is None else self.rule.least(*law) - 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dfprivacy.errors import (
     MOVED_ARGUMENTS,
@@ -72,7 +72,23 @@ class Registered(Generic[Answer]):
         """Return the method of a registered statistic, or suggest the name that was meant."""
         statistic = statistics_of(self._scope).get(name)
         if statistic is None:
-            return _refuse_name(self, name, self._scope)
+            kind = type(self)
+            if name.startswith("_"):
+                message = f"{kind.__name__!r} object has no attribute {name!r}"
+                raise AttributeError(message, name=name, obj=self)
+            of_frame = _ELSEWHERE.get(name, name)
+            if self._scope == "column" and hasattr(getattr(self, "_owner", None), of_frame):
+                raise UnknownMethodError(
+                    f"{name} is a question about a frame, and this is one column",
+                    hint=f"ask the frame: df.dp.{of_frame}(...)",
+                )
+            names = [attribute for attribute in dir(self) if not attribute.startswith("_")]
+            statistics = [attribute for attribute in names if attribute not in _NOT_STATISTICS]
+            spelling = closest_name(name, names)
+            hint = f"write .{spelling}(...)" if spelling else f"ask one of {', '.join(statistics)}"
+            raise UnknownMethodError(
+                f"there is no question {name!r}", hint=_OF_FRAMES.get(name, hint)
+            )
 
         def method(*args: Any, **kwargs: Any) -> Any:
             terms = {term: kwargs.pop(term) for term in TERMS if term in kwargs}
@@ -192,22 +208,3 @@ def closest_name(name: str, names: Collection[str]) -> str | None:
     aliases = {alias: kind for kind, owner in STATISTICS.items() for alias in owner.aliases}
     candidates = [{**_ELSEWHERE, **aliases}.get(name, ""), *get_close_matches(name, names, 1)]
     return next((candidate for candidate in candidates if candidate in names), None)
-
-
-def _refuse_name(owner: Any, name: str, scope: str) -> NoReturn:
-    """Refuse an unknown name with an AttributeError, so that `hasattr` works."""
-    kind = type(owner)
-    if name.startswith("_"):
-        message = f"{kind.__name__!r} object has no attribute {name!r}"
-        raise AttributeError(message, name=name, obj=owner)
-    of_frame = _ELSEWHERE.get(name, name)
-    if scope == "column" and hasattr(getattr(owner, "_owner", None), of_frame):
-        raise UnknownMethodError(
-            f"{name} is a question about a frame, and this is one column",
-            hint=f"ask the frame: df.dp.{of_frame}(...)",
-        )
-    names = [attribute for attribute in dir(owner) if not attribute.startswith("_")]
-    statistics = [attribute for attribute in names if attribute not in _NOT_STATISTICS]
-    spelling = closest_name(name, names)
-    hint = f"write .{spelling}(...)" if spelling else f"ask one of {', '.join(statistics)}"
-    raise UnknownMethodError(f"there is no question {name!r}", hint=_OF_FRAMES.get(name, hint))

@@ -365,19 +365,7 @@ def files_of(paths: Paths) -> Pooled:
         for name, term in _TERMS.items():
             if headers[file.path][name] != headers[first.path][name]:
                 raise _differs(file, first, term)
-    return Pooled(tuple(files), _meeting(files))
-
-
-def _differs(file: StatisticsFile, first: StatisticsFile, term: str) -> StatisticsFileError:
-    return StatisticsFileError(
-        f"{str(file.path)!r} can't be added to {str(first.path)!r}; it has other {term}",
-        hint="make both with the same arguments of dfp.statistics, over columns of the same types",
-    )
-
-
-def _meeting(files: Sequence[StatisticsFile]) -> tuple[pa.DataType, ...]:
-    """Return the types in which the keys of all files meet."""
-    clashes = []
+    key_types = []
     for index, label in enumerate(files[0].header.by):
         kinds = [file.header.key_types[index] for file in files]
         kind = meet(kinds)
@@ -392,8 +380,15 @@ def _meeting(files: Sequence[StatisticsFile]) -> tuple[pa.DataType, ...]:
                 f"{other.header.key_types[index]} in {str(other.path)!r}",
                 hint="declare it alike before the statistics are made",
             )
-        clashes.append(kind)
-    return tuple(clashes)
+        key_types.append(kind)
+    return Pooled(tuple(files), tuple(key_types))
+
+
+def _differs(file: StatisticsFile, first: StatisticsFile, term: str) -> StatisticsFileError:
+    return StatisticsFileError(
+        f"{str(file.path)!r} can't be added to {str(first.path)!r}; it has other {term}",
+        hint="make both with the same arguments of dfp.statistics, over columns of the same types",
+    )
 
 
 def _parts_per_unit(header: Header, files: int, parts_per_unit: object) -> int:

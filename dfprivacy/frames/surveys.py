@@ -18,7 +18,6 @@ from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
 from dfprivacy.frames.forecasting import by_users, explain_survey
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
-from dfprivacy.local.randomizers import Floats
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Plan
@@ -91,7 +90,15 @@ class FrameProtocols:
 
         survey = Plan(charge, account)
         check_charge(survey)
-        values = column_values(self._frame, column)
+        adopted = guarded(lambda: adopt(self._frame, Columns((), {column: True}, ())))
+        try:
+            name = adopted.values[column]
+            check_number_column(column, adopted.lazy.collect_schema()[name])
+            rows = adopted.rows().select(name)
+            table = guarded(lambda: collect(rows, adopted.connection))
+        finally:
+            adopted.close()
+        values = value_matrix(table.column(0), 0)
         protocol = plan(users=len(values))
         with charged(survey):
             return run(protocol, values, interval=level)
@@ -99,19 +106,6 @@ class FrameProtocols:
     def _told(self, forecast: Forecast, widths: tuple[float | None, ...]) -> Forecast:
         """Return a forecast with half-widths of the interval by number of users."""
         return replace(forecast, typical=widths)
-
-
-def column_values(frame: Any, column: Hashable) -> Floats:
-    """Return a column of numbers as floats, NaN where a value is missing."""
-    adopted = guarded(lambda: adopt(frame, Columns((), {column: True}, ())))
-    try:
-        name = adopted.values[column]
-        check_number_column(column, adopted.lazy.collect_schema()[name])
-        rows = adopted.rows().select(name)
-        table = guarded(lambda: collect(rows, adopted.connection))
-    finally:
-        adopted.close()
-    return value_matrix(table.column(0), 0)
 
 
 @boundary

@@ -52,7 +52,27 @@ def report_one(
 def owners(assignment: Assignment, values: Any, users: Any) -> tuple[Floats, Integers]:
     """Return the values of many owners as floats, and their numbers, which are all different."""
     matrix = value_matrix(values, assignment.width)
-    numbers = user_numbers(assignment, users, len(matrix))
+    rows = len(matrix)
+    numbers: Any
+    if users is None and not assignment.named:
+        numbers = np.arange(rows)
+    elif assignment.named:
+        names = [] if users is None else _arrow_column(users).to_pylist()
+        fit = all(isinstance(name, str | bytes) for name in names)
+        numbers = np.array([assignment.number_of(name) for name in names if fit], dtype=np.int64)
+    else:
+        plain = type(users) is np.ndarray  # under a mask is no user
+        numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
+    fits = len(numbers) == rows and numbers.dtype.kind in "iu"
+    if not (fits and assignment.known(numbers).all()):
+        expected = (
+            "names" if assignment.named else f"different indexes from 0 to {assignment.users - 1}"
+        )
+        raise InvalidProtocolError(
+            f"the users of this protocol are {expected}, one for each value",
+            hint="pass them beside the values, or plan with as many users as there are",
+        )
+    numbers = numbers.astype(np.int64, copy=False)
     if users is not None and len(np.unique(numbers)) < len(numbers):
         raise InvalidProtocolError(
             "a user is there twice, and each sends one message: a second one costs as much again",
@@ -228,30 +248,6 @@ def _user_number(assignment: Assignment, user: object) -> int:
             hint='plan with named=True and report(value, user="ann"), or number the users',
         )
     return int(exact)
-
-
-def user_numbers(assignment: Assignment, users: Any, rows: int) -> Integers:
-    """Return the number under which each of many users reports, one for each value."""
-    numbers: Any
-    if users is None and not assignment.named:
-        numbers = np.arange(rows)
-    elif assignment.named:
-        names = [] if users is None else _arrow_column(users).to_pylist()
-        fit = all(isinstance(name, str | bytes) for name in names)
-        numbers = np.array([assignment.number_of(name) for name in names if fit], dtype=np.int64)
-    else:
-        plain = type(users) is np.ndarray  # under a mask is no user
-        numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
-    fits = len(numbers) == rows and numbers.dtype.kind in "iu"
-    if not (fits and assignment.known(numbers).all()):
-        expected = (
-            "names" if assignment.named else f"different indexes from 0 to {assignment.users - 1}"
-        )
-        raise InvalidProtocolError(
-            f"the users of this protocol are {expected}, one for each value",
-            hint="pass them beside the values, or plan with as many users as there are",
-        )
-    return numbers.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

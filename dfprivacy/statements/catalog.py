@@ -348,23 +348,8 @@ def connection_source(connection: object) -> ConnectionSource:
             f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
             hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
         )
-    _check_functions(connection)
-    ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
-    if calendar != "gregorian":
-        raise refuse("calendar")
-    if locked:
-        raise refuse("locked")
-    if telling:
-        raise refuse("profiling")
-    return ConnectionSource(connection)
-
-
-def _check_functions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse a connection on which a name of DuckDB's functions means another one, too.
-
-    Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts as
-    DuckDB's own there; its parameters are called col0, col1, ...
-    """
+    # Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts
+    # as DuckDB's own there; its parameters are called col0, col1, ...
     functions = _own_functions()
     ((*mark, others),) = looked_up(connection, _MARKS)
     names, added = functions.seen.get(tuple(mark)), []
@@ -384,6 +369,14 @@ def _check_functions(connection: duckdb.DuckDBPyConnection) -> None:
     if added:
         raise refuse("Python function", name=min(added))
     functions.seen[tuple(mark)] = names
+    ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
+    if calendar != "gregorian":
+        raise refuse("calendar")
+    if locked:
+        raise refuse("locked")
+    if telling:
+        raise refuse("profiling")
+    return ConnectionSource(connection)
 
 
 @dataclass(frozen=True)

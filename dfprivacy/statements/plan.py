@@ -18,7 +18,7 @@ from dfprivacy.engine.embedded import UTC, session_zone
 from dfprivacy.engine.files import quoted
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded
-from dfprivacy.errors import InvalidKeysError, InvalidQuestionError, MissingDeltaError
+from dfprivacy.errors import InvalidKeysError, MissingDeltaError
 from dfprivacy.frames.arithmetic import Expression, Range
 from dfprivacy.frames.planning import plan_statistics
 from dfprivacy.frames.tables import floats_in, is_number
@@ -420,19 +420,6 @@ def planned(
         return released_rows(engine.sql(released_query(plan.statement)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
-    raise _unplanned(plan, twin, engine, kind)
-
-
-_CONDITION = "a condition or an order of released answers"
-
-
-def _unplanned(
-    plan: Plan,
-    twin: duckdb.DuckDBPyRelation,
-    engine: duckdb.DuckDBPyConnection,
-    kind: type[Exception],
-) -> InvalidQuestionError:
-    """Return the error for a statement that DuckDB can't plan, in words that are not DuckDB's."""
     types = dict(zip(twin.columns, map(str, twin.types), strict=True))
     what, names, kinds = "the whole of it", list[str](), list[str]()
     expressions = [(twin, label, sql) for label, sql in plan.columns]
@@ -450,7 +437,10 @@ def _unplanned(
             kinds = [types[name].split("(")[0] for name in names]
             what, kind = text, type(error)
             break
-    return unplanned(what, names, kinds, kind)
+    raise unplanned(what, names, kinds, kind)
+
+
+_CONDITION = "a condition or an order of released answers"
 
 
 def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:

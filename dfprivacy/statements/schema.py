@@ -122,7 +122,27 @@ class Schema:
             raise _wrong("public is no list of names of tables", _HINT)
         object.__setattr__(self, "public", tuple(self.public))
         self._check_links()
-        self._check_facts()
+        for column, ends in self.bounds.items():
+            _split(column, "a bound")
+            if not isinstance(ends, tuple) or len(ends) != 2:
+                raise _wrong(f"the bounds of {column!r} are no pair of numbers", _HINT)
+            try:
+                Bounds(*ends)
+            except InvalidBoundsError as error:
+                raise InvalidBoundsError(
+                    f"the bounds of {column!r}: {error.message}", hint=error.hint
+                ) from None
+        for column, count in self.matches.items():
+            table, _ = _split(column, "a column with matches")
+            if type(count) is not int or not 1 <= count <= MOST_MATCHES:
+                raise _wrong(
+                    f"the matches of {column!r} are no whole number from 1 to {MOST_MATCHES}",
+                    'matches={"prices.product": 4}',
+                )
+            if self.rows is not None and folded(table) == folded(self.unit_table):
+                raise _wrong(
+                    f"{column!r} has matches", "each of its rows is protected by itself; leave out"
+                )
 
     def _check_links(self) -> None:
         parents: dict[str, str] = {}
@@ -159,29 +179,6 @@ class Schema:
                 raise _wrong(
                     f"table {table!r} is linked to {path[-1]!r}, which the unit does not reach",
                     f"link {path[-1]!r} to {start!r}, or declare the tables public",
-                )
-
-    def _check_facts(self) -> None:
-        for column, ends in self.bounds.items():
-            _split(column, "a bound")
-            if not isinstance(ends, tuple) or len(ends) != 2:
-                raise _wrong(f"the bounds of {column!r} are no pair of numbers", _HINT)
-            try:
-                Bounds(*ends)
-            except InvalidBoundsError as error:
-                raise InvalidBoundsError(
-                    f"the bounds of {column!r}: {error.message}", hint=error.hint
-                ) from None
-        for column, count in self.matches.items():
-            table, _ = _split(column, "a column with matches")
-            if type(count) is not int or not 1 <= count <= MOST_MATCHES:
-                raise _wrong(
-                    f"the matches of {column!r} are no whole number from 1 to {MOST_MATCHES}",
-                    'matches={"prices.product": 4}',
-                )
-            if self.rows is not None and folded(table) == folded(self.unit_table):
-                raise _wrong(
-                    f"{column!r} has matches", "each of its rows is protected by itself; leave out"
                 )
 
     @property
