@@ -420,10 +420,17 @@ def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, 
 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:
     """Return numbers of keys in their order, NULL last, and one more than the largest can be."""
-    if pa.types.is_integer(column.type) and not column.null_count and len(column):
-        return _offsets(column.to_numpy())
-    ranks, keys = ranked(column)
-    return ranks, len(keys)
+    if not pa.types.is_integer(column.type) or column.null_count or not len(column):
+        ranks, keys = ranked(column)
+        return ranks, len(keys)
+    values = column.to_numpy()
+    smallest, largest = int(values.min()), int(values.max())
+    if largest - smallest > _NEAR * len(values):
+        ranks = _dense(values)
+        return ranks, int(ranks.max()) + 1
+    # it may wrap in a signed type, not in an unsigned one
+    above = values - values.dtype.type(smallest)
+    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - smallest + 1
 
 
 def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
@@ -435,17 +442,6 @@ def ranked(column: pa.ChunkedArray) -> tuple[Integers, pa.Array]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[np.asarray(order)] = np.arange(len(order))
     return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
-
-
-def _offsets(values: npt.NDArray[Any]) -> tuple[Integers, int]:
-    """Return the rank of each integer, or how far it is from the least where all lie near that."""
-    smallest, largest = int(values.min()), int(values.max())
-    if largest - smallest > _NEAR * len(values):
-        ranks = _dense(values)
-        return ranks, int(ranks.max()) + 1
-    # it may wrap in a signed type, not in an unsigned one
-    above = values - values.dtype.type(smallest)
-    return above.view(f"u{values.dtype.itemsize}").astype(np.int64), largest - smallest + 1
 
 
 def compressed(codes: Integers) -> Integers:

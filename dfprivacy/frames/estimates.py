@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -22,7 +22,7 @@ from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, kind_of, pla
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import AnnotatedFloat, Answer, Estimated
+from dfprivacy.release.answers import AnnotatedFloat, Estimated
 from dfprivacy.release.estimator import Estimator
 from dfprivacy.release.pipeline import Release
 from dfprivacy.release.plan import Plan, ReleaseInfo, list_answers
@@ -403,15 +403,11 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
 
 def _laws(released: Release) -> dict[str, DrawnLaw]:
     """Return the noisy vectors behind the answers of a release that has just been drawn."""
-    laws = {}
-    for answer in _drawn_answers(released):
-        if isinstance(answer, Estimated):
-            piece = answer.pieces[0]
-            laws[answer.name] = DrawnLaw(piece.estimator, piece.vector)
-    return laws
-
-
-def _drawn_answers(released: Release) -> Iterator[Answer]:
-    if released.answers is not None:
-        for answers in released.answers.answers.values():
-            yield from answers
+    if released.answers is None:
+        return {}
+    return {
+        answer.name: DrawnLaw(answer.pieces[0].estimator, answer.pieces[0].vector)
+        for answers in released.answers.answers.values()
+        for answer in answers
+        if isinstance(answer, Estimated)
+    }

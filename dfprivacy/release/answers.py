@@ -140,12 +140,13 @@ class Estimated:
             (piece.groups, (piece.estimator.value(piece.vector), *piece.interval(level)))
             for piece in self.pieces
         ]
-        columns = [
-            _scattered(
-                [(groups, ends[index]) for groups, ends in parts], self.groups, self.blank[index]
-            )
-            for index in range(3)
-        ]
+        is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
+        columns: list[Column] = []
+        for index in range(3):
+            column = parts[0][1][index] if is_complete else np.full(self.groups, self.blank[index])
+            for groups, ends in () if is_complete else parts:
+                column[groups] = ends[index]
+            columns.append(column)
         if self.has_notes:  # None for most groups
             notes = np.full(self.groups, None, dtype=object)
             for piece in self.pieces:
@@ -183,15 +184,6 @@ class Estimated:
             if len(self.pieces) == 1 or shown[piece.groups].any()
         ]
         return replace(self, pieces=tuple(pieces))
-
-
-def _scattered(parts: Sequence[tuple[Integers, Column]], groups: int, blank: Any) -> Column:
-    if len(parts) == 1 and len(parts[0][0]) == groups:
-        return parts[0][1]
-    column = np.full(groups, blank)
-    for places, values in parts:
-        column[places] = values
-    return column
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,14 @@ class CountEstimator:
 
     def value(self, vector: NoisyVector) -> npt.NDArray[np.int64]:
         """Return the count of each group."""
-        value = _rounded(vector.total(self.weights.indices), self.weights.divisor)
+        total, divisor = vector.total(self.weights.indices), self.weights.divisor
+        if total.dtype == object:  # integers of any size, rounded half up within an int64
+            limit = 2**63 - 1
+            exact = [(2 * int(t) + divisor) // (2 * divisor) for t in total]
+            value = np.array([min(max(n, -limit), limit) for n in exact], dtype=np.int64)
+        else:
+            quotient, rest = np.divmod(total, divisor)
+            value = np.asarray(quotient + (2 * rest >= divisor), dtype=np.int64)
         return np.maximum(value, 0) if self.nonnegative else value
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
@@ -180,16 +187,6 @@ class CountEstimator:
 
 
 _EDGE = 1e-9  # a true count at the very end of an interval stays inside despite float division
-
-
-def _rounded(total: npt.NDArray[Any], divisor: int) -> npt.NDArray[np.int64]:
-    """Return total/divisor rounded half up, within the range of an int64."""
-    if total.dtype == object:
-        limit = 2**63 - 1
-        exact = [(2 * int(t) + divisor) // (2 * divisor) for t in total]
-        return np.array([min(max(n, -limit), limit) for n in exact], dtype=np.int64)
-    quotient, rest = np.divmod(total, divisor)
-    return np.asarray(quotient + (2 * rest >= divisor), dtype=np.int64)
 
 
 Weights = tuple[int, ...]

@@ -157,8 +157,11 @@ def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
             f"keys must be a list of public values, not {describe(value)}",
             hint='list them as constants, e.g. keys=["AA", "UA"]; never read them off the data',
         )
-    if isinstance(value, set | frozenset):
-        value = _sorted(value)
+    if isinstance(value, set | frozenset):  # in an order that every process gives it
+        try:
+            value = sorted(value)
+        except TypeError:
+            value = sorted(value, key=lambda key: (type(key).__name__, repr(key)))
     keys, width = [], len(columns)
     for item in value:
         row = tuple(item) if width > 1 and isinstance(item, tuple | list) else (item,)
@@ -175,14 +178,6 @@ def keys_of(value: Any, columns: Sequence[Any]) -> PublicKeys | None:
             hint="name at least one key, or leave keys out and give a delta",
         )
     return PublicKeys(rows)
-
-
-def _sorted(values: Iterable[Any]) -> list[object]:
-    """Return a set in an order that every process gives it: by value, else by kind and look."""
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
 
 
 def _unique(rows: Iterable[tuple[object, ...]]) -> Iterable[tuple[object, ...]]:
