@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Event, Thread
@@ -65,7 +65,6 @@ def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[Non
     if open_display is None:
         yield
         return
-    part = (lambda: None) if connection is None else _part_of(connection)
     done = Event()
 
     def watch() -> None:
@@ -74,7 +73,8 @@ def watched(connection: duckdb.DuckDBPyConnection | None = None) -> Iterator[Non
         display = open_display()
         try:
             while not done.wait(_STEP):
-                display.show(part())
+                percent = -1.0 if connection is None else connection.query_progress()
+                display.show(percent / 100 if percent >= 0 else None)
         finally:
             display.erase()
 
@@ -97,14 +97,6 @@ def hide_progress() -> Iterator[None]:
         yield
     finally:
         _INSIDE.reset(token)
-
-
-def _part_of(connection: duckdb.DuckDBPyConnection) -> Callable[[], float | None]:
-    def part() -> float | None:
-        percent = connection.query_progress()
-        return percent / 100 if percent >= 0 else None
-
-    return part
 
 
 def _display() -> type[NotebookDisplay | TerminalDisplay] | None:

@@ -363,7 +363,13 @@ def plan_release(
     forgotten. `sampled` says that the parts know intervals of the population.
     """
     level, delta = interval_level(terms.interval), delta_of(terms.delta)
-    delta = required_delta(delta, keys) if by else None
+    if not by or keys is not None:  # no group is selected by its noisy count
+        delta = None
+    elif delta is None:
+        raise MissingDeltaError(
+            "group keys are secret, and showing them needs a delta",
+            hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
+        )
     unit, contribution = limits_of(terms.unit, by, keys)
     text = question if unit is None else f"{question}; {unit.text}"
     marks: dict[str, object] = dict(known_by or {})
@@ -512,15 +518,3 @@ def limits_of(
         assert listed_groups is not None  # noqa: S101 one of both is there
         return Unit(unit.column, unit.max_rows), Contribution(unit.max_rows, listed_groups)
     return unit, Contribution(unit.max_rows, groups)
-
-
-def required_delta(delta: Fraction | None, keys: PublicKeys | None) -> Fraction | None:
-    """Return the delta that key selection spends; None where keys are public."""
-    if keys is not None:
-        return None
-    if delta is None:
-        raise MissingDeltaError(
-            "group keys are secret, and showing them needs a delta",
-            hint="pass delta=1e-6, or list keys that are public anyway: group_by(..., keys=[...])",
-        )
-    return delta

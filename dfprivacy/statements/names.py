@@ -73,25 +73,22 @@ class Scope:
         """Return the SQL of a name, and the column that it is, or is a field of."""
         last = len(parts) - 1
         for length in dict.fromkeys((last, *range(last))):  # a table's column before a field
-            column = self._find_column(parts[:length], parts[length])
-            if column is not None:
-                sql = quoted(column)
-                for name in parts[length + 1 :]:
-                    sql = field_of(sql, name)
-                return sql, column
+            path, name = parts[:length], parts[length]
+            matches = [
+                visible
+                for visible in self.seen
+                if folded(visible.name) == folded(name)
+                and (qualifies(visible.path, path) if path else visible.plain)
+            ]
+            if len({visible.column for visible in matches}) > 1:
+                names = " or ".join(visible.written for visible in matches)
+                raise refuse("column of several tables", name=name, names=names)
+            if matches:
+                sql = quoted(matches[0].column)
+                for field in parts[length + 1 :]:
+                    sql = field_of(sql, field)
+                return sql, matches[0].column
         return None
-
-    def _find_column(self, path: Sequence[str], name: str) -> str | None:
-        matches = [
-            visible
-            for visible in self.seen
-            if folded(visible.name) == folded(name)
-            and (qualifies(visible.path, path) if path else visible.plain)
-        ]
-        if len({visible.column for visible in matches}) > 1:
-            names = " or ".join(visible.written for visible in matches)
-            raise refuse("column of several tables", name=name, names=names)
-        return matches[0].column if matches else None
 
     def without_plain(self, name: str) -> Scope:
         """Return the scope where a name alone means none of its columns."""
