@@ -140,22 +140,15 @@ class Charge:
         A pure epsilon costs epsilon^2/2 of a ledger that counts rho. With a delta, that is
         approximate zCDP with the same delta (Bun and Steinke 2016, Section 8).
         """
-        return Units(
-            measure,
-            math.ceil(_in(measure, self.loss) * PER_ONE),
-            math.ceil(self.delta * PER_ONE_DELTA),
-        )
-
-
-def _in(measure: Measure, loss: Epsilon | Rho) -> Fraction:
-    if measure == "rho":
-        return loss.as_rho().value
-    if isinstance(loss, Rho):
-        raise InvalidLossError(
-            "the release is asked for in rho, and the ledger counts epsilon",
-            hint="ask with epsilon=0.5, or keep a ledger in rho: Ledger(path, rho=0.5, delta=1e-6)",
-        )
-    return loss.value
+        loss = self.loss.as_rho() if measure == "rho" else self.loss
+        if measure != "rho" and isinstance(loss, Rho):
+            raise InvalidLossError(
+                "the release is asked for in rho, and the ledger counts epsilon",
+                hint="ask with epsilon=0.5, or keep a ledger in rho: "
+                "Ledger(path, rho=0.5, delta=1e-6)",
+            )
+        delta = math.ceil(self.delta * PER_ONE_DELTA)
+        return Units(measure, math.ceil(loss.value * PER_ONE), delta)
 
 
 def total_of(epsilon: object, rho: object, delta: object) -> Units | None:

@@ -163,7 +163,18 @@ class Explanation:
     def __repr__(self) -> str:
         lines = self.lines()
         for answer in self.answers:
-            lines += ["", *_answer_lines(answer, self.level)]
+            lines.append("")
+            if len(answer.name) < _TITLE:
+                lines += _wrap_titled(answer.name, answer.question)
+            else:
+                lines += textwrap.wrap(f"{answer.name}:", _WIDTH)
+                lines += _wrap_titled("", answer.question)
+            for title, text in _facts(answer, self.level):
+                lines += _wrap_titled("", f"{title}: {text}")
+            lines += [
+                "".join([f"{'':<{_TITLE}}{name:<9}", *(f"{text:>12}" for text in texts)])
+                for name, *texts in zip(*_widths(answer), strict=True)
+            ]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -189,21 +200,6 @@ def _wrap_titled(title: str, text: str) -> list[str]:
         subsequent_indent=" " * _TITLE,
         break_on_hyphens=False,
     )
-
-
-def _answer_lines(answer: Forecast, level: float) -> list[str]:
-    """Return the lines of one answer."""
-    if len(answer.name) < _TITLE:
-        lines = _wrap_titled(answer.name, answer.question)
-    else:
-        lines = [*textwrap.wrap(f"{answer.name}:", _WIDTH), *_wrap_titled("", answer.question)]
-    for title, text in _facts(answer, level):
-        lines += _wrap_titled("", f"{title}: {text}")
-    columns = zip(*_widths(answer), strict=True)
-    return lines + [
-        "".join([f"{'':<{_TITLE}}{name:<9}", *(f"{text:>12}" for text in texts)])
-        for name, *texts in columns
-    ]
 
 
 def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:

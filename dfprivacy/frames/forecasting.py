@@ -114,6 +114,11 @@ def _page(
     remembered: bool = False,
 ) -> Explanation:
     """Return an explanation from a charge, its draws and the forecasts of its answers."""
+    budgets = None
+    if not isinstance(account, NoAccount):
+        ledger, dataset, who = account.ledger, account.dataset, account.analyst
+        left = ledger.remaining(dataset, analyst=who)
+        budgets = Account(dataset, left, ledger.would_leave(dataset, charge, analyst=who))
     return Explanation(
         asks=charge.question,
         protects=protects,
@@ -123,7 +128,7 @@ def _page(
         level=level,
         answers=tuple(answers),
         shown=shown,
-        account=_account_after(account, charge),
+        account=budgets,
         remembered=remembered,
     )
 
@@ -170,15 +175,6 @@ def in_one(
         shown=next((page.shown for page in pages if page.shown is not None), None),
         remembered=request.account.remembered(request.mark) is not None,
     )
-
-
-def _account_after(account: Paying | NoAccount, charge: Charge) -> Account | None:
-    """Return the budget a ledger has left for a dataset, and its rest after a charge."""
-    if isinstance(account, NoAccount):
-        return None
-    ledger, dataset, who = account.ledger, account.dataset, account.analyst
-    left = ledger.remaining(dataset, analyst=who)
-    return Account(dataset, left, ledger.would_leave(dataset, charge, analyst=who))
 
 
 def _shown(request: Plan) -> Reach | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -166,15 +167,12 @@ class EstimatesPlan(Plan):
             for end, value in zip(list_ends(len(values)), values, strict=True):
                 columns[f"answer_{index}{end}"] = arrow(value, answer.declared)
             if len(values) > 2:
-                columns[f"answer_{index}_std_error"] = pa.array([_standard_error(answer)])
+                error = math.nan
+                if isinstance(answer, Estimated):
+                    piece = answer.pieces[0]
+                    error = float(piece.estimator.standard_error(piece.vector)[0])
+                columns[f"answer_{index}_std_error"] = pa.array([error])
         return pa.table(columns)
-
-
-def _standard_error(answer: object) -> float:
-    if not isinstance(answer, Estimated):
-        return float("nan")
-    piece = answer.pieces[0]
-    return float(piece.estimator.standard_error(piece.vector)[0])
 
 
 @plan_question.register
