@@ -58,7 +58,7 @@ def truth(question, rows):
         return math.fsum(values)
     if len(values) == 0:
         return math.nan
-    if question.kind == "mean":
+    if question.kind.endswith("mean"):
         return math.fsum(values) / len(values)
     return float(np.var(values)) if question.kind == "var" else float(np.std(values))
 
