@@ -104,7 +104,9 @@ def add_commands(app: typer.Typer) -> None:
     named = {command.name for command in app.registered_commands}
     for name in [*STATISTICS, *_FRAME_QUESTIONS]:
         if name not in named:
-            app.command(name)(_make_command(name))
+            module = STATISTICS.get(name, Statistic).__module__
+            panel = None if module.startswith("dfprivacy.statistics.") else "Other statistics"
+            app.command(name, rich_help_panel=panel)(_make_command(name))
 
 
 def _make_command(kind: str) -> Command:
