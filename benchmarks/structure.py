@@ -20,6 +20,7 @@ PACKAGES = ("dfprivacy", "sql_udfs")
 PUBLIC = {
     "dfprivacy",
     "dfprivacy.local",
+    "dfprivacy.papers",
     "dfprivacy.shuffle",
     "dfprivacy.statistics",
     "sql_udfs",
