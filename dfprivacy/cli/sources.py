@@ -46,8 +46,13 @@ _ENDINGS = (
     *(f"{text}{archive}" for text in _TEXT_ENDINGS for archive in ARCHIVES),
 )
 _SOURCES = (
-    "file", "folder", "folder hive", "table database", "query database", "query tables",
-)  # fmt: skip
+    "file",
+    "folder",
+    "folder hive",
+    "table database",
+    "query database",
+    "query tables",
+)
 DATABASE_MARK = " in "
 """The word between a table and its database in the text of a source."""
 

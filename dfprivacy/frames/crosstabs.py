@@ -188,10 +188,16 @@ class Crosstab(Question):
         size, public = None if keys is None else _size(keys), keys is not None
         laplace = isinstance(plan.charge.loss, Epsilon)
         margins = MarginsPart(
-            part.questions, part.grouped, part.read,
-            by=self.by, size=size, public=public, laplace=laplace, groups=groups,
+            part.questions,
+            part.grouped,
+            part.read,
+            by=self.by,
+            size=size,
+            public=public,
+            laplace=laplace,
+            groups=groups,
             cluster=part.cluster,
-        )  # fmt: skip
+        )
         names = name_columns((margins,), plan.questions, list(map(str, self.by)))
         return replace(plan, parts=(margins,), names=names)
 

@@ -271,8 +271,10 @@ def vector_forecast(
 ) -> Forecast:
     """Return the forecast; `counted` is the noise of a count that was paid for apart."""
     forecast = Forecast(
-        question.name, question.text, f"{question.chosen_method}: discrete Gaussian on every sum",
-    )  # fmt: skip
+        question.name,
+        question.text,
+        f"{question.chosen_method}: discrete Gaussian on every sum",
+    )
     dimension = len(question.labels) if question.wide else question.dimension or question.universe
     if question.chosen_method not in DENSE or question.binary:
         return forecast.noted(_UNTOLD)
@@ -304,6 +306,7 @@ def vector_forecast(
     ratio = np.divide(error, rows, out=np.full_like(rows, 2.0), where=rows > 0)
     half: np.ndarray = np.minimum(ratio, 2.0)
     return replace(
-        forecast, unit="lengths at which vectors are clipped, in Euclidean norm",
+        forecast,
+        unit="lengths at which vectors are clipped, in Euclidean norm",
         typical=by_size(half),
-    )  # fmt: skip
+    )

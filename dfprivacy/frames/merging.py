@@ -240,9 +240,15 @@ def merge(
     header = files.header
     parts = _parts_per_unit(header, len(files.ids()), parts_per_unit)
     terms = Terms(unit=header.unit, files=Files(files.ids(), parts)).updated(
-        epsilon=epsilon, rho=rho, delta=delta, interval=interval,
-        ledger=ledger, dataset=dataset, version=version, note=note,
-    )  # fmt: skip
+        epsilon=epsilon,
+        rho=rho,
+        delta=delta,
+        interval=interval,
+        ledger=ledger,
+        dataset=dataset,
+        version=version,
+        note=note,
+    )
     keys = files.public_keys() if header.by else None
     return release_plan(plan_answers(header.questions, terms, header.by, keys), files)
 

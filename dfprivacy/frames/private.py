@@ -394,9 +394,13 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
             unit=unit_of(named, max_rows, max_groups),
         )
         account_of(
-            terms.ledger, terms.dataset, terms.note, terms.version,
-            period=terms.period, analyst=terms.analyst,
-        )  # fmt: skip
+            terms.ledger,
+            terms.dataset,
+            terms.note,
+            terms.version,
+            period=terms.period,
+            analyst=terms.analyst,
+        )
         return Private(self._frame, terms)
 
     def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy[Frame]:

@@ -151,9 +151,13 @@ class LocalMethods(FrameProtocols):
         terms = self._terms.updated(epsilon=epsilon, interval=interval)
 
         arguments: dict[str, Any] = {
-            "sigma": sigma, "sigma_bounds": sigma_bounds, "limit": limit, "rounds": rounds,
-            "epsilon": terms.epsilon, "campaign": "explained" if self._explained else None,
-        }  # fmt: skip
+            "sigma": sigma,
+            "sigma_bounds": sigma_bounds,
+            "limit": limit,
+            "rounds": rounds,
+            "epsilon": terms.epsilon,
+            "campaign": "explained" if self._explained else None,
+        }
         plan = partial(gaussian_mean, **arguments)
         question = "local.gaussian_mean"
         answer: LocalEstimate = self._answer(question, column, terms, run=simulate, plan=plan)

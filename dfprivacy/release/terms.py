@@ -104,9 +104,13 @@ def _limit(name: str, value: object) -> int:
     if value is None:
         raise no_limit()
     return whole_number(
-        value, 1, LARGEST_LIMIT, InvalidUnitError, f"{name} must be a whole number from 1 to 2**20",
+        value,
+        1,
+        LARGEST_LIMIT,
+        InvalidUnitError,
+        f"{name} must be a whole number from 1 to 2**20",
         hint="choose limits without looking at the data, e.g. max_rows=5, max_groups=3",
-    )  # fmt: skip
+    )
 
 
 def unit_of(unit: object, max_rows: object, max_groups: object) -> Unit | None:

@@ -101,8 +101,11 @@ def _exact(node: Node, what: str) -> Fraction:
 
 
 _ARITHMETIC: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "+": add, "-": sub, "*": mul, "/": truediv
-}  # fmt: skip
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": truediv,
+}
 
 
 KEEP = "dp_keep"
@@ -145,16 +148,16 @@ def read_call(
     statistic = function_of(function)
     if statistic is None or (name != function and not statistic.has_interval):
         raise _unknown(name)
-    given = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
-    for item in given:
+    arguments = _in_order(function, node)  # DuckDB's tree has dp_count() for dp_count(*)
+    for item in arguments:
         if isinstance(item, Star):
             raise refuse_node(item) if item.is_columns else _wrong(function)
     form, constants, epsilon = _form(
-        function, statistic, given, lambda node: bounds.get(written(node).sql)
+        function, statistic, arguments, lambda node: bounds.get(written(node).sql)
     )
     if epsilon is not None:
         _require_small(epsilon, node)
-    about = given[: len(form.columns)]
+    about = arguments[: len(form.columns)]
     expressions = [written(value) for value in about]
     values = tuple(expression.sql for expression in expressions)
     question: Any = form.question(constants)
@@ -174,29 +177,29 @@ def read_call(
 def _form(
     function: str,
     statistic: type[Statistic],
-    given: Sequence[Node],
-    known: Callable[[Node], Bounds | None],
+    arguments: Sequence[Node],
+    bounds_of: Callable[[Node], Bounds | None],
 ) -> tuple[Form, dict[str, Any], Epsilon | None]:
     """Return the form of a call, its constants or known bounds, and the loss it names."""
     for form in forms_of(statistic):
         if form.about_rows:
-            if not given:
+            if not arguments:
                 return form, {}, None
             continue
         first = len(form.columns)
-        positional = len(given) - first - len(form.constants)
+        positional = len(arguments) - first - len(form.constants)
         if positional not in {0, 1}:
             continue
-        texts = zip(form.constants, given[first:], strict=False)
+        texts = zip(form.constants, arguments[first:], strict=False)
         constants = {name: _constant(form, name, node) for name, node in texts}
-        return form, constants, _read_epsilon(given[-1]) if positional else None
+        return form, constants, _read_epsilon(arguments[-1]) if positional else None
     for form in forms_of(statistic):
-        positional = len(given) - len(form.columns)
+        positional = len(arguments) - len(form.columns)
         if set(form.constants) != {end for pair in form.ends.values() for end in pair}:
             continue
         if positional in {0, 1} and not form.about_rows:
-            named = zip(form.columns, given, strict=False)
-            bounds = {column: known(node) for column, node in named}
+            named = zip(form.columns, arguments, strict=False)
+            bounds = {column: bounds_of(node) for column, node in named}
             pairs = {name: bounds.get(name.removesuffix("_bounds")) for name in form.ends}
             ends = {
                 end: value
@@ -204,7 +207,7 @@ def _form(
                 if pair is not None
                 for end, value in zip(form.ends[name], (pair.lower, pair.upper), strict=True)
             }
-            loss = _read_epsilon(given[-1]) if positional else None
+            loss = _read_epsilon(arguments[-1]) if positional else None
             if None not in pairs.values():
                 return form, ends, loss
             if getattr(statistic, "searches", False):
@@ -246,15 +249,15 @@ def _in_order(function: str, node: Function) -> list[Node]:
     for part in filter(parts.get, parts):
         raise refuse_part(part)
     names = [folded(item.name) for item in node.arguments]
-    given = node.operands
+    operands = node.operands
     first = next((index for index, name in enumerate(names) if name), len(names))
-    values = dict(zip(names[first:], given[first:], strict=True))
+    values = dict(zip(names[first:], operands[first:], strict=True))
     if not values:
-        return given
+        return operands
     for form in _parameters(function):
         rest = form[first:]
         if set(rest) == set(values) and len(rest) == len(names) - first:
-            return [*given[:first], *(values[name] for name in rest)]
+            return [*operands[:first], *(values[name] for name in rest)]
     raise _wrong(function)
 
 
@@ -285,14 +288,14 @@ def _require_small(epsilon: Epsilon, node: Function) -> None:
 
 def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
     """Return the delta of dp_keep(delta), and the epsilon of dp_keep(delta, epsilon)."""
-    given = _in_order(KEEP, node)
-    if not 1 <= len(given) <= 2:
+    arguments = _in_order(KEEP, node)
+    if not 1 <= len(arguments) <= 2:
         raise _wrong(KEEP)
-    if len(given) == 1:
-        return number(given[0], "a delta"), None
-    epsilon = _read_epsilon(given[1])
+    if len(arguments) == 1:
+        return number(arguments[0], "a delta"), None
+    epsilon = _read_epsilon(arguments[1])
     _require_small(epsilon, node)
-    return number(given[0], "a delta"), epsilon
+    return number(arguments[0], "a delta"), epsilon
 
 
 def _wrong(function: str) -> RefusedStatementError:
@@ -435,7 +438,7 @@ def _name(node: Node) -> str:
     )
 
 
-def _asked(node: Function, known: Mapping[str, str]) -> Function:
+def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
     """Return an aggregate as a dp_ call, with the text by which DuckDB would name it."""
     call = node
     if not is_dp(node):
@@ -443,22 +446,24 @@ def _asked(node: Function, known: Mapping[str, str]) -> Function:
             operands, order = node.operands, node.orders[0]
             if order.way == "DESCENDING":  # the same fraction from the other end
                 operands = [fill_template(read_template("1 - x"), {"x": x}) for x in operands]
-            given = tuple(map(Argument, [order.value, *operands]))
-            call = replace(node, orders=(), arguments=given)
-        kind = known[_name(call)]
+            arguments = tuple(map(Argument, [order.value, *operands]))
+            call = replace(node, orders=(), arguments=arguments)
+        kind = dp_names[_name(call)]
         if kind == "quantile" and call.arguments and called(call.operands[-1]) == "list_value":
             kind = "quantiles"
         call = replace(call, name=f"dp_{kind}", distinct=False, written=display_call(node))
         if node.name in {"count_if", "countif"} and len(call.arguments) == 1:
             call = replace(call, arguments=_chosen((), call.operands[0]))
     if node.filter is not None:
-        given = _chosen(call.arguments, node.filter)
-        call = replace(call, filter=None, written=display_call(node), arguments=given)
+        arguments = _chosen(call.arguments, node.filter)
+        call = replace(call, filter=None, written=display_call(node), arguments=arguments)
     return call
 
 
-def _chosen(given: Sequence[Argument], kept: Node) -> tuple[Argument, ...]:
+def _chosen(arguments: Sequence[Argument], filter_condition: Node) -> tuple[Argument, ...]:
     """Return the arguments of a call, the first one only where a condition is fulfilled."""
-    first, *others = given or [Argument(read_template("1"))]
-    case = fill_template(read_template("CASE WHEN k THEN x END"), {"k": kept, "x": first.value})
+    first, *others = arguments or [Argument(read_template("1"))]
+    case = fill_template(
+        read_template("CASE WHEN k THEN x END"), {"k": filter_condition, "x": first.value}
+    )
     return replace(first, value=case), *others

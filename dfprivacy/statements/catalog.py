@@ -115,11 +115,11 @@ _Found = tuple[str, str, str, bool]
 
 
 def looked_up(
-    connection: duckdb.DuckDBPyConnection, query: str, given: Sequence[str] = ()
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[str] = ()
 ) -> list[Any]:
     """Return the rows of a query of the catalog."""
     with suppress(duckdb.Error):
-        return connection.execute(query, list(given)).fetchall()
+        return connection.execute(query, list(parameters)).fetchall()
     raise EngineError(
         "the connection can't be used: it is closed, busy, or in a transaction that has failed",
         hint="fetch what it still holds, con.rollback(), or pass a connection of its own",
@@ -138,15 +138,15 @@ class ConnectionSource(Place):
     lent: list[str] = field(default_factory=list)
     seen: dict[Names, Relation] = field(default_factory=dict)
 
-    def find(self, parts: Names, near: Relation | None = None) -> Relation:
+    def find(self, parts: Names, view: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
-        matches = self._found(parts[-1], parts[:-1], near)
+        matches = self._found(parts[-1], parts[:-1], view)
         if not matches and ("." in parts[-1] or "/" in parts[-1]):
             raise refuse("file as a table", name=".".join(parts))
         if not matches:
             close = nearly(parts[-1], [row[2] for row in self._known])
             raise refuse("no such table", name=".".join(parts), near=close)
-        if near is not None and len(parts) == 2 and len(matches) > 1:
+        if view is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
         *path, is_view = matches[0]
         if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
@@ -173,13 +173,13 @@ class ConnectionSource(Place):
         stored = {name: kind for name, kind, _ in columns}
         computed = {name for name, _, is_generated in columns if is_generated}
 
-        def twin(wanted: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            for column in computed.intersection(wanted):
+        def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            for column in computed.intersection(names):
                 raise refuse("GENERATED", own=column)
-            return twin_of(wanted, [stored[column] for column in wanted], engine)
+            return twin_of(names, [stored[column] for column in names], engine)
 
-        def rows(wanted: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-            chosen = ", ".join(map(quoted, wanted)) or NO_COLUMN
+        def rows(names: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            chosen = ", ".join(map(quoted, names)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
         return Source(tuple(stored), rows, twin, kinds=stored)
@@ -251,28 +251,30 @@ class ConnectionSource(Place):
             raise refuse_part("a search_path with such names")
         return database, places
 
-    def _found(self, name: str, qualifier: Names, near: Relation | None) -> list[_Found]:
+    def _found(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
         """Return relations of a name, those first that DuckDB would find first."""
         rows = [row for row in self._known if folded(row[2]) == folded(name)]
-        places = [(folded(outer), folded(two)) for outer, two in self._places(qualifier, near)]
+        places = [(folded(outer), folded(two)) for outer, two in self._places(qualifier, view)]
         return sorted(
             (row for row in rows if (folded(row[0]), folded(row[1])) in places),
             key=lambda row: places.index((folded(row[0]), folded(row[1]))),
         )
 
-    def _places(self, qualifier: Names, near: Relation | None) -> list[tuple[str, str]]:
+    def _places(self, qualifier: Names, view: Relation | None) -> list[tuple[str, str]]:
         """Return databases and schemas in which a name may be, in DuckDB's order."""
         if len(qualifier) == 2:
             return [(qualifier[0], qualifier[1])]
         database, looked_in = self._looked_in
         if not qualifier:
-            inside = [] if near is None else [(near.path[0], near.path[1])]
+            inside = [] if view is None else [(view.path[0], view.path[1])]
             return [TEMPORARY, *inside, *looked_in, (database, "main")]
         (outer,) = qualifier
         around = [TEMPORARY, *looked_in]
-        given = [place for place in around if folded(outer) in map(folded, place)]
-        inside = [] if near is None else [(near.path[0], outer)]
-        return [*given, *inside, (database, outer), (outer, "main"), ("temp", outer)]
+        matching = [
+            schema_path for schema_path in around if folded(outer) in map(folded, schema_path)
+        ]
+        inside = [] if view is None else [(view.path[0], outer)]
+        return [*matching, *inside, (database, outer), (outer, "main"), ("temp", outer)]
 
     def fenced(self) -> AbstractContextManager[None]:
         """Return a block in which the connection reads rows as queries are written."""
@@ -414,13 +416,13 @@ class FrameSource(Place):
         """Return the names of all frames."""
         return [(name,) for name in self.frames]
 
-    def find(self, parts: Names, near: Relation | None = None) -> Relation:  # noqa: ARG002 no views
+    def find(self, parts: Names, view: Relation | None = None) -> Relation:  # noqa: ARG002 no views
         """Return the relation of a frame."""
         names = {folded(name): name for name in self.frames}
         name = names.get(folded(parts[0])) if len(parts) == 1 else None
         if name is None:
-            known = ", ".join(map(repr, self.frames))
-            raise refuse("no frame", name=".".join(parts), known=known)
+            names_of_frames = ", ".join(map(repr, self.frames))
+            raise refuse("no frame", name=".".join(parts), known=names_of_frames)
         source = self.known.setdefault(name, source_of(self.frames[name]))
         if len({folded(column) for column in source.columns}) < len(source.columns):
             raise MissingColumnError(

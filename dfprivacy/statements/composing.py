@@ -335,9 +335,9 @@ class _Taken:
 
     def _tables(self) -> list[Relation]:
         """Return the tables that a statement may name."""
-        schema, place = self.reader.schema, self.reader.place
+        schema, source = self.reader.schema, self.reader.place
         names = [tuple(n.split(".")) for n in (*schema.tables, *schema.public)] if schema else None
-        return [place.find(name) for name in (place.names() if names is None else names)]
+        return [source.find(name) for name in (source.names() if names is None else names)]
 
     def _columns(self, table: Relation) -> list[tuple[str, str]]:
         """Return the columns of a table with their declared types; those of views have none."""
@@ -583,24 +583,24 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
 _ENDS = ("", "_low", "_high")
 
 
-def _columns_of(query: Query, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _columns_of(query: Query, released: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the columns of a query that is all of a released table; none of any other."""
     match query:
         case Select(source=Table(path=(name,))) if query == select_all(name):
-            return known.get(folded(name), frozenset())
+            return released.get(folded(name), frozenset())
     return frozenset()
 
 
 def _tables_in(
-    node: Node, known: Mapping[str, frozenset[str]]
+    node: Node, released: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield the names of released tables in a FROM, each with its columns."""
     match node:
         case Join():
-            yield from _tables_in(node.left, known)
+            yield from _tables_in(node.left, released)
             if node.way not in {"SEMI", "ANTI"}:
-                yield from _tables_in(node.right, known)
+                yield from _tables_in(node.right, released)
         case Derived():
-            yield node.alias, _columns_of(node.query, known)
+            yield node.alias, _columns_of(node.query, released)
         case Table(columns=()):
-            yield node.alias or node.name, known.get(folded(node.name), frozenset())
+            yield node.alias or node.name, released.get(folded(node.name), frozenset())

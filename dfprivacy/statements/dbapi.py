@@ -22,10 +22,23 @@ from dfprivacy.errors import close as _close
 from dfprivacy.statements.interface import Connection, Cursor, connect
 
 __all__ = [
-    "Connection", "Cursor", "DataError", "DatabaseError", "Error", "IntegrityError",
-    "InterfaceError", "InternalError", "NotSupportedError", "OperationalError", "ProgrammingError",
-    "Warning", "apilevel", "connect", "paramstyle", "threadsafety",
-]  # fmt: skip
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
 
 apilevel = "2.0"
 paramstyle = "qmark"

@@ -154,8 +154,8 @@ def display_call(call: Function) -> str:
     ]
     inside = f"{'DISTINCT ' if call.distinct else ''}{', '.join(texts)}"
     inside += f" ORDER BY {display(call.orders[0].value)}" if call.orders else ""
-    kept = "" if call.filter is None else condition(call.filter, display(call.filter))
-    return f"{shown(call.name)}({inside}){f' FILTER (WHERE {kept})' if kept else ''}"
+    filter_text = "" if call.filter is None else condition(call.filter, display(call.filter))
+    return f"{shown(call.name)}({inside}){f' FILTER (WHERE {filter_text})' if filter_text else ''}"
 
 
 def is_dp(node: object) -> bool:
@@ -184,8 +184,11 @@ def window(node: Over, inner: Inner) -> str:
     inside += _order_by(node.inner_orders, inner) + (" IGNORE NULLS" if node.ignores_nulls else "")
     filter_text = "" if node.filter is None else condition(node.filter, inner(node.filter))
     by = ", ".join(map(inner, node.partition))
-    over = [f"PARTITION BY {by}" if by else "", _order_by(node.orders, inner).strip(),
-            write_frame(node, inner)]  # fmt: skip
+    over = [
+        f"PARTITION BY {by}" if by else "",
+        _order_by(node.orders, inner).strip(),
+        write_frame(node, inner),
+    ]
     where = f" FILTER (WHERE {filter_text})" if filter_text else ""
     return f"{shown(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
 
@@ -317,27 +320,65 @@ def field_of(sql: str, name: str) -> str:
 
 
 _SPELLINGS = {
-    "BOOL": "BOOLEAN", "LOGICAL": "BOOLEAN",
+    "BOOL": "BOOLEAN",
+    "LOGICAL": "BOOLEAN",
     "INT1": "TINYINT",
-    "INT2": "SMALLINT", "INT16": "SMALLINT", "SHORT": "SMALLINT",
-    "INT": "INTEGER", "INT4": "INTEGER", "INT32": "INTEGER", "SIGNED": "INTEGER",
+    "INT2": "SMALLINT",
+    "INT16": "SMALLINT",
+    "SHORT": "SMALLINT",
+    "INT": "INTEGER",
+    "INT4": "INTEGER",
+    "INT32": "INTEGER",
+    "SIGNED": "INTEGER",
     "INTEGRAL": "INTEGER",
-    "INT8": "BIGINT", "INT64": "BIGINT", "LONG": "BIGINT",
+    "INT8": "BIGINT",
+    "INT64": "BIGINT",
+    "LONG": "BIGINT",
     "INT128": "HUGEINT",
-    "UINT8": "UTINYINT", "UINT16": "USMALLINT", "UINT32": "UINTEGER", "UINT64": "UBIGINT",
-    "REAL": "FLOAT", "FLOAT4": "FLOAT", "FLOAT8": "DOUBLE",
-    "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
-    "TEXT": "VARCHAR", "STRING": "VARCHAR", "CHAR": "VARCHAR", "BPCHAR": "VARCHAR",
+    "UINT8": "UTINYINT",
+    "UINT16": "USMALLINT",
+    "UINT32": "UINTEGER",
+    "UINT64": "UBIGINT",
+    "REAL": "FLOAT",
+    "FLOAT4": "FLOAT",
+    "FLOAT8": "DOUBLE",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "CHAR": "VARCHAR",
+    "BPCHAR": "VARCHAR",
     "NVARCHAR": "VARCHAR",
-    "DATETIME": "TIMESTAMP", "TIMESTAMP_US": "TIMESTAMP",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP_US": "TIMESTAMP",
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
     "GUID": "UUID",
-}  # fmt: skip
+}
 _TYPES = frozenset(
-    ("BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
-     "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL", "VARCHAR", "DATE", "TIME", "TIMESTAMP",
-     "TIMESTAMP_NS", "TIMESTAMPTZ", "INTERVAL", "UUID")
-)  # fmt: skip
+    (
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "HUGEINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL",
+        "VARCHAR",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_NS",
+        "TIMESTAMPTZ",
+        "INTERVAL",
+        "UUID",
+    )
+)
 
 
 def type_name(node: Node) -> str:
@@ -355,15 +396,23 @@ def type_name(node: Node) -> str:
 
 
 COMPARED = {
-    "COMPARE_EQUAL": "=", "COMPARE_NOTEQUAL": "!=", "COMPARE_LESSTHAN": "<",
-    "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=", "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
+    "COMPARE_EQUAL": "=",
+    "COMPARE_NOTEQUAL": "!=",
+    "COMPARE_LESSTHAN": "<",
+    "COMPARE_LESSTHANOREQUALTO": "<=",
+    "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+    "COMPARE_DISTINCT_FROM": "IS DISTINCT FROM",
     "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
-}  # fmt: skip
+}
 _LOGIC = frozenset(("CONJUNCTION_AND", "CONJUNCTION_OR", "OPERATOR_NOT"))
 _TRUTHS = _LOGIC | {
-    *COMPARED, "COMPARE_BETWEEN", "COMPARE_IN", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL"
-}  # fmt: skip
+    *COMPARED,
+    "COMPARE_BETWEEN",
+    "COMPARE_IN",
+    "OPERATOR_IS_NULL",
+    "OPERATOR_IS_NOT_NULL",
+}
 _LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
 _NOT_LIKE = {f"!{name}": sign for name, sign in _LIKE.items()}
 _TRUE = frozenset((*_LIKE, *_NOT_LIKE, "like_escape", "ilike_escape"))

@@ -39,10 +39,25 @@ _WHOLE = frozenset(
     ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 )
 FLOATS = frozenset(("FLOAT", "DOUBLE"))
-SINGLE = _WHOLE | FLOATS | {
-    "HUGEINT", "UHUGEINT", "BOOLEAN", "VARCHAR", "BLOB", "UUID", "DATE", "TIME", "TIMESTAMP",
-    "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE",
-}  # fmt: skip
+SINGLE = (
+    _WHOLE
+    | FLOATS
+    | {
+        "HUGEINT",
+        "UHUGEINT",
+        "BOOLEAN",
+        "VARCHAR",
+        "BLOB",
+        "UUID",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "TIMESTAMP_S",
+        "TIMESTAMP_MS",
+        "TIMESTAMP_NS",
+        "TIMESTAMP WITH TIME ZONE",
+    }
+)
 """Types whose values are one where they are equal; floats are made so by `one_float`."""
 
 
@@ -101,9 +116,14 @@ EXACT = frozenset(
     ("count", "count_star", "min", "max", "sum", "avg", "mean", "bool_and", "bool_or", "any_value")
 )
 BY_LIST: Mapping[str, str] = {
-    "stddev": "stddev_samp", "stddev_samp": "stddev_samp", "stddev_pop": "stddev_pop",
-    "variance": "var_samp", "var_samp": "var_samp", "var_pop": "var_pop", "median": "median",
-}  # fmt: skip
+    "stddev": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+    "median": "median",
+}
 
 
 ORDERED_BY_VALUE = {
@@ -194,9 +214,15 @@ WINDOWS: Mapping[str, _Rule] = {
 }
 CALLED = {"count_star": "count"}
 _ENDS = frozenset(
-    ("UNBOUNDED_PRECEDING", "UNBOUNDED_FOLLOWING", "CURRENT_ROW_ROWS", "CURRENT_ROW_RANGE",
-     "EXPR_PRECEDING_ROWS", "EXPR_FOLLOWING_ROWS")
-)  # fmt: skip
+    (
+        "UNBOUNDED_PRECEDING",
+        "UNBOUNDED_FOLLOWING",
+        "CURRENT_ROW_ROWS",
+        "CURRENT_ROW_RANGE",
+        "EXPR_PRECEDING_ROWS",
+        "EXPR_FOLLOWING_ROWS",
+    )
+)
 
 
 def is_whole_sum(window: Any, kinds: Mapping[str, Any]) -> bool:
@@ -267,10 +293,15 @@ _VALUES = (
 )
 OF_FRAMES = {
     "regression": ", or the line of one column: dp_slope(y, x, 0, 100, 0, 100), dp_intercept",
-    "describe": "", "crosstab": ", or GROUP BY both columns", "pivot": ", or GROUP BY both columns",
-    "value_counts": _BY_VALUE, "top": _BY_VALUE, "mode": _BY_VALUE,
-    "histogram": ", or SELECT floor(x / 10), dp_count(*) FROM t GROUP BY 1", "mean_vector": "",
-}  # fmt: skip
+    "describe": "",
+    "crosstab": ", or GROUP BY both columns",
+    "pivot": ", or GROUP BY both columns",
+    "value_counts": _BY_VALUE,
+    "top": _BY_VALUE,
+    "mode": _BY_VALUE,
+    "histogram": ", or SELECT floor(x / 10), dp_count(*) FROM t GROUP BY 1",
+    "mean_vector": "",
+}
 """Questions that frames have and SQL has not, and what SQL has instead."""
 
 
@@ -336,9 +367,19 @@ Inner = Callable[[Node], str]
 _CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "epoch"))
 _LENGTHS = frozenset(("year", "quarter", "month", "day", "decade", "century", "millennium"))
 _PLACES = frozenset(
-    ("week", "dow", "isodow", "doy", "isoyear", "yearweek", "dayofweek", "weekday", "dayofyear",
-     "era")
-)  # fmt: skip
+    (
+        "week",
+        "dow",
+        "isodow",
+        "doy",
+        "isoyear",
+        "yearweek",
+        "dayofweek",
+        "weekday",
+        "dayofyear",
+        "era",
+    )
+)
 PARTS = _CLOCK | _LENGTHS | _PLACES
 _WIDTHS = (_CLOCK | _LENGTHS | {"week"}) - {"epoch"}
 
@@ -351,8 +392,9 @@ _WIDTH = re.compile(r"([1-9][0-9]{0,8})(?: +([a-z]+))?\Z", re.IGNORECASE)
 _SPAN = re.compile(r"(-?[0-9]{1,9})(?: +([a-z]+))?\Z", re.IGNORECASE)
 _SPANS = {"microsecond", "millisecond", "second", "minute", "hour", "day", "week"}
 _MADE = {f"to_{part}s": part for part in _WIDTHS} | {
-    "to_centuries": "century", "to_millennia": "millennium"
-}  # fmt: skip
+    "to_centuries": "century",
+    "to_millennia": "millennium",
+}
 """INTERVAL '7' DAY is to_days(CAST(trunc(CAST('7' AS DOUBLE)) AS INTEGER)) in DuckDB's tree."""
 
 
@@ -373,7 +415,9 @@ def shielded(node: Function, inner: Inner) -> Inner:
     if dated:
         start, end = "coalesce(", ", CAST(NULL AS DATE))"
     unshielded = node.operands[0] if name in _PARTED else None
-    return lambda own: inner(own) if own is unshielded else f"{start}{inner(own)}{end}"
+    return lambda operand: (
+        inner(operand) if operand is unshielded else f"{start}{inner(operand)}{end}"
+    )
 
 
 def check_dates(node: Function) -> None:

@@ -57,12 +57,44 @@ class Source:
 
 
 _PLAIN = frozenset(
-    ("boolean", "tinyint", "smallint", "integer", "bigint", "hugeint", "utinyint", "usmallint",
-     "uinteger", "ubigint", "uhugeint", "float", "double", "decimal", "varchar", "blob", "bit",
-     "uuid", "enum", "interval", "date", "time", "time with time zone", "timestamp", "timestamp_s",
-     "timestamp_ms", "timestamp_ns", "timestamp with time zone", "timestamptz_ns", "list", "array",
-     "struct", "map", "sqlnull", "null")
-)  # fmt: skip
+    (
+        "boolean",
+        "tinyint",
+        "smallint",
+        "integer",
+        "bigint",
+        "hugeint",
+        "utinyint",
+        "usmallint",
+        "uinteger",
+        "ubigint",
+        "uhugeint",
+        "float",
+        "double",
+        "decimal",
+        "varchar",
+        "blob",
+        "bit",
+        "uuid",
+        "enum",
+        "interval",
+        "date",
+        "time",
+        "time with time zone",
+        "timestamp",
+        "timestamp_s",
+        "timestamp_ms",
+        "timestamp_ns",
+        "timestamp with time zone",
+        "timestamptz_ns",
+        "list",
+        "array",
+        "struct",
+        "map",
+        "sqlnull",
+        "null",
+    )
+)
 """Types whose values, as the gate reads them, end no query. A BIGNUM that is too long does."""
 _NESTED = frozenset(("list", "array", "struct", "map"))
 
@@ -88,16 +120,16 @@ _READ: Mapping[str, Callable[[str, Any], str]] = {
 
 
 def gated(
-    relation: duckdb.DuckDBPyRelation, known: frozenset[str] = frozenset()
+    relation: duckdb.DuckDBPyRelation, plain_columns: frozenset[str] = frozenset()
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation whose values are those of its declared types; nothing is read.
 
-    It is the relation itself where all its values can be read as they are. Columns that are `known`
-    to have such values are.
+    It is the relation itself where all its values can be read as they are. `plain_columns` have
+    such values.
     """
     names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
     pairs = [
-        (name if column in known else sql, name)
+        (name if column in plain_columns else sql, name)
         for sql, name, column in zip(read, names, relation.columns, strict=True)
     ]
     if all(sql == name for sql, name in pairs):
@@ -267,7 +299,7 @@ class Place(ABC):
     """Where the relations are that a statement names, and where a table is made of its answers."""
 
     @abstractmethod
-    def find(self, parts: tuple[str, ...], near: Relation | None = None) -> Relation:
+    def find(self, parts: tuple[str, ...], view: Relation | None = None) -> Relation:
         """Return the relation of a name, as seen from a view if it stands in one."""
 
     @abstractmethod

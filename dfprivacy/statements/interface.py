@@ -202,12 +202,12 @@ def explain(
         Whatever `sql` would raise before it reads a row, but for a budget that is too small: the
         explanation says so. An `InvalidLossError` when no epsilon up to 999 reaches the target.
     """
-    given = {**locals()}
-    del given["within"], given["size"]
+    arguments = {**locals()}
+    del arguments["within"], arguments["size"]
     target = None if within is None else target_of(within, size)
     if target is not None:
         no_loss_beside(epsilon)
-    with asked(**given) as job:
+    with asked(**arguments) as job:
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
 
         return explanation_of(job, target)
@@ -225,7 +225,7 @@ def asked(
     intervals: bool,
     schema: Any,
     timezone: str | None,
-    **given: Any,
+    **named_terms: Any,
 ) -> AbstractContextManager[Job]:
     """Return a block with the job that arguments of `sql` describe.
 
@@ -236,7 +236,7 @@ def asked(
     DPError
         Whatever is wrong with them.
     """
-    for name, value in {**given, "unit": unit, "keys": keys, "schema": schema}.items():
+    for name, value in {**named_terms, "unit": unit, "keys": keys, "schema": schema}.items():
         if con is None and not frames and hasattr(type(value), "columns"):
             raise RefusedStatementError(
                 f"a frame can't go by the name {name!r}, which is that of a term",
@@ -251,7 +251,7 @@ def asked(
             )
     schema = None if schema is None else schema_of(schema, unit)
     column = unit if schema is None else schema.unit
-    terms = Terms(unit=unit_of(column, max_rows, max_groups), **given)
+    terms = Terms(unit=unit_of(column, max_rows, max_groups), **named_terms)
     from dfprivacy.statements.jobs import job_of  # noqa: PLC0415 loads when it is used
 
     return job_of(
@@ -259,7 +259,7 @@ def asked(
     )
 
 
-def connect(database: Any = None, /, **given: Any) -> Connection:
+def connect(database: Any = None, /, **arguments: Any) -> Connection:
     """Return a connection that answers SQL privately, after PEP 249.
 
     Parameters
@@ -297,9 +297,9 @@ def connect(database: Any = None, /, **given: Any) -> Connection:
     >>> con.explain("SELECT dp_count(*) FROM flights").epsilon
     1.0
     """
-    terms = {name: given.pop(name) for name in list(given) if name in TERMS}
-    place, owned = _opened(database, given)
-    return Connection(place, terms, owned=owned)
+    terms = {name: arguments.pop(name) for name in list(arguments) if name in TERMS}
+    source, owned = _opened(database, arguments)
+    return Connection(source, terms, owned=owned)
 
 
 ASKED: Mapping[str, Any] = sql.__kwdefaults__ or {}
@@ -373,18 +373,18 @@ class Connection(_Closing):
 
     def __init__(
         self,
-        place: Mapping[str, Any],
+        source: Mapping[str, Any],
         terms: Mapping[str, Any],
         *,
         owned: duckdb.DuckDBPyConnection | None,
     ) -> None:
-        self._place, self._terms, self._owned = dict(place), dict(terms), owned
+        self._place, self._terms, self._owned = dict(source), dict(terms), owned
 
     def sql(self, query: str, **terms: Any) -> Result:
         """Answer a statement as `dfp.sql` does; terms named here go before the connection's."""
-        given = self._with(terms)
-        named = {name: given.pop(name) for name in list(given) if name in ASKED}
-        with asked(query, given, **{**ASKED, **named}) as job:
+        arguments = self._with(terms)
+        named = {name: arguments.pop(name) for name in list(arguments) if name in ASKED}
+        with asked(query, arguments, **{**ASKED, **named}) as job:
             table, origin = job.release()
             return Result.of(pa.table({}) if job.script.makes_table else table, origin)
 
@@ -395,10 +395,10 @@ class Connection(_Closing):
 
         With `within` the loss of the connection is set aside; it does as `dfp.explain` says.
         """
-        given = self._with(terms)
+        arguments = self._with(terms)
         if within is not None and "epsilon" not in terms:
-            given.pop("epsilon", None)
-        return explain(query, within=within, size=size, **given)
+            arguments.pop("epsilon", None)
+        return explain(query, within=within, size=size, **arguments)
 
     def _with(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         self._require_open()

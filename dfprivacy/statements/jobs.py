@@ -109,10 +109,10 @@ class Job:
             keys, values = zip(*explanation_of(self).head(), strict=True)
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
-        drawn = _Drawn(self)
+        releases = _Drawn(self)
         with reading_files(self._files):
-            answers = self._answers(drawn) if self.plans else ()
-        drawn.add(answers)
+            answers = self._answers(releases) if self.plans else ()
+        releases.add(answers)
         texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]
         for plan, answered in zip(self.plans, answers, strict=True):
@@ -121,7 +121,7 @@ class Job:
                 log_note(line)
                 lines.append(line)
         public = _public(self.script, self.engine, rows=True)
-        table = guarded(lambda: resulting(self.script, drawn.tables, public))
+        table = guarded(lambda: resulting(self.script, releases.tables, public))
         if self.script.target is not None:
             self.place.make(self.script.target, table)
         if self.script.rest is None:
@@ -141,12 +141,12 @@ class Job:
         paths = [relation.table.path for used in tables for relation in used]
         return list(dict.fromkeys(path for path in paths if path is not None))
 
-    def _answers(self, drawn: _Drawn) -> Sequence[pa.Table]:
+    def _answers(self, releases: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
             if _waits(plan):
                 _measure_without_rows(plan)
             else:
-                drawn.give(plan)
+                releases.give(plan)
         opened = [plan for plan in self.plans if not _waits(plan)]
         rows = guarded(lambda: list(map(self._rows, opened)))
         read = guarded(lambda: list(map(_gated, opened, rows)))
@@ -154,7 +154,7 @@ class Job:
             with self.reading(plain=all(map(is_, read, rows))):
                 stored_rows = guarded(lambda: iter([*map(_store, opened, read)]))
                 sources = [
-                    partial(self._later, plan, drawn) if _waits(plan) else next(stored_rows)
+                    partial(self._later, plan, releases) if _waits(plan) else next(stored_rows)
                     for plan in self.plans
                 ]
                 request = self.request
@@ -175,11 +175,11 @@ class Job:
         on_connection = isinstance(self.place, ConnectionSource)
         return nullcontext() if on_connection else with_all_optimizers(self.engine)
 
-    def _later(self, plan: Plan, drawn: _Drawn, answers: Sequence[pa.Table]) -> Stored:
+    def _later(self, plan: Plan, releases: _Drawn, answers: Sequence[pa.Table]) -> Stored:
         """Return the rows of a release that takes something of those before it."""
         with reading_files(()):
-            drawn.add(answers)
-            drawn.give(plan)
+            releases.add(answers)
+            releases.give(plan)
         return guarded(lambda: _store(plan, _gated(plan, self._rows(plan))))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
@@ -202,13 +202,13 @@ class _Drawn:
 
     def give(self, plan: Plan) -> None:
         """Make what a release takes of those before it."""
-        for given in plan.statement.givens:
-            if given.name not in self.given:
-                self.given.add(given.name)
-                before = self.tables[: len(given.script.statements)]
-                public = _public(given.script, self.job.engine, rows=True)
-                table = guarded(lambda: resulting(given.script, before, public))  # noqa: B023 at once
-                given.table = guarded(lambda: table.cast(given.table.schema))  # noqa: B023 as above
+        for derived in plan.statement.givens:
+            if derived.name not in self.given:
+                self.given.add(derived.name)
+                before = self.tables[: len(derived.script.statements)]
+                public = _public(derived.script, self.job.engine, rows=True)
+                table = guarded(lambda: resulting(derived.script, before, public))  # noqa: B023 at once
+                derived.table = guarded(lambda: table.cast(derived.table.schema))  # noqa: B023 as above
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
@@ -226,7 +226,7 @@ def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
 
 def _waits(plan: Plan) -> bool:
     """Return True if a release reads answers of earlier releases, not public tables alone."""
-    return any(given.script.statements for given in plan.statement.givens)
+    return any(derived.script.statements for derived in plan.statement.givens)
 
 
 def _is_text(field: pa.Field) -> bool:
@@ -283,19 +283,24 @@ def job_of(
     version = repr(snapshots) if frames and len(snapshots) == len(frames) else None
     terms = replace(terms, snapshot=version)
     with (
-        place_of(con, frames) as place,
-        place.in_time_zone(timezone),
+        place_of(con, frames) as catalog,
+        catalog.in_time_zone(timezone),
         embedded(idle=con is not None) as engine,
     ):
         restrict_optimizer(engine)
         unit = None if terms.unit is None else str(terms.unit.column)
         reader = Reader(
-            place, engine, schema, unit, intervals, keys is not None,
-            planned=lambda made: _without_rows(made, plan_script(made, terms, keys), engine),
-            computed=lambda made, types: guarded(
-                lambda: resulting(made, (), _public(made, engine, rows=True)).cast(types)
+            catalog,
+            engine,
+            schema,
+            unit,
+            intervals,
+            keys is not None,
+            planned=lambda nested: _without_rows(nested, plan_script(nested, terms, keys), engine),
+            computed=lambda nested, types: guarded(
+                lambda: resulting(nested, (), _public(nested, engine, rows=True)).cast(types)
             ),
-        )  # fmt: skip
+        )
         script = read(query, reader)
         check_keys(script, keys)
         plans = plan_script(script, terms, keys)
@@ -306,8 +311,8 @@ def job_of(
                 table for plan in plans for table in plan.statement.rows.tables.used.values()
             ]
             for relation in (*read_of, *(table for _, table in script.public)):
-                place.check(target, relation, empty)
-        yield Job(script, plans, place, engine, terms, keys, empty, intervals)
+                catalog.check(target, relation, empty)
+        yield Job(script, plans, catalog, engine, terms, keys, empty, intervals)
 
 
 def _without_rows(
@@ -417,8 +422,8 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     queries = [released_query(plan.statement) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
         queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]
-        inputs = [given for plan in plans for given in plan.statement.givens]
-        queries += dict.fromkeys(f"{given.name}: {given.script.rest}" for given in inputs)
+        inputs = [derived for plan in plans for derived in plan.statement.givens]
+        queries += dict.fromkeys(f"{derived.name}: {derived.script.rest}" for derived in inputs)
     if script.rest is not None:
         queries.append(script.rest)
     return StatementExplanation(
@@ -478,9 +483,13 @@ def filtered(
     if not isinstance(source, duckdb.DuckDBPyRelation):
         source = list_data_files(source)
     zone = session_zone()
-    with place_of(None, {"rows": source}) as place, place.in_time_zone(zone), embedded() as engine:
+    with (
+        place_of(None, {"rows": source}) as catalog,
+        catalog.in_time_zone(zone),
+        embedded() as engine,
+    ):
         restrict_optimizer(engine)
-        tables = Tables(None, place, engine)
+        tables = Tables(None, catalog, engine)
         relation = tables.find(["rows"], None)
         (name,) = tables.relations
         bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))

@@ -308,28 +308,52 @@ class SetOperation(Query):
 
 
 _CLASSES: Mapping[tuple[str, str], type[Node]] = {
-    ("COLUMN_REF", "COLUMN_REF"): Name, ("CONSTANT", "VALUE_CONSTANT"): Constant,
-    ("FUNCTION", "FUNCTION"): Function, ("CASE", "CASE_EXPR"): Case,
-    ("CAST", "OPERATOR_CAST"): Cast, ("TYPE", "TYPE"): Type, ("STAR", "STAR"): Star,
-    ("SUBQUERY", "SUBQUERY"): Subquery, ("", "BASE_TABLE"): Table, ("", "SUBQUERY"): Derived,
-    ("", "JOIN"): Join, ("", "EMPTY"): Empty, ("", "DISTINCT_MODIFIER"): Distinct,
-    ("", "ORDER_MODIFIER"): OrderBy, ("", "LIMIT_MODIFIER"): Limit, ("", "SELECT_NODE"): Select,
+    ("COLUMN_REF", "COLUMN_REF"): Name,
+    ("CONSTANT", "VALUE_CONSTANT"): Constant,
+    ("FUNCTION", "FUNCTION"): Function,
+    ("CASE", "CASE_EXPR"): Case,
+    ("CAST", "OPERATOR_CAST"): Cast,
+    ("TYPE", "TYPE"): Type,
+    ("STAR", "STAR"): Star,
+    ("SUBQUERY", "SUBQUERY"): Subquery,
+    ("", "BASE_TABLE"): Table,
+    ("", "SUBQUERY"): Derived,
+    ("", "JOIN"): Join,
+    ("", "EMPTY"): Empty,
+    ("", "DISTINCT_MODIFIER"): Distinct,
+    ("", "ORDER_MODIFIER"): OrderBy,
+    ("", "LIMIT_MODIFIER"): Limit,
+    ("", "SELECT_NODE"): Select,
     ("", "SET_OPERATION_NODE"): SetOperation,
-}  # fmt: skip
+}
 _OPERANDS = {
-    "COMPARISON": ("left", "right"), "BETWEEN": ("input", "lower", "upper"),
-    "CONJUNCTION": (), "OPERATOR": (),
-}  # fmt: skip
+    "COMPARISON": ("left", "right"),
+    "BETWEEN": ("input", "lower", "upper"),
+    "CONJUNCTION": (),
+    "OPERATOR": (),
+}
 """Where the operands of classes of operators are; in "children" where none are named."""
 _ITEMS: Mapping[str, type[Node]] = {
-    "null_order": Order, "expression": Argument, "when_expr": Branch, "query_node": CommonTable,
+    "null_order": Order,
+    "expression": Argument,
+    "when_expr": Branch,
+    "query_node": CommonTable,
     "key": Entry,
-}  # fmt: skip
+}
 """The classes of objects without a class or type, by a part that no other has."""
 _IGNORED = frozenset(
-    ("class", "type", "alias", "query_location", "query_location_length", "qualified_name",
-     "is_operator", "is_implicit", "materialized")
-)  # fmt: skip
+    (
+        "class",
+        "type",
+        "alias",
+        "query_location",
+        "query_location_length",
+        "qualified_name",
+        "is_operator",
+        "is_implicit",
+        "materialized",
+    )
+)
 _IGNORED_BELOW = frozenset(("materialized",))
 _PATH_PARTS = ("catalog_name", "schema_name", "table_name")
 _DEFAULTS = {"type": "ORDER_MODIFIER", "nearest_count": 1, "nearest_order_type": "ASCENDING"}
@@ -462,8 +486,10 @@ def to_json(node: Any) -> Any:
 
 
 _BRANCHES: Mapping[type[Node], Iterable[str]] = _FIELDS | {
-    EndOfSteps: ["steps"], Other: ["parts"], OtherQuery: [*_FIELDS[Query], "parts"]
-}  # fmt: skip
+    EndOfSteps: ["steps"],
+    Other: ["parts"],
+    OtherQuery: [*_FIELDS[Query], "parts"],
+}
 """The fields of nodes that may hold nodes."""
 
 
@@ -552,8 +578,12 @@ def called(node: object) -> str:
 
 def arguments(call: Function) -> list[Node]:
     """Return the arguments of a call of a function of one row."""
-    unusual = {"distinct": call.distinct, "filter": call.filter, "order_bys": call.orders,
-               "name": any(argument.name for argument in call.arguments)}  # fmt: skip
+    unusual = {
+        "distinct": call.distinct,
+        "filter": call.filter,
+        "order_bys": call.orders,
+        "name": any(argument.name for argument in call.arguments),
+    }
     for part, value in unusual.items():
         if value:
             raise refuse_part(part)

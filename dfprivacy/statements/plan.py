@@ -108,17 +108,22 @@ class Plan:
     def request(self) -> ReleasePlan:
         """The release; what a ledger remembers of it belongs to these rows and no others."""
         rows = [self.row_query]
-        for given in self.statement.givens:  # by every query and public table behind its rows
-            script = given.script
+        for derived in self.statement.givens:  # by every query and public table behind its rows
+            script = derived.script
             queries = [str(script.rest), *map(released_query, script.statements)]
             queries += [f"{name} is {relation.path}" for name, relation in script.public]
-            rows.append(f"{given.name}: {'; '.join(queries)}")
+            rows.append(f"{derived.name}: {'; '.join(queries)}")
         zone = "" if session_zone() in {UTC, "Etc/UTC"} else f" in {session_zone()}"
         form, sets = f"answers of {'; '.join(rows)}{zone}", self.statement.sets
         request = plan_statistics(
-            self.questions, self.terms, self.by, self.keys,
-            own_losses=self.own, form=form, sets=sets,
-        )  # fmt: skip
+            self.questions,
+            self.terms,
+            self.by,
+            self.keys,
+            own_losses=self.own,
+            form=form,
+            sets=sets,
+        )
         plain = {
             name for part in request.parts if isinstance(part, LinearPart) for name in part.names
         }
@@ -144,7 +149,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         unit = replace(unit, column=_label(columns, str(unit.column), quoted(OWNER)))
     by = tuple(_label(columns, key.name, key.sql) for key in statement.keys)
     questions: dict[str, Statistic] = {}
-    own: dict[str, Epsilon] = {}
+    losses: dict[str, Epsilon] = {}
     start = ""  # of names of answers, so that none is the label of a key
     while any(folded(label).startswith(f"{start}answer_") for label in by):
         start += "_"
@@ -152,22 +157,22 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         name = f"{start}answer_{index}"
         questions[name] = call.question.about(*_values(rows, call, columns))
         if call.epsilon is not None:
-            own[name] = call.epsilon
+            losses[name] = call.epsilon
     if statement.selection is not None:
         questions[f"{start}{SELECTION}"] = Count()
-        own[f"{start}{SELECTION}"] = statement.selection
+        losses[f"{start}{SELECTION}"] = statement.selection
     elif keys is None and _needs_row_count(statement):
         questions[f"{start}answer_rows"] = Count()
     public = None
     if isinstance(keys, Mapping):
         labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
-        listed: Any = {labels[folded(str(name))]: values for name, values in keys.items()}
-        public = Terms(keys=listed).keys_for(by, None)
+        values_by_key: Any = {labels[folded(str(name))]: values for name, values in keys.items()}
+        public = Terms(keys=values_by_key).keys_for(by, None)
     elif keys is not None:
         public = Terms().keys_for(by, keys)
     delta, copies = _delta(statement, terms, keys), rows.bag.copies
     terms = replace(terms, unit=unit, delta=delta, copies=copies)
-    return Plan(statement, tuple(columns.items()), by, public, questions, own, terms)
+    return Plan(statement, tuple(columns.items()), by, public, questions, losses, terms)
 
 
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
@@ -183,15 +188,15 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
                 share: Any = positive_number(loss, amount) / sharing
                 terms = replace(terms, **{loss: share})
         secret = [
-            bool(statement.keys) and listed is None and statement.delta is None
-            for statement, listed in pairs
+            bool(statement.keys) and public_keys is None and statement.delta is None
+            for statement, public_keys in pairs
         ]
         delta = None if terms.delta is None else delta_of(terms.delta)
         part = None if delta is None else delta / max(sum(secret), 1)
         deltas = [part if is_secret or not any(secret) else None for is_secret in secret]
     return tuple(
-        plan_statement(statement, replace(terms, delta=delta), listed)
-        for (statement, listed), delta in zip(pairs, deltas, strict=True)
+        plan_statement(statement, replace(terms, delta=delta), public_keys)
+        for (statement, public_keys), delta in zip(pairs, deltas, strict=True)
     )
 
 
@@ -247,11 +252,11 @@ def _needs_row_count(statement: Statement) -> bool:
     return True
 
 
-def _label(made: dict[str, str], wanted: str, sql: str) -> str:
+def _label(labels: dict[str, str], name: str, sql: str) -> str:
     """Return the label of an expression, or a new one like that wanted, without dots."""
-    existing = next((label for label, text in made.items() if text == sql), None)
-    label = existing or fresh(wanted.replace(".", "\u00b7"), made)
-    made[label] = sql
+    existing = next((label for label, text in labels.items() if text == sql), None)
+    label = existing or fresh(name.replace(".", "\u00b7"), labels)
+    labels[label] = sql
     return label
 
 
@@ -324,10 +329,10 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     if plan.statement.sets:
         others[-1] = GROUPING
     named = answers.rename_columns([*keys, *others])
-    for given in plan.statement.givens:
-        if given.single:
+    for derived in plan.statement.givens:
+        if derived.single:
             first = pa.array([0] * named.num_rows, pa.int64())  # its one value, in each row
-            named = named.append_column(given.name, given.table.column(0).take(first))
+            named = named.append_column(derived.name, derived.table.column(0).take(first))
     for index, steps in enumerate(plan.statement.computed):
         named = _append_interval(plan, named, f"computed_{index}", steps)
     return named.append_column(_PLACE, pa.array(range(named.num_rows), type=pa.int64()))

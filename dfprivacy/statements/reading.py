@@ -149,9 +149,23 @@ def statement(select: Query, reader: Reader) -> Statement:
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
             raise refuse("keys of a public table")
     return Statement(
-        rows, keys, calls, delta, selection, outputs, having, tuple(release.windows), qualify,
-        sorts, limit, offset, tuple(release.computed), givens, sets, table_keys,
-    )  # fmt: skip
+        rows,
+        keys,
+        calls,
+        delta,
+        selection,
+        outputs,
+        having,
+        tuple(release.windows),
+        qualify,
+        sorts,
+        limit,
+        offset,
+        tuple(release.computed),
+        givens,
+        sets,
+        table_keys,
+    )
 
 
 def _by_distinct(select: Select) -> Select:
@@ -354,7 +368,7 @@ class Release:
         sqls = [self._over_rows(operand).sql for operand in node.operands]
         texts = [key.sql for key in self.keys]
         if not all(sql in texts for sql in sqls):
-            raise refuse("GROUPING of no key")  # fmt: skip
+            raise refuse("GROUPING of no key")
         if not self.sets:
             return "0"
         last, grouping = len(sqls) - 1, qualified(GROUPING)

@@ -67,7 +67,7 @@ def same_value(first: str, second: str) -> Expression:
 class StoredRead:
     """The columns that are read of a stored table, by their new names, and of which rows.
 
-    `wanted` are those that are selected in the end. `owner` are the column that names the unit, if
+    `selected` are those of the result. `owner` are the column that names the unit, if
     there is one, and the SQL of the owner. As the text of a relation, it reads all columns.
     """
 
@@ -75,22 +75,22 @@ class StoredRead:
     columns: Mapping[str, str]
     owner: tuple[str, str] | None
     conditions: tuple[Expression, ...] = ()
-    wanted: tuple[str, ...] = ()
+    selected: tuple[str, ...] = ()
 
-    def __call__(self, wanted: tuple[str, ...], leaf: Leaf) -> str:
+    def __call__(self, selected: tuple[str, ...], leaf: Leaf) -> str:
         """Return the SELECT of some columns, and of the owner."""
-        used = frozenset(wanted).union(*(condition.uses for condition in self.conditions))
+        used = frozenset(selected).union(*(condition.uses for condition in self.conditions))
         columns = {name: column for name, column in self.columns.items() if name in used}
         unit, _ = self.owner or ("", "")
         columns |= {unit: self.columns[unit]} if unit else {}
-        return leaf(replace(self, columns=columns, wanted=wanted))
+        return leaf(replace(self, columns=columns, selected=selected))
 
     def over(self, source: str, where: Sequence[str] = ()) -> str:
         """Return the SELECT of the wanted columns and the owner over a source of the others."""
         unit, owner = self.owner or ("", None)
         conditions = [*where, *([f"{quoted(unit)} IS NOT NULL"] if unit else [])]
         filters = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        return f"SELECT {_list(_named(self.wanted), owner=owner)} FROM {source}{filters}"  # noqa: S608 ours
+        return f"SELECT {_list(_named(self.selected), owner=owner)} FROM {source}{filters}"  # noqa: S608 ours
 
 
 Leaf = Callable[[StoredRead], str]
@@ -136,9 +136,9 @@ class Bag:
         """Return the bound of what is a value of one of some columns."""
         return longest(self.sizes.get(name, STORED) for name in names)
 
-    def sql(self, wanted: Iterable[str], leaf: Leaf) -> str:
+    def sql(self, names: Iterable[str], leaf: Leaf) -> str:
         """Return a SELECT of the columns that are wanted, and of the owner."""
-        chosen = frozenset(wanted)
+        chosen = frozenset(names)
         return self.text(tuple(name for name in self.columns if name in chosen), leaf)
 
 
@@ -156,7 +156,7 @@ class Link:
     above: Bag
     key: str
     target: str
-    few: bool = False
+    is_small: bool = False
     """True if conditions are taken to leave few of the rows: the rest depends on their keys."""
     owner: str | None = None
     """The SQL of the owner, where the key is the unit's column: a row's own value of it."""
@@ -203,10 +203,10 @@ def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
     """
     assert bag.single  # noqa: S101 so each row is a function of one stored row
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        below = bag.sql([*wanted, unit], leaf)
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        below = bag.sql([*selected, unit], leaf)
         return (
-            f"SELECT {_list(_named(wanted), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
+            f"SELECT {_list(_named(selected), owner=owner)} FROM ({below}) AS rows "  # noqa: S608
             f"WHERE {quoted(unit)} IS NOT NULL"
         )
 
@@ -219,19 +219,19 @@ def _by_itself(bag: Bag, what: str) -> None:
         raise refuse("several protected rows", what=what)
 
 
-def _first(bag: Bag, names: Sequence[str], most: int = 1) -> Bag:
+def _first(bag: Bag, names: Sequence[str], limit: int = 1) -> Bag:
     """Return the first rows of a public relation for each value of some columns."""
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        whole, by = bag.sql(bag.columns, leaf), ", ".join(_named(names))
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        rows, by = bag.sql(bag.columns, leaf), ", ".join(_named(names))
         order = ", ".join(_named(bag.columns))
-        place = f"row_number() OVER (PARTITION BY {by} ORDER BY {order})"
+        rank = f"row_number() OVER (PARTITION BY {by} ORDER BY {order})"
         return (
-            f"SELECT {_list(_named(wanted))} FROM (SELECT * FROM ({whole}) AS every "  # noqa: S608
-            f"QUALIFY {place} <= {most}) AS firsts"
+            f"SELECT {_list(_named(selected))} FROM (SELECT * FROM ({rows}) AS every "  # noqa: S608
+            f"QUALIFY {rank} <= {limit}) AS firsts"
         )
 
-    return replace(bag, text=text, unique=frozenset(names) if most == 1 else None, sure=False)
+    return replace(bag, text=text, unique=frozenset(names) if limit == 1 else None, sure=False)
 
 
 def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
@@ -251,18 +251,18 @@ def linked(link: Link) -> Bag:
     """Return a table whose rows belong to each owner of the rows that they are linked to."""
     column, key = quoted(link.column), quoted(link.key)
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        own, above, start = link.rows.sql([*wanted, link.column], leaf), link.above, ""
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        sql, above, start = link.rows.sql([*selected, link.column], leaf), link.above, ""
         if link.owner is not None:
             return (
-                f"SELECT {_list(_named(wanted), owner=link.owner)} FROM ({own}) AS l "  # noqa: S608
+                f"SELECT {_list(_named(selected), owner=link.owner)} FROM ({sql}) AS l "  # noqa: S608
                 f"WHERE {link.owner} IS NOT NULL"
             )
-        if link.few and above.link is not None:
-            start, own = f"WITH {_FEW} AS MATERIALIZED ({own}) ", f"FROM {_FEW}"
+        if link.is_small and above.link is not None:
+            start, sql = f"WITH {_FEW} AS MATERIALIZED ({sql}) ", f"FROM {_FEW}"
             above = _met(above, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
         return (
-            f"{start}SELECT {_list(_named(wanted, 'l.'), owner=f'r.{_OWNER}')} FROM ({own}) AS l "  # noqa: S608 ours
+            f"{start}SELECT {_list(_named(selected, 'l.'), owner=f'r.{_OWNER}')} FROM ({sql}) AS l "  # noqa: S608 ours
             f"JOIN (SELECT DISTINCT {key} AS {quoted('key')}, {_OWNER} FROM "
             f"({above.sql([link.key], leaf)}) AS links) AS r ON l.{column} = r.{quoted('key')}"
         )
@@ -270,10 +270,17 @@ def linked(link: Link) -> Bag:
     origins = {link.column: link.above.origins.get(link.key, frozenset())}
     depth = link.above.depth + 1
     return Bag(
-        link.rows.columns, True, text, depth=depth, origins=origins, link=link,  # noqa: FBT003 owned
-        read=link.rows.read, kinds=link.rows.kinds, sure=link.rows.sure and link.above.sure,
+        link.rows.columns,
+        owned=True,
+        text=text,
+        depth=depth,
+        origins=origins,
+        link=link,
+        read=link.rows.read,
+        kinds=link.rows.kinds,
+        sure=link.rows.sure and link.above.sure,
         sizes=link.rows.sizes,
-    )  # fmt: skip
+    )
 
 
 _FEW = quoted("few rows")
@@ -285,27 +292,30 @@ def _met(bag: Bag, key: str, values: str) -> Bag:
         return bag
     rows = bag.link.rows
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+    def text(names: tuple[str, ...], leaf: Leaf) -> str:
         return (
-            f"SELECT {_list(_named(wanted, 'l.'))} FROM ({rows.sql([*wanted, key], leaf)}) AS l "  # noqa: S608
+            f"SELECT {_list(_named(names, 'l.'))} FROM ({rows.sql([*names, key], leaf)}) AS l "  # noqa: S608
             f"SEMI JOIN ({values}) AS r({quoted('key')}) ON l.{quoted(key)} = r.{quoted('key')}"
         )
 
     return linked(replace(bag.link, rows=replace(rows, text=text)))
 
 
-def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expression] = ()) -> Bag:
+def chosen(
+    bag: Bag, expressions: Mapping[str, Expression], conditions: Sequence[Expression] = ()
+) -> Bag:
     """Return expressions over the rows that fulfill all conditions."""
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         uses = frozenset[str]().union(
-            *(made[name].uses for name in wanted), *(one.uses for one in conditions)
+            *(expressions[name].uses for name in selected),
+            *(condition.uses for condition in conditions),
         )
-        parts = [f"{made[name].tried} AS {quoted(name)}" for name in wanted]
-        where = " AND ".join(one.tried for one in conditions)
+        parts = [f"{expressions[name].tried} AS {quoted(name)}" for name in selected]
+        where = " AND ".join(condition.tried for condition in conditions)
         return _select(bag, parts, uses, leaf, f" WHERE {where}" if where else "")
 
-    named = [(name, made[name].column) for name in made]
+    named = [(name, expressions[name].column) for name in expressions]
     keys = {name: bag.keys[was] for name, was in named if was is not None and was in bag.keys}
     new = {was: name for name, was in named if was is not None}
     is_unique = bag.unique is not None and bag.unique <= new.keys()
@@ -314,20 +324,31 @@ def chosen(bag: Bag, made: Mapping[str, Expression], conditions: Sequence[Expres
     matches = {new[name]: count for name, count in bag.matches.items() if name in new}
     read = frozenset(name for name, was in named if was in bag.read)
     kinds = {name: bag.kinds.get(was or "", "") for name, was in named}
-    computed = [expression for expression in made.values() if expression.column is None]
+    computed = [expression for expression in expressions.values() if expression.column is None]
     sure = bag.sure and all(expression.sure for expression in (*computed, *conditions))
     return Bag(
-        tuple(made), bag.owned, text, keys, bag.depth, bag.single, unique, origins,
-        matches=matches, copies=bag.copies, read=read, kinds=kinds, sure=sure,
-        sizes={name: value.size or bag.size(value.uses) for name, value in made.items()},
-    )  # fmt: skip
+        tuple(expressions),
+        bag.owned,
+        text,
+        keys,
+        bag.depth,
+        bag.single,
+        unique,
+        origins,
+        matches=matches,
+        copies=bag.copies,
+        read=read,
+        kinds=kinds,
+        sure=sure,
+        sizes={name: value.size or bag.size(value.uses) for name, value in expressions.items()},
+    )
 
 
-def extended(bag: Bag, made: Mapping[str, Expression]) -> Bag:
+def extended(bag: Bag, expressions: Mapping[str, Expression]) -> Bag:
     """Return a relation with more columns."""
-    if not made:
+    if not expressions:
         return bag
-    return chosen(bag, {name: column(name) for name in bag.columns} | dict(made))
+    return chosen(bag, {name: column(name) for name in bag.columns} | dict(expressions))
 
 
 def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
@@ -335,8 +356,11 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     if not conditions:
         return bag
     if bag.link is not None:  # before the rows get their owners
-        rows, is_small = filtered(bag.link.rows, conditions), bag.link.few or len(conditions) > 1
-        bag_made = linked(replace(bag.link, rows=rows, few=is_small))
+        rows, is_small = (
+            filtered(bag.link.rows, conditions),
+            bag.link.is_small or len(conditions) > 1,
+        )
+        bag_made = linked(replace(bag.link, rows=rows, is_small=is_small))
         return replace(bag_made, keys=bag.keys, origins=bag.origins)
     if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
@@ -381,25 +405,36 @@ def joined(
         both, left = False, left.link.rows
     side = "l" if left.owned else "r"
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(wanted).union(
-            (name for pair in equal for name in pair), *(one.uses for one in others)
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(selected).union(
+            (name for pair in equal for name in pair), *(condition.uses for condition in others)
         )
         parts = [f"l.{_OWNER} = r.{_OWNER}"] if both else []
-        parts += [f"l.{quoted(one)} = r.{quoted(two)}" for one, two in equal]
-        parts += [one.tried for one in others]
+        parts += [
+            f"l.{quoted(left_name)} = r.{quoted(right_name)}" for left_name, right_name in equal
+        ]
+        parts += [condition.tried for condition in others]
         return (
-            f"SELECT {_list(_named(wanted), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
+            f"SELECT {_list(_named(selected), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
             f"FROM ({left.sql(uses, leaf)}) AS l {how} JOIN ({right.sql(uses, leaf)}) AS r "
             f"ON {' AND '.join(parts) or 'true'}"
         )
 
     sure = left.sure and right.sure and all(condition.sure for condition in others)
     return Bag(
-        names, owned, text, keys, depth, single, origins=origins, copies=copies,
-        read=left.read | right.read, kinds={**left.kinds, **right.kinds}, sure=sure,
+        names,
+        owned,
+        text,
+        keys,
+        depth,
+        single,
+        origins=origins,
+        copies=copies,
+        read=left.read | right.read,
+        kinds={**left.kinds, **right.kinds},
+        sure=sure,
         sizes={**left.sizes, **right.sizes},
-    )  # fmt: skip
+    )
 
 
 def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -427,11 +462,13 @@ def united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
 def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
     names = tuple(columns[0])
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         parts = []
         for bag, names_of_bag in zip(bags, columns, strict=True):
-            made = [f"{quoted(names_of_bag[name])} AS {quoted(name)}" for name in wanted]
-            parts.append(_select(bag, made, [names_of_bag[name] for name in wanted], leaf))
+            parts_of_bag = [f"{quoted(names_of_bag[name])} AS {quoted(name)}" for name in selected]
+            parts.append(
+                _select(bag, parts_of_bag, [names_of_bag[name] for name in selected], leaf)
+            )
         return " UNION ALL ".join(parts)
 
     depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
@@ -448,33 +485,56 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
         for name in names
     }
     return Bag(
-        names, bags[0].owned, text, keys, depth, bags[0].single, copies=bags[0].copies, read=read,
+        names,
+        bags[0].owned,
+        text,
+        keys,
+        depth,
+        bags[0].single,
+        copies=bags[0].copies,
+        read=read,
         sizes=sizes,
-    )  # fmt: skip
+    )
 
 
-def grouped(bag: Bag, keys: Sequence[str], made: Mapping[str, Expression]) -> Bag:
+def grouped(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression]) -> Bag:
     """Return aggregates by keys, and by owner where there are owners."""
     _by_itself(bag, "GROUP BY or DISTINCT")
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(keys).union(*(made[name].uses for name in wanted if name in made))
-        parts = [f"{made[n].sql} AS {quoted(n)}" if n in made else quoted(n) for n in wanted]
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(keys).union(
+            *(aggregates[name].uses for name in selected if name in aggregates)
+        )
+        parts = [
+            f"{aggregates[n].sql} AS {quoted(n)}" if n in aggregates else quoted(n)
+            for n in selected
+        ]
         by = ", ".join([*_named(keys), *([_OWNER] if bag.owned else [])])
         return _select(bag, parts, uses, leaf, f" GROUP BY {by}" if by else "")
 
     keys_kept = {name: bag.keys[name] for name in keys if name in bag.keys}
     origins = {name: bag.origins.get(name, frozenset()) for name in keys}
     return Bag(
-        (*keys, *made), bag.owned, text, keys_kept, bag.depth,
-        unique=frozenset(keys), origins=origins,
-        read=bag.read.intersection(keys), sizes=_sizes(bag, made),
-    )  # fmt: skip
+        (*keys, *aggregates),
+        bag.owned,
+        text,
+        keys_kept,
+        bag.depth,
+        unique=frozenset(keys),
+        origins=origins,
+        read=bag.read.intersection(keys),
+        sizes=_sizes(bag, aggregates),
+    )
 
 
-def _sizes(bag: Bag, made: Mapping[str, Expression] | Mapping[str, Window]) -> dict[str, Size]:
+def _sizes(
+    bag: Bag, expressions: Mapping[str, Expression] | Mapping[str, Window]
+) -> dict[str, Size]:
     """Return the bounds of columns, and of what takes one of the values of others."""
-    return {**bag.sizes, **{name: bag.size(expression.uses) for name, expression in made.items()}}
+    return {
+        **bag.sizes,
+        **{name: bag.size(expression.uses) for name, expression in expressions.items()},
+    }
 
 
 def distinct(bag: Bag) -> Bag:
@@ -515,33 +575,39 @@ class Window:
         return f"{self.function}({arguments}) OVER ({over})"
 
 
-def windowed(bag: Bag, made: Mapping[str, Window]) -> Bag:
+def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
     """Return a relation with window functions over the rows of each owner by itself."""
     _by_itself(bag, "a window")
 
-    def text(wanted: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(name for name in wanted if name not in made).union(
-            *(made[name].uses for name in wanted if name in made)
+    def text(selected: tuple[str, ...], leaf: Leaf) -> str:
+        uses = frozenset(name for name in selected if name not in windows).union(
+            *(windows[name].uses for name in selected if name in windows)
         )
         row = [name for name in bag.columns if name in uses]
         parts = [
-            f"{made[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in made else quoted(n)
-            for n in wanted
+            f"{windows[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in windows else quoted(n)
+            for n in selected
         ]
         return _select(bag, parts, uses, leaf)
 
     return Bag(
-        (*bag.columns, *made), bag.owned, text, bag.keys, bag.depth, origins=bag.origins,
-        read=bag.read, sizes=_sizes(bag, made),
-    )  # fmt: skip
+        (*bag.columns, *windows),
+        bag.owned,
+        text,
+        bag.keys,
+        bag.depth,
+        origins=bag.origins,
+        read=bag.read,
+        sizes=_sizes(bag, windows),
+    )
 
 
-def renamed(bag: Bag, taken: set[str]) -> tuple[Bag, dict[str, str]]:
+def renamed(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:
     """Return a relation whose columns have new names, and these by the old ones."""
     new: dict[str, str] = {}
     for name in bag.columns:
-        new[name] = fresh(name, [*taken, OWNER])
-        taken.add(folded(new[name]))
+        new[name] = fresh(name, [*used_names, OWNER])
+        used_names.add(folded(new[name]))
     if all(was == now for was, now in new.items()):
         return bag, new
     return chosen(bag, {now: column(was) for was, now in new.items()}), new

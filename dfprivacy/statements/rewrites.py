@@ -48,10 +48,8 @@ _CLOCKS = {
         ("now", "current_timestamp", "get_current_timestamp", "transaction_timestamp"),
         "TIMESTAMPTZ",
     ),
-    **dict.fromkeys(
-        ("localtimestamp", "current_localtimestamp"), "TIMESTAMP"
-    ),
-}  # fmt: skip
+    **dict.fromkeys(("localtimestamp", "current_localtimestamp"), "TIMESTAMP"),
+}
 """Names of the current date and time, and the type of each."""
 
 _MACROS = {
@@ -68,9 +66,18 @@ _MACROS = {
 """Functions, with their number of arguments, by what computes the same."""
 _FORMATTED = frozenset(("to_timestamp", "to_date", "to_char"))
 _FORMATS = {
-    "YYYY": "%Y", "YY": "%y", "MM": "%m", "Mon": "%b", "DDD": "%j", "DD": "%d", "HH24": "%H",
-    "HH12": "%I", "MI": "%M", "SS": "%S", "AM": "%p",
-}  # fmt: skip
+    "YYYY": "%Y",
+    "YY": "%y",
+    "MM": "%m",
+    "Mon": "%b",
+    "DDD": "%j",
+    "DD": "%d",
+    "HH24": "%H",
+    "HH12": "%I",
+    "MI": "%M",
+    "SS": "%S",
+    "AM": "%p",
+}
 """Parts of a date's format as Postgres and as DuckDB write them."""
 _FORMAT = re.compile(rf"{'|'.join(_FORMATS)}|[^A-Za-z%]+")
 
@@ -264,9 +271,15 @@ def _group_by_value(select: Select) -> Select | None:
 def _group_all(select: Select, items: Sequence[Node]) -> Select:
     """Return a SELECT of other items, grouped by those without aggregates."""
     return replace(
-        select, items=(*items,), keys=(), sets=(), modifiers=(), having=None,
-        handling="FORCE_AGGREGATES", is_value=False,
-    )  # fmt: skip
+        select,
+        items=(*items,),
+        keys=(),
+        sets=(),
+        modifiers=(),
+        having=None,
+        handling="FORCE_AGGREGATES",
+        is_value=False,
+    )
 
 
 def read_name(*path: str) -> Name:

@@ -30,10 +30,10 @@ def refuse_part(name: str) -> RefusedStatementError:
     return refuse("unlisted", part=name if " " in name else name.upper().replace("_", " "))
 
 
-def nearly(name: str, known: Collection[str], shown: Callable[[str], str] = repr) -> str:
+def nearly(name: str, candidates: Collection[str], shown: Callable[[str], str] = repr) -> str:
     """Return the start of a hint: the name that was meant, if one is close to what was written."""
-    close = get_close_matches(name.lower(), [candidate.lower() for candidate in known], 1, 0.6)
-    similar = [candidate for candidate in known if candidate.lower() in close]
+    close = get_close_matches(name.lower(), [candidate.lower() for candidate in candidates], 1, 0.6)
+    similar = [candidate for candidate in candidates if candidate.lower() in close]
     return f"did you mean {shown(similar[0])}? " if similar else ""
 
 

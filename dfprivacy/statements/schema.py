@@ -213,10 +213,14 @@ class Schema:
     def __repr__(self) -> str:
         """Return the call that makes it; nothing is left at its default."""
         parts: dict[str, Any] = {
-            "rows": self.rows, "unit": self.unit, "links": dict(self.links),
-            "public": list(self.public), "bounds": dict(self.bounds), "matches": dict(self.matches),
-        }  # fmt: skip
-        return f"Schema({', '.join(f'{name}={own!r}' for name, own in parts.items() if own)})"
+            "rows": self.rows,
+            "unit": self.unit,
+            "links": dict(self.links),
+            "public": list(self.public),
+            "bounds": dict(self.bounds),
+            "matches": dict(self.matches),
+        }
+        return f"Schema({', '.join(f'{name}={part!r}' for name, part in parts.items() if part)})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and repr(self) == repr(other)
@@ -261,12 +265,12 @@ def schema_of(value: object, unit: object = None) -> Schema:
         if name not in names:
             close = nearly(str(name), names)
             raise _wrong(f"it has no part {name!r}", f"{close}its parts are {', '.join(names)}")
-    given: dict[str, Any] = {str(name): part for name, part in value.items() if part is not None}
-    if isinstance(bounds := given.get("bounds"), Mapping):
-        given["bounds"] = {
+    parts: dict[str, Any] = {str(name): part for name, part in value.items() if part is not None}
+    if isinstance(bounds := parts.get("bounds"), Mapping):
+        parts["bounds"] = {
             name: tuple(ends) if isinstance(ends, list) else ends for name, ends in bounds.items()
         }
-    return Schema(**given)
+    return Schema(**parts)
 
 
 def declared(

@@ -429,9 +429,14 @@ class _Select:
         check_frame(node)
         frame = write_frame(node, lambda size: literal(size)[1])
         window = Window(
-            CALLED.get(name, name), arguments_, tuple(literal(term)[1] for term in constants),
-            partition, order, frame, rule.orders or frame.startswith("ROWS"),
-        )  # fmt: skip
+            CALLED.get(name, name),
+            arguments_,
+            tuple(literal(term)[1] for term in constants),
+            partition,
+            order,
+            frame,
+            rule.orders or frame.startswith("ROWS"),
+        )
         return self._windowed(window, sums=rule.sums)
 
     def _windowed(self, window: Window, *, sums: bool = False) -> str:
@@ -450,10 +455,14 @@ class _Select:
     def first(self, targets: Sequence[Node], order: Sequence[Order]) -> Expression:
         """Return the condition of DISTINCT ON: the first row of each."""
         window = Window(
-            "row_number", (), (), tuple(self._ahead(node) for node in targets),
+            "row_number",
+            (),
+            (),
+            tuple(self._ahead(node) for node in targets),
             tuple((self._ahead(item.value), direction(item)) for item in order),
-            "", breaks_ties=True,
-        )  # fmt: skip
+            "",
+            breaks_ties=True,
+        )
         name = self._windowed(window)
         return Expression(f"({quoted(name)} = 1)", frozenset([name]))
 

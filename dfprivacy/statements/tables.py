@@ -94,8 +94,8 @@ class Tables:
             self._find_tables(self.schema)
         elif self.unit_column is not None:
             self.place.check_texts()
-        for name, given in self.givens.items():
-            self.relations[name] = given.relation
+        for name, derived in self.givens.items():
+            self.relations[name] = derived.relation
 
     def _find_tables(self, schema: Schema) -> None:
         """Find the tables and columns that a schema names."""
@@ -113,7 +113,7 @@ class Tables:
 
     def _name(self, relation: Relation) -> str | None:
         """Return the name of a table, if it can be read."""
-        names = (name for name, known in self.relations.items() if known.path == relation.path)
+        names = (name for name, other in self.relations.items() if other.path == relation.path)
         return next(names, None)
 
     def facts(self, relation: Relation, kind: str) -> dict[str, Any]:
@@ -139,11 +139,11 @@ class Tables:
             raise refuse("NUL")
         return spelling
 
-    def find(self, parts: Sequence[str], near: Relation | None) -> Relation:
+    def find(self, parts: Sequence[str], view: Relation | None) -> Relation:
         """Return the table or view of a name."""
         if len(parts) == 1 and parts[0] in self.givens:
             return self.givens[parts[0]].relation
-        relation = self.place.find(tuple(parts), near)
+        relation = self.place.find(tuple(parts), view)
         if self.schema is None:
             # The column of the unit may be one of a view. Where rows are protected, those of the
             # table below it are.
@@ -187,54 +187,71 @@ class Tables:
         return texts or relation.table.kinds
 
     def bag(
-        self, relation: Relation, taken: Iterable[str] = ()
+        self, relation: Relation, used_names: Iterable[str] = ()
     ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
         """Return the rows of a table with their owners, its columns by names not yet taken."""
         name = str(self._name(relation))
         self.used[name] = relation
         new: dict[str, str] = {}
         for column in relation.columns:
-            new[column] = fresh(column, [*taken, *new.values(), OWNER])
+            new[column] = fresh(column, [*used_names, *new.values(), OWNER])
         columns = {here: column for column, here in new.items()}
         pairs, kinds = tuple(new.items()), self.types(relation)
         schema = self.schema
         owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
         if not owned:
-            most = self.facts(relation, "matches")
-            known = {here: most[folded(own)] for own, here in new.items() if folded(own) in most}
+            declared = self.facts(relation, "matches")
+            matches = {
+                here: declared[folded(source_column)]
+                for source_column, here in new.items()
+                if folded(source_column) in declared
+            }
             unique = self.givens[name].unique if name in self.givens else None
             if unique is not None:
                 unique = frozenset(new[column] for column in new if folded(column) in unique)
             bag = stored(name, columns, kinds=kinds)
-            return replace(bag, matches=known, unique=unique), pairs
+            return replace(bag, matches=matches, unique=unique), pairs
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
         if self._has_unit(name):
-            own = self._spelt(relation, self.unit_column)
-            owner = new[own], owner_of(new[own], self._kind(name, own))
+            source_column = self._spelt(relation, self.unit_column)
+            owner = (
+                new[source_column],
+                owner_of(new[source_column], self._kind(name, source_column)),
+            )
             bag = stored(name, columns, owner, kinds)
         else:
             assert schema is not None  # noqa: S101 a table with owners is the unit's or linked
             link = schema.link_of(name)
-            own, path = self._spelt(relation, link[0]), folded(link[1])
+            source_column, path = self._spelt(relation, link[0]), folded(link[1])
             above, above_columns = self.bag(self.relations[path])
             column = self._spelt(self.relations[path], link[2])
-            one, two = self._kind(name, own), self._kind(path, column)
-            if not alike(one, two):
+            kind, above_kind = self._kind(name, source_column), self._kind(path, column)
+            if not alike(kind, above_kind):
                 raise refuse(
-                    "types of a link", name=name, own=own, one=one, above=path, key=column, two=two
+                    "types of a link",
+                    name=name,
+                    own=source_column,
+                    one=kind,
+                    above=path,
+                    key=column,
+                    two=above_kind,
                 )
             target = f"{path}.{folded(link[2])}"
             mine = None
             if target == self.unit_key:
-                whole = f"TRY_CAST({quoted(new[own])} AS {two})" if both_whole(one, two) else None
-                mine = owner_of(new[own], one) if str(one) == str(two) else whole
+                cast = (
+                    f"TRY_CAST({quoted(new[source_column])} AS {above_kind})"
+                    if both_whole(kind, above_kind)
+                    else None
+                )
+                mine = owner_of(new[source_column], kind) if str(kind) == str(above_kind) else cast
             rows = stored(name, columns, kinds=kinds)
             key = dict(above_columns)[column]
-            bag = linked(Link(rows, new[own], above, key, target, owner=mine))
+            bag = linked(Link(rows, new[source_column], above, key, target, owner=mine))
         origins = {
-            here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(own)}"}
-            for here, own in columns.items()
+            here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(source_column)}"}
+            for here, source_column in columns.items()
         }
         return replace(bag, keys=self._keys(name, relation, new), origins=origins), pairs
 
@@ -276,12 +293,12 @@ class Tables:
         """Return the error for a relation that DuckDB can't plan; it names the first condition."""
         for condition in bag.text.conditions if isinstance(bag.text, StoredRead) else ():
             assert isinstance(bag.text, StoredRead)  # noqa: S101 it has conditions
-            whole = replace(bag, text=replace(bag.text, conditions=()))
+            unfiltered = replace(bag, text=replace(bag.text, conditions=()))
             try:
-                self.engine.sql(filtered(whole, [condition]).sql([], self.twin))
+                self.engine.sql(filtered(unfiltered, [condition]).sql([], self.twin))
             except duckdb.Error as error:
                 names = [name for name in bag.columns if name in condition.uses]
-                kinds = [str(kind).split("(")[0] for kind in self.kinds(whole, names)]
+                kinds = [str(kind).split("(")[0] for kind in self.kinds(unfiltered, names)]
                 return unplanned(condition.sql, names, kinds, type(error))
         return unplanned("", [], [], duckdb.BinderException)
 

@@ -226,13 +226,13 @@ def folded(name: str) -> str:
     return name.translate(_SMALL)
 
 
-def fresh(name: str, taken: Iterable[str]) -> str:
+def fresh(name: str, used_names: Iterable[str]) -> str:
     """Return a name that is not among those taken, in any spelling.
 
     >>> fresh("city", ["City", "city_2"])
     'city_3'
     """
-    used = {folded(other) for other in taken}
+    used = {folded(other) for other in used_names}
     if folded(name) not in used:
         return name
     number = 2

@@ -94,10 +94,10 @@ class Content:
         return way
 
 
-def read_content(faults: Faults, given: Mapping[str, str]) -> Content:
-    """Return the content of a file, with `given` as its parameters."""
+def read_content(faults: Faults, parameters: Mapping[str, str]) -> Content:
+    """Return the content of a file, with its `parameters`."""
     content = _content(faults)
-    places = _Places(_parameters(content, given, faults), content, faults)
+    places = _Places(_parameters(content, parameters, faults), content, faults)
     faults.require_none()
     value = places.filled(content.value, (), "")
     faults.require_none()
@@ -257,7 +257,7 @@ class _Parameter:
 
 
 def _parameters(
-    content: Content, given: Mapping[str, str], faults: Faults
+    content: Content, values: Mapping[str, str], faults: Faults
 ) -> dict[str, _Parameter]:
     """Return the parameters that a description declares, with the values that were given."""
     declared = content.value.get("parameters") if isinstance(content.value, dict) else None
@@ -265,12 +265,12 @@ def _parameters(
     types = declared if isinstance(declared, dict) else {}
     if declared is not None and not types:
         faults.add(line, "parameters: these are not names with types, as in {day: date}")
-    for name in given:
+    for name in values:
         if name not in types:
             faults.add(line, f"--set {name}: no such parameter is declared")
     parameters: dict[str, _Parameter] = {}
     for name, kind in types.items():
-        position, text = content.line(("parameters", name)), given.get(name)
+        position, text = content.line(("parameters", name)), values.get(name)
         if not name.isidentifier():
             faults.add(position, f"parameters: {name!r} is no name: use letters, digits and _")
             continue
