@@ -10,6 +10,7 @@ inside an import is between Python and the module.
 
 import atexit
 import json
+import logging
 import os
 import random
 import signal
@@ -19,6 +20,8 @@ import time
 from pathlib import Path
 
 import dfprivacy as dfp
+
+logging.getLogger("dfprivacy").setLevel(logging.ERROR)  # no group is shown at this loss
 
 LONG = 60  # seconds: an interrupt that is not heard until then is lost
 
