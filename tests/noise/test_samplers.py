@@ -805,11 +805,8 @@ def run(script, *arguments, **environment):
 
 DRAWING = {
     "dfprivacy.noise": ["laws", "race", "selection"],
-    "dfprivacy.statistics.estimators": [
-        "monotone",
-        "bounds_search",
-        "threshold",
-    ],
+    "dfprivacy.papers": ["monotone", "subset_optimal"],
+    "dfprivacy.statistics.estimators": ["monotone", "bounds_search"],
 }
 
 
