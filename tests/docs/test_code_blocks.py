@@ -22,7 +22,7 @@ NEEDS = {
     "dfprivacy.engine.ibis": ("ibis",),
 }
 """Pages and modules that need a library beyond those of the tests; .ci/run has a lane with it."""
-DRAWING = ("dfprivacy.noise", "dfprivacy.statistics.estimators")
+DRAWING = ("dfprivacy.noise", "dfprivacy.papers.", "dfprivacy.statistics.estimators")
 """Modules whose examples draw outside of a release: tests/noise/test_samplers.py runs them."""
 APART = {"spark.md", "recipes.md"}
 """Pages that tests/spark/test_page.py and tests/docs/test_recipes.py run: with what they need."""

@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_refused_by_the_declared_type(rows, column, given, 
     with pytest.raises(getattr(dfp.errors, error)):
         frame.dp(ledger=ledger, dataset="d").median(column, epsilon=1, **given)
     with pytest.raises(dfp.UnsupportedDtypeError):
-        frame.dp(ledger=ledger, dataset="d").inverse_quantile(column, 0.5, epsilon=1)
+        frame.dp(ledger=ledger, dataset="d").inverse_quantile("day", 0.5, epsilon=1)
     assert ledger.remaining("d").epsilon == 10
     with pytest.raises(getattr(dfp.errors, error)):
         frame.dp.explain.median(column, epsilon=1, **given)
