@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow.csv import write_csv
-from pyarrow.parquet import write_table
 
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import (
@@ -199,9 +198,13 @@ class Shown:
     def _sheet(self, ending: str) -> bytes:
         """Return the numbers as a file of this ending, which reads back as they are."""
         sink = io.BytesIO()
-        if ending != ".xlsx":
-            write: Any = write_csv if ending == ".csv" else write_table
-            write(self.written, sink)
+        if ending == ".csv":
+            write_csv(self.written, sink)
+            return sink.getvalue()
+        if ending == ".parquet":
+            import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+
+            pq.write_table(self.written, sink)
             return sink.getvalue()
         frame = self.written.to_pandas()
         zoned = frame.select_dtypes("datetimetz").columns  # Excel has no zones
