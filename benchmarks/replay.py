@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import itertools
 import math
 import sys
 import time
@@ -189,8 +190,8 @@ def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
 
 def scores_of(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Yield first candidates, ends and scores of the runs of each group."""
-    ends = [*runs.group_starts[1:].tolist(), len(runs.first)]
-    for start, end in zip(runs.group_starts.tolist(), ends, strict=True):
+    starts = runs.group_starts.tolist()
+    for start, end in itertools.pairwise([*starts, len(runs.first)] if starts else []):
         order = start + np.argsort(runs.first[start:end], kind="stable")
         order = order[runs.length[order] > 0]
         yield runs.first[order], (runs.first + runs.length)[order], runs.loss[order]

@@ -322,9 +322,14 @@ class _Long:
             if name in self.keys:
                 series[name] = self.frame[name].reset_index(drop=True)
             elif name == "against" and against is not None:
-                keys = values_of(self.frame[against])
-                earlier = [None if r is None else keys[r] for r in bases]
-                series[name] = pd.Series(earlier, dtype=object).infer_objects()
+                key = self.frame[against].reset_index(drop=True)
+                if pd.api.types.is_datetime64_any_dtype(key.dtype):  # which holds what is missing
+                    key = key.reindex([-1 if row is None else row for row in bases])
+                    series[name] = key.reset_index(drop=True)
+                else:
+                    keys = values_of(key)
+                    earlier = [None if row is None else keys[row] for row in bases]
+                    series[name] = pd.Series(earlier, dtype=object)
             else:
                 series[name] = column.to_pandas()
         return pd.DataFrame(series)
