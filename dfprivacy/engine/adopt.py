@@ -546,7 +546,7 @@ def _duckdb_relation(
 def _(frame: Any, columns: Columns) -> Adopted:
     names = frame.schema.names
     require_columns(columns.names(), names)
-    # DuckDB turns times into microseconds, of which the farthest have too many.
+    # DuckDB converts times to microseconds in 64 bits, which the farthest times overflow.
     named = columns.names()
     for column in frame.schema:
         kind = column.type

@@ -120,7 +120,7 @@ class InverseQuantile(Selected):
 
 
 BITS = 16
-"""The private bounds of `monotone_estimate` are values with so many significant bits."""
+"""Significant bits of the values that the private bounds of `monotone_estimate` can take."""
 
 _LARGEST_DENOMINATOR = 2**20
 

@@ -230,7 +230,7 @@ def window_threshold(
     loss: Epsilon,
     side: Side = "lower",
 ) -> float:
-    """Return a value within alpha of which there is one of about this rank: Dick et al., Alg. 2.
+    """Return a value at most alpha from a row of about this rank: Dick et al., Algorithm 2.
 
     The loss of t is max(0, F<(t - alpha) - rank, rank - F(t + alpha)), t a multiple of a power of
     two up to alpha / 4. With probability at least 1 - zeta some value within alpha of the result

@@ -323,7 +323,7 @@ def _headings(origin: Origin) -> list[str]:
 
 
 def _readings(released: object) -> list[Reading] | None:
-    """Return the readings of one answer or several, of which None has none; None for others."""
+    """Return the readings of an answer or of several, without missing ones; None for a frame."""
     if isinstance(released, Readable):
         return [released.reading()]
     values = released.values() if isinstance(released, Mapping) else released
