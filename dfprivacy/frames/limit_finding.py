@@ -46,6 +46,9 @@ UNIT_MEAN = 2**12
 _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 """Noise scales above which units are in a bin, and the increase for each doubling of the size."""
 
+_SUSPECT = 7.0
+"""Noise scales above which units may be in a bin: false in 1 of 50 histograms without any."""
+
 _CLIFF = 1 / 16
 """Decline from one doubling of the size to the next that ends the extrapolation of a tail."""
 
@@ -99,12 +102,14 @@ class NamedLimits(NamedTuple):
 class NoisySizes:
     """A noisy histogram of units by size, with expected units beyond those that stand out.
 
-    `units` are expected numbers in each bin, `hidden` the part that noise may hide, `scale` the
-    standard deviation of the noise, and `means` the noisy sums of the means of units.
+    `units` are expected numbers in each bin, `hidden` the part that noise may hide, `suspects`
+    the counts of bins too large for noise and too small to choose limits by, `scale` the standard
+    deviation of the noise, and `means` the noisy sums of the means of units.
     """
 
     units: Floats
     hidden: Floats
+    suspects: Floats
     scale: float
     means: Floats | None = None
 
@@ -237,12 +242,13 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
     coordinates = add_to(exact, noise).astype(np.float64) / step
     counts = coordinates.sum(axis=0)
     deviation = math.sqrt(len(exact) * noise.variance) / step
-    units, hidden = estimate_tail(counts, deviation)
-    return NoisySizes(units, hidden, deviation, coordinates[1] if len(exact) > 1 else None)
+    units, hidden, suspects = estimate_tail(counts, deviation)
+    means = coordinates[1] if len(exact) > 1 else None
+    return NoisySizes(units, hidden, suspects, deviation, means)
 
 
-def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
-    """Return the units in each bin that stands out, and the ones expected beyond the last.
+def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Floats]:
+    """Return units in bins that stand out, units expected beyond the last, and suspected units.
 
     Sizes are assumed to decline from one doubling to the next as between the last two that stand
     out, or as fast as the next doubling allows.
@@ -251,12 +257,14 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
     hidden = np.zeros(len(counts))
     last = int(np.argmax(counts))
     if counts[last] <= _FIRST_THRESHOLD * scale:
-        return np.zeros(len(counts)), hidden
+        return hidden, hidden, hidden
     for index in range(last + 1, len(counts)):
         gap = math.log2(CANDIDATES[index] / CANDIDATES[last])
         if counts[index] > (_FIRST_THRESHOLD + _GROWTH * gap) * scale:
             last = index
-    units = np.where(np.arange(len(counts)) <= last, np.maximum(counts, 0), 0.0)
+    is_beyond = np.arange(len(counts)) > last
+    units = np.where(is_beyond, 0.0, np.maximum(counts, 0))
+    suspects = np.where(is_beyond & (counts > _SUSPECT * scale), counts, 0.0)
     top = max(counts[max(last - 1, 0) : last + 1].sum(), scale)
     below = counts[max(last - 3, 0) : max(last - 1, 0)].sum()
     following = counts[last + 1 : last + 3]
@@ -267,7 +275,7 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
         rest = top * decline / (1 - decline)
         reached = rest * decline ** np.append(0.0, doublings)
         hidden[last + 1 :] = reached[:-1] - reached[1:]
-    return units, hidden
+    return units, hidden, suspects
 
 
 def _expected(sizes: NoisySizes) -> Floats:
@@ -280,11 +288,12 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, their share within a limit, and their number.
 
-    Without `grouped` the whole frame is one group.
+    `least_share` is the share if suspected units exist. Without `grouped` all rows are one group.
     """
 
     limit: int
     share: float
+    least_share: float
     number: float
     grouped: bool
 
@@ -302,25 +311,32 @@ def errors_of(
     total = max(float(SIZES @ expected), 1.0)
     counting = np.maximum(capped @ expected, 1.0)
     shares = np.minimum(counting / total, 1.0) * groups.share
+    rows_of_suspects = SIZES @ sizes.suspects
+    rows_lost = (SIZES - capped) @ sizes.suspects
+    largest_total = total + rows_of_suspects
+    counted_shares = np.minimum((counting + rows_of_suspects - rows_lost) / largest_total, 1.0)
+    least_shares = counted_shares * groups.least_share
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
-        unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
-        upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
-        upper = worth * (upper + (1 - groups.share) * total) / groups.number
+        units = sizes.units + sizes.suspects
+        unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (units > 0))
+        upper = over @ units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
+        upper = worth * (upper + (1 - groups.least_share) * largest_total) / groups.number
         errors = noise**2 + (worth * total / groups.number * (1 - shares)) ** 2
         is_known = bool(expected.any())
-        ends = zip(shares, upper, half, strict=True)
+        ends = zip(least_shares, upper, half, strict=True)
         return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
+    shift = np.minimum(shift + _UNKNOWN_MEAN * rows_lost / largest_total, 1.0)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     errors = (relative / rows) ** 2 + bias
     errors = errors + (_SHIFT * (1 - groups.share)) ** 2
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half / rows
-    for limit, share, move, room_of_noise in zip(limits, shares, shift, wide, strict=True):
+    for limit, share, move, room_of_noise in zip(limits, least_shares, shift, wide, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
         silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
@@ -451,9 +467,13 @@ def choose_limits(
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
     for limit in candidates:
-        share = 1.0
+        share = least_share = 1.0
         if by_groups is not None and limit is not None:
-            share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
+            capped, suspects = np.minimum(SIZES, limit), by_groups.suspects
+            share = float(capped @ _expected(by_groups)) / every
+            least_share = (share * every + float(capped @ suspects)) / (
+                every + float(SIZES @ suspects)
+            )
         size = min(limit or public_groups or 1, public_groups or limit or 1)
         chosen: list[int] = []
         lost: list[Lost | None] = []
@@ -464,11 +484,17 @@ def choose_limits(
                 missing = (1 - share) * every / number if by_groups is not None else 0.0
                 logarithm += math.log(noise.variance + missing**2)
                 chosen.append(1)
-                left_out = missing > _NARROW * float(noise.quantile(0.05))
-                note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
-                lost.append(None if by_groups is None else Lost(share, note=note))
+                left_out = (1 - least_share) * every / number > _NARROW * float(
+                    noise.quantile(0.05)
+                )
+                note = (
+                    f"max_groups={limit}: about {100 * least_share:.3g} % counts"
+                    if left_out
+                    else None
+                )
+                lost.append(None if by_groups is None else Lost(least_share, note=note))
                 continue
-            facts = Groups(size, share, number, grouped=by_groups is not None)
+            facts = Groups(size, share, least_share, number, grouped=by_groups is not None)
             errors, effects = errors_of(part, noisy[size_kind(part)], loss, limits, facts)
             index = int(np.argmin(errors))
             logarithm += math.log(max(float(errors[index]), _TINY))

@@ -265,3 +265,16 @@ def test_an_answer_that_limits_may_spoil_has_a_note():
     mean = frame.dp(unit="u", epsilon=1).mean("x", (0, 1))
     truth = frame["x"].mean()
     assert "weighted down to max_rows" in (mean.note or "") or mean.low <= truth <= mean.high
+
+
+def test_large_units_that_are_too_few_to_move_a_limit_add_a_note():
+    """One unit in twenty has 40 rows of other values: means by group hold, or say so."""
+    sizes = np.where(np.arange(2000) % 20, 1, 40)
+    frame = units_of(sizes, np.where(sizes > 1, 0.8, 0.5)).with_columns(g=pl.col("u") % 2)
+    truth = frame.group_by("g").agg(pl.col("x").mean()).sort("g")["x"]
+    private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0, 1])
+    for _ in range(20):
+        means = private.agg(x=dfp.mean("x", (0, 1)))
+        is_marked = ["weighted down" in (note or "") for note in means["note"]]
+        is_held = (means["low"] <= truth) & (truth <= means["high"])
+        assert all(is_held | pl.Series(is_marked))
