@@ -108,7 +108,7 @@ def attack_budget() -> tuple[float, int]:
         for side, rows in enumerate((10, 9)):
             for number in range(400):
                 ledger = dfp.Ledger(f"{folder}/{side}{number}.db", epsilon=1)
-                private = pl.DataFrame({"x": [1.0] * rows}).dp(ledger=ledger, dataset="d")
+                private = dfp.frame(pl.DataFrame({"x": [1.0] * rows}))(ledger=ledger, dataset="d")
                 noisy = []
                 try:
                     while True:

@@ -111,7 +111,7 @@ def resolution() -> float:
     """Return by how many parts in 2**16 medians of air pressure by group are off, at most."""
     values = np.random.default_rng(20).normal(1013.3, 0.002, 3000)
     frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": values})
-    found = frame.dp.group_by("g", keys=[0, 1, 2]).median("x", epsilon=50)["x"].to_numpy()
+    found = dfp.frame(frame).group_by("g", keys=[0, 1, 2]).median("x", epsilon=50)["x"].to_numpy()
     return float(np.abs(found / 1013.3 - 1).max() * 2**16)
 
 

@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -196,7 +197,7 @@ def one_core() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-def timed(task: Callable[[], object]) -> tuple[float, float, object]:
+def timed(task: Callable[[], Any]) -> tuple[float, float, Any]:
     start, busy = time.perf_counter(), time.process_time()
     result = task()
     return time.perf_counter() - start, time.process_time() - busy, result

@@ -165,7 +165,7 @@ def measured(case: Case, data: Data, epsilon: float, copies: int) -> str:
     """Return one line of the table: median errors, their ratio, and coverage at 95 %."""
     rows = {"x": np.tile(data.x, copies), "y": np.tile(data.y, copies)}
     frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(copies), len(data.x))})
-    by = frame.dp.group_by("g", keys=range(copies))
+    by = dfp.frame(frame).group_by("g", keys=range(copies))
     found, true = by.agg(answer=case.ask(data), epsilon=epsilon), case.truth(data)
     answer, low, high = (found[name].to_numpy() for name in ("answer", "low", "high"))
     off = np.abs(answer - true)

@@ -123,13 +123,16 @@ def nunique_accuracy(rounds: int) -> Iterator[Accuracy]:
     """Different values, beside an exact count with Laplace noise; and with users of many rows."""
     frame, draws = flights(), np.random.default_rng(1)
     question = "nunique(plane)"
-    yield from _ours(question, lambda e: frame.dp.nunique("plane", epsilon=e), PLANES, rounds)
+    yield from _ours(
+        question, lambda e: dfp.frame(frame).nunique("plane", epsilon=e), PLANES, rounds
+    )
     form = "OpenDP: count_distinct and Laplace 1/epsilon"
     yield from _simulated(
         question, form, lambda e: np.round(PLANES + draws.laplace(0, 1 / e, 100_000)), PLANES
     )
     for rows in (1, 2, 5):
-        private, places = frame.dp(unit="plane", max_rows=rows), frame["place"].n_unique() - 1
+        private = dfp.frame(frame)(unit="plane", max_rows=rows)
+        places = frame["place"].n_unique() - 1
         kept = float(private.nunique("place", epsilon=1e9))
         form = f"dfprivacy, unit=plane, max_rows={rows}: {kept:.0f} of {places} places count"
         for own in _ours(
@@ -152,7 +155,7 @@ def share_accuracy(rounds: int) -> Iterator[Accuracy]:
     frame, draws = flights().head(1000), np.random.default_rng(2)
     truth, rows = float(frame["late"].mean()), frame.height
     question = "share(late), 1,000 rows"
-    yield from _ours(question, lambda e: frame.dp.share("late", epsilon=e), truth, rounds)
+    yield from _ours(question, lambda e: dfp.frame(frame).share("late", epsilon=e), truth, rounds)
 
     def two_counts(epsilon: float) -> np.ndarray:
         late, every = draws.laplace(0, 2 / epsilon, (2, 100_000))
@@ -182,7 +185,9 @@ def crosstab_accuracy(rounds: int) -> Iterator[Accuracy]:
     for epsilon in EPSILONS:
         found = {name: ([], []) for name in kinds}
         for _ in range(max(rounds // 4, 4)):
-            table = frame.dp.crosstab("season", "place", keys=keys, margins=True, epsilon=epsilon)
+            table = dfp.frame(frame).crosstab(
+                "season", "place", keys=keys, margins=True, epsilon=epsilon
+            )
             long = dfp.released(table).long()
             names = [own for own in long.columns[2:] if not own.endswith(("_low", "_high"))]
             exact = (truth, truth.sum(1, keepdims=True), truth.sum(0, keepdims=True))
@@ -221,7 +226,7 @@ def regression_accuracy(rounds: int) -> Iterator[Accuracy]:
         truth = np.linalg.lstsq(design, y, rcond=None)[0][1:]
         names = [f"x{place}" for place in range(p)]
         frame = pl.DataFrame({"y": y, **dict(zip(names, x.T, strict=True))})
-        private = frame.dp(bounds=dict.fromkeys(["y", *names], (-1, 1)))
+        private = dfp.frame(frame)(bounds=dict.fromkeys(["y", *names], (-1, 1)))
         question = f"regression, {p} columns, {rows:,} rows"
         for epsilon in EPSILONS:
             rho = float(rho_within(Fraction(epsilon), Fraction(1, 10**6)))
@@ -277,7 +282,7 @@ def describe_accuracy(rounds: int) -> Iterator[Accuracy]:
     names = [f"c{place}" for place in range(columns)]
     frame = pl.DataFrame(dict(zip(names, values.T, strict=True)))
     bounds = dict.fromkeys(names, (15, 25))
-    private = frame.dp(bounds=bounds)
+    private = dfp.frame(frame)(bounds=bounds)
     exact = {"mean": values.mean(0), "std": values.std(0), "50%": np.median(values, axis=0)}
     words = {"mean": "means", "std": "deviations", "50%": "medians"}
     for epsilon in EPSILONS:
@@ -299,7 +304,9 @@ def describe_accuracy(rounds: int) -> Iterator[Accuracy]:
                 form = "each figure by itself: noisy centered sum over noisy number"
                 yield Accuracy(question, form, epsilon, float(np.sqrt((other**2).mean())))
             if name == "50%":
-                other = [float(frame.dp.median("c0", epsilon=share)) for _ in range(rounds // 4)]
+                other = [
+                    float(dfp.frame(frame).median("c0", epsilon=share)) for _ in range(rounds // 4)
+                ]
                 error = float(np.sqrt(np.mean((np.array(other) - truth[0]) ** 2)))
                 yield Accuracy(question, "each figure by itself: dfprivacy", epsilon, error)
 
@@ -342,7 +349,7 @@ def share_times(rows: int) -> Iterator[Timed]:
         "share(x, 3)",
         "polars",
         lambda: frame.lazy().select((pl.col("x") == 3).mean()).collect(engine="streaming"),
-        lambda: frame.dp.share("x", 3),
+        lambda: dfp.frame(frame).share("x", 3),
         None,
     )
     pandas = pd.DataFrame({"x": x}, copy=False)

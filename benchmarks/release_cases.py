@@ -305,20 +305,20 @@ def _vectors(places: Places) -> Iterator[Case]:
         yield (
             f"vector/whole/{name}",
             lambda stream, columns=columns, facts=facts: _both(
-                places.polars.dp, "mean_vector", (columns,), {"rho": 0.5, **facts}, stream
+                dfp.frame(places.polars), "mean_vector", (columns,), {"rho": 0.5, **facts}, stream
             ),
         )
         if "replace" not in name:
             yield f"vector/secret/{name}", lambda stream, columns=columns, facts=facts: _both(
-                places.polars.dp.group_by("k"), "mean_vector", (columns,),
+                dfp.frame(places.polars).group_by("k"), "mean_vector", (columns,),
                 {"rho": 2, **SECRET, **facts}, stream,
             )  # fmt: skip
     yield "vector/unit", lambda stream: _both(
-        places.polars.dp(unit="u", max_rows=2), "mean_vector", (wide,),
+        dfp.frame(places.polars)(unit="u", max_rows=2), "mean_vector", (wide,),
         {"rho": 2, "radius": 20}, stream,
     )  # fmt: skip
     yield "vector/public", lambda stream: _both(
-        places.polars.dp.group_by("k", keys=KEYS), "mean_vector", (wide,),
+        dfp.frame(places.polars).group_by("k", keys=KEYS), "mean_vector", (wide,),
         {"rho": 2, "radius": 20}, stream,
     )  # fmt: skip
     for kind in ("pandas", "duckdb", "parquet", "lazy"):
@@ -394,7 +394,7 @@ def _with_ledger(places: Places) -> Any:
     """Return what is spent, and answers that a ledger has remembered."""
     path = places.folder / f"ledger{next(_NUMBERS)}.db"
     ledger = dfp.Ledger(path, epsilon=10, delta=1e-3, remember=True)
-    private = places.polars.dp(ledger=ledger, dataset="t", version="1")
+    private = dfp.frame(places.polars)(ledger=ledger, dataset="t", version="1")
     found = [plain(private.mean("x", B, epsilon=0.5)) for _ in "ab"]
     found += [plain(private.group_by("k").count(epsilon=2, **SECRET)) for _ in "ab"]
     found.append(plain(private.histogram("x", [0, 1, 2], epsilon=0.25)))
@@ -411,7 +411,7 @@ def _with_ledger(places: Places) -> Any:
 
 
 def _wrong(places: Places) -> dict[str, Callable[[], Any]]:
-    dp, by = places.polars.dp, places.polars.dp.group_by("k")
+    dp, by = dfp.frame(places.polars), dfp.frame(places.polars).group_by("k")
     return {
         "no column": lambda: dp.mean("z", B),
         "text": lambda: dp.mean("k", B),
@@ -423,8 +423,8 @@ def _wrong(places: Places) -> dict[str, Callable[[], Any]]:
         "epsilon": lambda: dp.count(epsilon=0),
         "both": lambda: dp.count(epsilon=1, rho=1),
         "quantile": lambda: dp.quantile("x", 1.5),
-        "keys": lambda: places.polars.dp.group_by("k", keys=["a", "a"]).count(),
-        "key type": lambda: places.polars.dp.group_by("m", keys=["a"]).count(),
+        "keys": lambda: dfp.frame(places.polars).group_by("k", keys=["a", "a"]).count(),
+        "key type": lambda: dfp.frame(places.polars).group_by("m", keys=["a"]).count(),
         "unit": lambda: dp(unit="u", max_rows=0).count(),
         "frame": lambda: dfp.frame(3).count(),
         "vector rho": lambda: dp.mean_vector(["x", "y"], radius=1),
@@ -629,7 +629,7 @@ def _job(places: Places) -> Any:
 
 def _other_trust(places: Places) -> Iterator[Case]:
     """Yield the local and the shuffle model."""
-    dp = places.polars.dp
+    dp = dfp.frame(places.polars)
     for name, facts in {
         "sigma": {"sigma": 20, "limit": 1000, "epsilon": 2},
         "unknown": {"sigma_bounds": (10, 200), "limit": 1000, "epsilon": 4},

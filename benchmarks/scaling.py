@@ -82,7 +82,7 @@ def works(con: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Work]]:
         "polars",
         (
             lambda: plain.collect(engine="streaming"),
-            lambda: frame.dp.group_by("g").mean("x", BOUNDS, delta=1e-6),
+            lambda: dfp.frame(frame).group_by("g").mean("x", BOUNDS, delta=1e-6),
         ),
     )
 

@@ -416,16 +416,16 @@ class FrameConnection:
         """Release the answer."""
         _, question, by = STATEMENTS[statement]
         if by:
-            table = FRAME.dp.group_by(*by).agg(question, **terms).to_arrow()
+            table = dfp.frame(FRAME).group_by(*by).agg(question, **terms).to_arrow()
             return SimpleNamespace(table=table, origin=WITHOUT_NOTES)
-        answers = FRAME.dp.agg(question, **terms)
+        answers = dfp.frame(FRAME).agg(question, **terms)
         table = pa.table({k: [float(v)] for k, v in answers.items()})
         return SimpleNamespace(table=table, origin=WITHOUT_NOTES)
 
     def explain(self, statement: str, **terms: float) -> Any:
         """Price a statement."""
         _, question, by = STATEMENTS[statement]
-        private = FRAME.dp.group_by(*by) if by else FRAME.dp
+        private = dfp.frame(FRAME).group_by(*by) if by else dfp.frame(FRAME)
         return private.explain(question, **terms)
 
 

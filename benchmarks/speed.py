@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -137,7 +138,7 @@ class Engine:
 
     name = "polars"
 
-    def private(self, *, wide: bool = False) -> object:
+    def private(self, *, wide: bool = False) -> Any:
         return dfp.frame(self.wide if wide else self.frame)
 
     def plain(
@@ -165,7 +166,7 @@ class DuckDB(Engine):
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self.con = con
 
-    def private(self, *, wide: bool = False) -> object:
+    def private(self, *, wide: bool = False) -> Any:
         return dfp.frame(self.con.table("wide" if wide else "t"))
 
     def plain(

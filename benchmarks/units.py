@@ -114,7 +114,7 @@ def fixed_error(frame: pl.DataFrame, name: str, limit: int, epsilon: float) -> f
 def median_errors(frame: pl.DataFrame, limit: int, epsilon: float, truth: np.ndarray) -> float:
     """Return the squared error of a median with a fixed limit, drawn three times."""
     by = len(truth) > 1
-    fixed = frame.dp(unit="u", max_rows=limit, max_groups=1, epsilon=epsilon)
+    fixed = dfp.frame(frame)(unit="u", max_rows=limit, max_groups=1, epsilon=epsilon)
     drawn = [[row[0] for row in answers(fixed, "median", by=by)] for _ in range(3)]
     return float((np.where(np.isnan(drawn), 50.0, np.array(drawn) - truth) ** 2).mean())
 
@@ -125,7 +125,7 @@ def compare(name: str, frames: list[pl.DataFrame], epsilon: float, *, by: bool) 
     for frame in frames:
         truth = frame.group_by("g").agg(t=TRUTHS[name]).sort("g")["t"].to_numpy()
         truth = truth if by else np.array([frame.select(TRUTHS[name]).item()])
-        private = frame.dp(unit="u", epsilon=epsilon)
+        private = dfp.frame(frame)(unit="u", epsilon=epsilon)
         rows = np.array(answers(private, name, by=by), dtype=float)
         missing = np.isnan(rows[:, 0])
         error = np.where(missing, 50.0, rows[:, 0] - truth)
@@ -202,7 +202,7 @@ def speed(rows: int = 2_000_000) -> Iterator[str]:
         ("limits given", {"unit": "u", "max_rows": 2, "max_groups": 5}),
         ("limits found", {"unit": "u"}),
     ):
-        private = frame.dp(keys=keys, epsilon=1, **unit)
+        private = dfp.frame(frame)(keys=keys, epsilon=1, **unit)
         took = seconds(lambda p=private: p.group_by("g").mean("x", (-5, 5)))
         yield f"| {label} | {took / plain:.1f} |"
 

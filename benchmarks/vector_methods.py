@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def run_dense(passes: Passes, blocks: Callable[[], Iterator[np.ndarray]]) -> Noi
         return done.value
 
 
-def mean_of(make: Callable[..., object], x: np.ndarray, radius: float) -> NoisyMean:
+def mean_of(make: Callable[..., Any], x: np.ndarray, radius: float) -> NoisyMean:
     """Run an estimator over a matrix, block by block."""
     grid = vector_grid(x.shape[1], radius)
     rows = max(BLOCK_NUMBERS // x.shape[1], 1)

@@ -39,9 +39,9 @@ def expressions(question):
     candidates = [question.lower + step * i for i in range(301)]
     return {
         "count": dp.len().alias("x"),
-        "sum": pl.col("x").dp.sum(bounds),
-        "mean": pl.col("x").dp.mean(bounds),
-        "median": pl.col("x").dp.median(candidates),
+        "sum": pl.col("x").dp.sum(bounds),  # type: ignore[attr-defined]
+        "mean": pl.col("x").dp.mean(bounds),  # type: ignore[attr-defined]
+        "median": pl.col("x").dp.median(candidates),  # type: ignore[attr-defined]
     }
 
 
@@ -70,7 +70,7 @@ def mean_by_group(frame, q):
         split_evenly_over=1,
         margins=[margin],
     )
-    mean = pl.col("x").dp.mean((q.lower, q.upper))
+    mean = pl.col("x").dp.mean((q.lower, q.upper))  # type: ignore[attr-defined]
     query = context.query().group_by(q.key).agg(dp.len(), mean)
     return query.release().collect()
     # endregion
