@@ -27,7 +27,6 @@ from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.functions import AGGREGATES, ROW_FUNCTIONS
 from dfprivacy.statements.gate import Given, Reader, Relation
 from dfprivacy.statements.nodes import (
-    CommonTable,
     Derived,
     Distinct,
     Function,
@@ -53,9 +52,12 @@ from dfprivacy.statements.reading import Statement, qualified, statement
 from dfprivacy.statements.rewrites import (
     CLOCK,
     find_alternative,
+    inline_ctes,
+    name_item,
     read_template,
     rewrite,
     select_all,
+    select_from,
     select_item,
 )
 from dfprivacy.statements.rules import refuse
@@ -102,7 +104,7 @@ def read(text: object, reader: Reader) -> Script:
     try:
         text, explains = split_explain(text)
         target, select = parse(text, reader.engine)
-        script = _read_query(rewrite(select), reader)
+        script = _read_query(inline_ctes(rewrite(select)), reader)
         return replace(script, target=target, explains=explains)
     except RecursionError:
         raise refuse("nested") from None
@@ -130,7 +132,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
         start += "_"
     pieces = _Taken(start, reader)
     try:
-        rest = None if asks(select) else pieces.query(select, {})
+        rest = None if asks(select) else pieces.query(select)
     except _Unreleased:
         if holds_dp(select) and not has_aggregates(select):
             raise refuse("rows beside answers", rows=pieces.rows) from None
@@ -144,7 +146,7 @@ def _taken_apart(select: Query, reader: Reader) -> Script:
     public_alone = rest is not None and not pieces.releases and not holds_dp(select)
     if rest is None or not (pieces.releases or public_alone):
         pieces = _Taken(start, reader)
-        pieces.release(pieces.below(select, {}), {})
+        pieces.release(pieces.below(select))
         return Script(tuple(pieces.releases.values()), tuple(pieces.names))
     if reader.intervals:
         statements = pieces.releases.values()
@@ -163,17 +165,6 @@ def asks(select: Query) -> bool:
         case _:
             return False
     return any(map(is_dp, walk([*parts, select.modifiers], queries=False)))
-
-
-@dataclass(frozen=True)
-class _Common:
-    """A CTE as a statement can name it: over released tables, or over rows."""
-
-    entry: CommonTable
-    released: bool
-
-
-_Seen = Mapping[str, _Common]
 
 
 class _Unreleased(Exception):  # noqa: N818 it is caught below
@@ -199,6 +190,8 @@ class _Taken:
     """Names of released tables by secret keys that no dp_ call asks for."""
     counts_groups: bool = False
     """A query counts the rows of one of these."""
+    recursive: set[str] = field(default_factory=set)
+    """Folded names of recursive CTEs."""
 
     @property
     def names(self) -> list[str]:
@@ -222,30 +215,29 @@ class _Taken:
         text = text_of_query(rest, self.reader.engine)
         return Script(tuple(self.releases.values()), tuple(self.names), text, tables)
 
-    def release(self, node: Query, sees: _Seen) -> Select:
+    def release(self, node: Query) -> Select:
         """Read a release, and return all of its table; the same query is one release."""
-        alone = self._alone(node, sees)
-        if alone not in self.releases:
-            self.releases[alone] = statement(alone, self.reader)
-        return select_all(self.names[[*self.releases].index(alone)])
+        if node not in self.releases:
+            self.releases[node] = statement(node, self.reader)
+        return select_all(self.names[[*self.releases].index(node)])
 
     # over answers
 
-    def query(self, node: Query, sees: _Seen) -> Query:
+    def query(self, node: Query) -> Query:
         """Return a whole query over released tables."""
         if id(node) in self.unreleased:
             raise _Unreleased
         if asks(node):
-            return self.release(self.below(node, sees), sees)
+            return self.release(self.below(node))
         before = self._state()
         try:
-            return self._over_answers(node, sees)
+            return self._over_answers(node)
         except _Unreleased:
             self._restore(before)
         if isinstance(node, Select) and (has_aggregates(node) or node.is_grouped):
-            inner = self.below(node, sees)
-            if about_all(self._alone(inner, sees), self.reader):
-                released = self.release(inner, sees)
+            inner = self.below(node)
+            if inner in self.releases or about_all(inner, self.reader):
+                released = self.release(inner)
                 if node.is_grouped and not self.reader.has_public_keys:
                     self.ordinary |= _named(released)
                 return released
@@ -259,40 +251,28 @@ class _Taken:
     def _restore(self, state: tuple[Any, ...]) -> None:
         self.releases, self.tables, self.lent = state
 
-    def _over_answers(self, node: Query, sees: _Seen) -> Query:
-        if sees.keys() & {folded(entry.name) for entry in node.ctes}:
-            raise refuse("two CTEs of one name")
-        sees, entries = dict(sees), []
-        for entry in node.ctes:
-            common = self._common(entry, sees)
-            sees[folded(entry.name)] = common
-            entries += [common.entry] if common.released else []
-        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._part(part, sees))
-        if isinstance(inner, Select) and not inner.keys and _source_of(inner, sees) & self.ordinary:
+    def _over_answers(self, node: Query) -> Query:
+        self.recursive |= {folded(entry.name) for entry in node.ctes}
+        inner: Query = rebuild(node, self._part)
+        if isinstance(inner, Select) and not inner.keys and _source_of(inner) & self.ordinary:
             calls = (n for n in walk(inner.items, queries=False) if isinstance(n, Function))
             counts = (c.name in {"count", "count_star"} and not c.distinct for c in calls)
             self.counts_groups |= any(counts)
-        return replace(inner, ctes=(*entries,))
+        return inner
 
-    def _common(self, entry: CommonTable, sees: _Seen) -> _Common:
-        """Return a CTE: over released tables, or over rows."""
-        body, visible = entry.query, dict(sees)
-        if isinstance(body, OtherQuery) and body.sort == "RECURSIVE_CTE_NODE":
-            visible[folded(entry.name)] = _Common(entry, released=True)
-        before = self._state()
-        try:
-            return _Common(replace(entry, query=self.query(body, visible)), released=True)
-        except _Unreleased:
-            self._restore(before)
-            return _Common(replace(entry, query=self.below(body, sees)), released=False)
-
-    def _part(self, node: Any, sees: _Seen) -> Any:
+    def _part(self, node: Any) -> Any:
         """Return a part of a query, with the queries in it over released tables."""
         match node:
             case Query():
-                return self.query(node, sees)
+                return self.query(node)
             case Table():
-                return self._table(node, sees)
+                return self._table(node)
+            case Derived(written=str(name)):
+                try:
+                    return rebuild(node, self._part)
+                except _Unreleased:
+                    self.rows = name
+                    raise
             case Other(sort="SHOW_REF"):
                 return self._described(node)
             case Other(sort="TABLE_FUNCTION"):
@@ -302,19 +282,16 @@ class _Taken:
                 raise refuse_node(node)
             case Over(name=name) if name.startswith("dp_"):
                 raise refuse_node(node)
-        return rebuild(node, lambda part: self._part(part, sees))
+        return rebuild(node, self._part)
 
-    def _table(self, node: Table, sees: _Seen) -> Node:
-        """Return a table that the rest of a statement may name: a released CTE, or a public one."""
+    def _table(self, node: Table) -> Node:
+        """Return a table that the rest of a statement may name: a recursive CTE or a public one."""
         path = node.path
         if tuple(map(folded, path)) in _CATALOG:
             return replace(self._catalog(path[1]), alias=node.alias or path[1])
-        common = sees.get(folded(path[0])) if len(path) == 1 else None
-        if common is not None and common.released:
+        if len(path) == 1 and folded(path[0]) in self.recursive:
             return node
-        if common is not None or not (
-            self.public and self.reader.place.find(path).path in self.public
-        ):
+        if not self.public or self.reader.place.find(path).path not in self.public:
             self.rows = ".".join(path)
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
@@ -370,60 +347,53 @@ class _Taken:
 
     # inside of a release
 
-    def below(self, node: Query, sees: _Seen) -> Query:
+    def below(self, node: Query) -> Query:
         """Return a query over rows, with tables that are lent to it in place of releases in it."""
-        visible, names = dict(sees), []
-        for entry in node.ctes:
-            names.append(folded(entry.name))
-            visible[names[-1]] = self._common(entry, visible)
-        inner: Query = rebuild(replace(node, ctes=()), lambda part: self._inside(part, visible))
-        used = _used(inner, visible)
-        entries = (visible[name] for name in names if name in used or not visible[name].released)
-        return replace(inner, ctes=tuple(self._seen(common, visible) for common in entries))
+        result: Query = rebuild(node, self._inside)
+        return result
 
-    def _inside(self, node: Any, sees: _Seen) -> Any:
+    def _inside(self, node: Any) -> Any:
         match node:
             case Query():
-                return self.below(node, sees)
+                return self.below(node)
             case Derived() | Subquery():
                 scalar = node if isinstance(node, Subquery) and node.sort == "SCALAR" else None
-                name = self._taken_of(node.query, sees, scalar)
+                name = self._taken_of(node, scalar)
                 if name is not None:
                     lent = select_all(name)
                     if isinstance(node, Derived):
                         return replace(node, query=lent)
                     if scalar is None:
-                        operand = rebuild_part(node.operand, lambda part: self._inside(part, sees))
+                        operand = rebuild_part(node.operand, self._inside)
                         return replace(node, query=lent, operand=operand)
                     value = replace(lent, items=(read_template("any_value(value)"),))
-                    text = text_of_query(select_item(scalar), self.reader.engine)
-                    text = text.removeprefix("SELECT ")
+                    text = scalar.written or name_item(scalar)
                     return replace(scalar, query=value, released=name, written=text)
-        return rebuild(node, lambda part: self._inside(part, sees))
+        return rebuild(node, self._inside)
 
-    def _taken_of(self, node: Query, sees: _Seen, scalar: Subquery | None) -> str | None:
+    def _taken_of(self, node: Derived | Subquery, scalar: Subquery | None) -> str | None:
         """Return the name of what a query over released answers makes; None for one over rows."""
         before = self._state()
         try:
             with suppress(_Unreleased):
-                rest = self.query(node, sees)
-                over = {folded(n) for n in self.names} | {n for n, c in sees.items() if c.released}
-                if over & _named(rest):
+                rest = self.query(node.query)
+                is_cte = isinstance(node, Derived) and node.written is not None
+                if is_cte or not {folded(n) for n in self.names}.isdisjoint(_named(rest)):
                     if scalar is None:
-                        return self._lent(rest, sees)
+                        columns = select_all("").items
+                        return self._lent(select_from(rest, columns, "lent"))
                     value = replace(scalar, alias="value", query=rest)  # one row
-                    return self._lent(select_item(value), sees, single=True)
+                    return self._lent(select_item(value), single=True)
         except DPError as error:
-            if asks(node) or (holds_dp(node) and not isinstance(error, InvalidQuestionError)):
+            if asks(node.query):
+                raise
+            if holds_dp(node.query) and not isinstance(error, InvalidQuestionError):
                 raise
         self._restore(before)
         return None
 
-    def _lent(self, rest: Query, sees: _Seen, *, single: bool = False) -> str:
+    def _lent(self, rest: Query, *, single: bool = False) -> str:
         """Return the name of a table that is made of the releases so far."""
-        used = _used(rest, sees)
-        above = [common.entry for name, common in sees.items() if common.released and name in used]
-        rest = replace(rest, ctes=(*above, *rest.ctes))
         if rest not in self.lent:
             name = f"{self.start}_given_{len(self.lent)}"
             script, planned = self.composed(rest), self.reader.planned
@@ -443,28 +413,14 @@ class _Taken:
             self.lent[rest] = name
         return self.lent[rest]
 
-    def _seen(self, common: _Common, sees: _Seen) -> CommonTable:
-        """Return a CTE as a release can name it."""
-        if not common.released:
-            return common.entry
-        lent = self._lent(select_all(common.entry.name), sees)
-        return replace(common.entry, query=select_all(lent), columns=())
 
-    def _alone(self, query: Query, sees: _Seen) -> Query:
-        """Return a query with the CTEs that it uses."""
-        used = _used(query, sees)
-        entries = [self._seen(common, sees) for name, common in sees.items() if name in used]
-        return replace(query, ctes=(*entries, *query.ctes))
-
-
-def _source_of(query: Query, sees: _Seen) -> set[str]:
+def _source_of(query: Query) -> set[str]:
     """Return the name of the one table that a query projects and filters, if there is one."""
     match query:
         case Select(source=Derived(query=inner)):
-            return _source_of(inner, sees)
+            return _source_of(inner)
         case Select(source=Table(path=(name,))):
-            name = folded(name)
-            return _source_of(sees[name].entry.query, {}) if name in sees else {name}
+            return {folded(name)}
     return set()
 
 
@@ -491,15 +447,12 @@ def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:
     """
     if not isinstance(query, Select):
         return None
-    tables = dict(visible)
-    for entry in query.ctes:
-        tables[folded(entry.name)] = None if entry.columns else unique_columns(entry.query, tables)
     source = folded(query.source.alias)
     match query.source:
         case Table(columns=()) as table:
-            unique, source = tables.get(folded(table.name)), source or folded(table.name)
+            unique, source = visible.get(folded(table.name)), source or folded(table.name)
         case Derived(query=inner, columns=()):
-            unique = unique_columns(inner, tables)
+            unique = unique_columns(inner, visible)
         case Table() | Derived():
             return None
         case _:
@@ -533,15 +486,6 @@ def _named(tree: object) -> set[str]:
     return {folded(node.name) for node in walk(tree) if isinstance(node, Table)}
 
 
-def _used(tree: object, sees: _Seen) -> set[str]:
-    """Return the names of the CTEs that a query uses, those that they use among them."""
-    names = _named(tree) & sees.keys()
-    for name in list(names):
-        others = {other: common for other, common in sees.items() if other != name}
-        names |= _used(sees[name].entry.query, others)
-    return names
-
-
 def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
     """Return a query over answers with the ends and notes of those in its SELECT list.
 
@@ -553,9 +497,6 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
     if any(isinstance(part, Distinct | Star) for part in (*rest.modifiers, *rest.items)):
         return rest
     names_by_table = {folded(name): frozenset(map(folded, c)) for name, c in columns.items()}
-    for entry in rest.ctes:
-        names = frozenset[str]() if entry.columns else _columns_of(entry.query, names_by_table)
-        names_by_table[folded(entry.name)] = names
     tables = [*_tables_in(rest.source, names_by_table)]
     items = [item for item in rest.items if isinstance(item, Name)]
     used = {folded(item.alias) for item in rest.items} | {folded(n.path[-1]) for n in items}
@@ -583,11 +524,14 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
 _ENDS = ("", "_low", "_high")
 
 
-def _columns_of(query: Query, released: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the columns of a query that is all of a released table; none of any other."""
-    match query:
-        case Select(source=Table(path=(name,))) if query == select_all(name):
-            return released.get(folded(name), frozenset())
+def _columns_of(source: Node, released: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the columns of a released table, or of a subquery that is all of one."""
+    match source:
+        case Table(columns=()):
+            return released.get(folded(source.name), frozenset())
+        case Derived(columns=(), query=Select() as query):
+            if query == replace(select_all("t"), source=query.source):
+                return _columns_of(query.source, released)
     return frozenset()
 
 
@@ -600,7 +544,5 @@ def _tables_in(
             yield from _tables_in(node.left, released)
             if node.way not in {"SEMI", "ANTI"}:
                 yield from _tables_in(node.right, released)
-        case Derived():
-            yield node.alias, _columns_of(node.query, released)
-        case Table(columns=()):
-            yield node.alias or node.name, released.get(folded(node.name), frozenset())
+        case Table() | Derived():
+            yield node.alias or getattr(node, "name", ""), _columns_of(node, released)

@@ -34,14 +34,11 @@ from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.names import (
     Scope,
     VisibleColumn,
-    VisibleQuery,
     definition_of,
     holds_subquery,
     is_plain,
     name_unnamed,
-    named_in,
     put_beside,
-    read_ctes,
     require,
     require_apart,
     split_condition,
@@ -57,10 +54,12 @@ from dfprivacy.statements.nodes import (
     Node,
     Operator,
     Order,
+    Other,
     Query,
     Select,
     Star,
     Subquery,
+    Table,
     arguments,
     called,
     literal,
@@ -85,19 +84,16 @@ from dfprivacy.statements.relations import (
     united,
     windowed,
 )
+from dfprivacy.statements.rewrites import MOST_RELATIONS
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import TEXT, Tables
 from dfprivacy.statements.tree import folded, fresh
-
-_MOST_RELATIONS = 500
-"""How many relations a statement may hold, its views and CTEs taken apart."""
 
 _MOST_SIGNS = 200_000
 """How many signs the SQL of an expression may have, and how many nodes it may be read from."""
 
 Special = Callable[[Node], ColumnRef | None]
 Items = Sequence[tuple[str, Node]]
-CommonTables = Mapping[str, VisibleQuery]
 
 
 @dataclass
@@ -120,18 +116,19 @@ class Joins(ABC):
     def from_where(
         self,
         select: Select,
-        ctes: CommonTables,
         items: Items,
         outer: Scope | None = None,
         used_names: set[str] | None = None,
     ) -> tuple[Scope, list[Expression]]:
         """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
+        for entry in select.ctes:  # recursive ones
+            raise refuse_node(entry.query)
         if outer is not None and isinstance(select.source, Empty):
             raise refuse("subquery without FROM")
         if used_names is None:
             used_names = {folded(name) for name in outer.bag.columns} if outer else set[str]()
         before, self.later = self.later, []
-        views, conditions, _ = self._collect_joins(select.source, ctes, used_names)
+        views, conditions, _ = self._collect_joins(select.source, used_names)
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
         around: list[Expression] = []
@@ -149,7 +146,7 @@ class Joins(ABC):
             conditions += self._implied(node, views, joint, items)
         view = replace(self._order_joins(views, conditions), outer=outer)
         for node in later:
-            view = self._where(node, view, ctes, items, used_names)
+            view = self._where(node, view, items, used_names)
         return view, around
 
     def _implied(
@@ -168,7 +165,7 @@ class Joins(ABC):
                     yield compiled
 
     def _collect_joins(
-        self, node: Node, ctes: CommonTables, used_names: set[str], before: Sequence[Scope] = ()
+        self, node: Node, used_names: set[str], before: Sequence[Scope] = ()
     ) -> tuple[list[Scope], list[Expression], bool]:
         """Return the relations of a FROM that are joined in any order, and what joins them.
 
@@ -176,24 +173,24 @@ class Joins(ABC):
         in none of their own. Third is whether these are among the relations returned.
         """
         if not isinstance(node, Join):
-            return [self._relation(node, ctes, used_names)], [], False
+            return [self._relation(node, used_names)], [], False
         original, node = node, _turn_right_join(node)
         way = node.way
-        left, ahead, joint = self._collect_joins(node.left, ctes, used_names, before)
+        left, ahead, joint = self._collect_joins(node.left, used_names, before)
         around = [] if joint else [*before]
         sides = [*around, *left] if way == "INNER" else []
         later, waiting, correlated = self.later, len(self.later), list[Expression]()
         lateral = _is_beside(node)
         try:
             if not lateral:
-                right, behind, over = self._collect_joins(node.right, ctes, used_names, sides)
+                right, behind, over = self._collect_joins(node.right, used_names, sides)
         except MissingColumnError as error:
             if not _names_left(node, left, error):
                 raise
             lateral = True
         if lateral:
             self.later, behind, over = later[:waiting], [], False
-            left, right, correlated = self._lateral(node, left, ahead, ctes, used_names)
+            left, right, correlated = self._lateral(node, left, ahead, used_names)
             way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
         right, conditions, names = _by_names(node, left, right, over=over)
         conditions += correlated
@@ -328,7 +325,6 @@ class Joins(ABC):
         node: Join,
         left: list[Scope],
         ahead: list[Expression],
-        ctes: CommonTables,
         used_names: set[str],
     ) -> tuple[list[Scope], list[Scope], list[Expression]]:
         """Return the sides of a join whose right one names columns of the left; what joins them.
@@ -345,7 +341,7 @@ class Joins(ABC):
             always = literal(node.condition) == ("BOOLEAN", "true")
             if not is_plain(alone) or (node.way == "LEFT" and not always):
                 raise refuse("LATERAL")
-            lateral = Subqueries(self, self._order_joins(left, ahead), ctes, (), used_names)
+            lateral = Subqueries(self, self._order_joins(left, ahead), (), used_names)
             return [lateral.extended(select, path)], [], []
         without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
@@ -354,9 +350,7 @@ class Joins(ABC):
             remaining = [self.condition_of(term, inner, ()) for term in where]
             bag = filtered(inner.bag, remaining)
         else:
-            inner, conditions = self.from_where(
-                select, read_ctes(select, ctes), (), put_beside(left), used_names
-            )
+            inner, conditions = self.from_where(select, (), put_beside(left), used_names)
             bag = inner.bag
             if limit is not None and bag.owned > put_beside(left).bag.owned:
                 raise refuse("LATERAL")  # the first rows of each unit are not those of all
@@ -402,19 +396,24 @@ class Joins(ABC):
         first = chosen(first, {name: column(name) for name in remaining})
         return replace(first, keys={n: key for n, key in inner.bag.keys.items() if n in remaining})
 
-    def _relation(self, node: Node, ctes: CommonTables, used_names: set[str]) -> Scope:
+    def _relation(self, node: Node, used_names: set[str]) -> Scope:
         self.compiled += 1
-        if self.compiled > _MOST_RELATIONS:
+        if self.compiled > MOST_RELATIONS:
             raise refuse("too many relations")
-        path, query = named_in(node, ctes)
-        if query is None:
-            relation = self.tables.find(path, self.view_around)
-            compiled, path = self._table(relation, used_names), relation.path
-        else:
-            compiled = _with_aliases(self.query(query.query, query.ctes), query.columns)
-        path = (node.alias,) if node.alias else path
-        named = _with_aliases(compiled, getattr(node, "columns", ()))
-        return _renamed(named, used_names, path)
+        match node:
+            case Derived():
+                compiled, path = self.query(node.query), tuple[str, ...]()
+            case Table() if len(node.path) <= 3:
+                relation = self.tables.find(node.path, self.view_around)
+                compiled, path = self._table(relation, used_names), relation.path
+            case Table():
+                raise refuse("a name with more than three parts")
+            case Other(sort="TABLE_FUNCTION") if called(dict(node.parts)["function"]) == "unnest":
+                raise refuse_part("unnest")
+            case _:
+                raise refuse_node(node)
+        named = _with_aliases(compiled, node.columns)
+        return _renamed(named, used_names, (node.alias,) if node.alias else path)
 
     def _table(self, relation: Relation, used_names: set[str]) -> Scope:
         if relation.definition is None:
@@ -428,7 +427,7 @@ class Joins(ABC):
         try:
             if names_units:  # rows below the view belong to nobody yet
                 self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
-            compiled = self.query(definition_of(relation, self.tables.engine), {})
+            compiled = self.query(definition_of(relation, self.tables.engine))
             if len(compiled.seen) != len(relation.columns):
                 raise refuse("view without definition")
         except RefusedStatementError as error:
@@ -442,12 +441,12 @@ class Joins(ABC):
         return Scope.of(bag, names.items())
 
     @abstractmethod
-    def query(self, node: Query, ctes: CommonTables) -> Scope:
+    def query(self, node: Query) -> Scope:
         """Return the relation of a subquery, CTE or view."""
 
     @abstractmethod
     def scalar(
-        self, select: Select, ctes: CommonTables, around: Scope
+        self, select: Select, around: Scope
     ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around.
 
@@ -633,20 +632,18 @@ class Joins(ABC):
         parts = split_condition(_compare_as_numbers(node, scope))
         return [self.condition_of(part, scope, ()) for part in parts]
 
-    def _where(
-        self, node: Node, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
-    ) -> Scope:
+    def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
         membership = _negated(node)
         if membership is not None and _is_membership(membership[0]):
             sub, denied = membership
-            other, conditions = self.matches(sub, view, ctes, items, used_names)
+            other, conditions = self.matches(sub, view, items, used_names)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
                 _require_one_column(sub)
                 bag = self._known(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
-        special = Subqueries(self, view, ctes, items, used_names)
+        special = Subqueries(self, view, items, used_names)
         compiled = self.condition_of(node, view, items, special.answer)
         if compiled.outer:
             raise refuse("correlated")
@@ -668,18 +665,18 @@ class Joins(ABC):
         return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
 
     def matches(
-        self, sub: Subquery, view: Scope, ctes: CommonTables, items: Items, used_names: set[str]
+        self, sub: Subquery, view: Scope, items: Items, used_names: set[str]
     ) -> tuple[Scope, list[Expression]]:
         """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
         select = sub.query
         around, is_any = replace(view, outer=None), sub.sort == "ANY"
         if isinstance(select, Select) and is_plain(select):
-            inner, conditions = self.from_where(select, read_ctes(select, ctes), (), around)
+            inner, conditions = self.from_where(select, (), around)
             chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
             values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
         else:
             others = used_names | {folded(name) for name in view.bag.columns}
-            inner, conditions = _renamed(self.query(select, ctes), others), []
+            inner, conditions = _renamed(self.query(select), others), []
             values = [column(name) for name in inner.columns] if is_any else []
         match sub.operand:
             case Function(name="row") as row:
@@ -769,7 +766,6 @@ class Subqueries:
 
     compiler: Joins
     view: Scope
-    ctes: CommonTables
     items: Items
     used_names: set[str]
 
@@ -781,9 +777,7 @@ class Subqueries:
 
     def _membership(self, node: Subquery) -> ColumnRef:
         compiler = self.compiler
-        other, conditions = compiler.matches(
-            node, self.view, self.ctes, self.items, self.used_names
-        )
+        other, conditions = compiler.matches(node, self.view, self.items, self.used_names)
         columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
         result, unsure = fresh("found", columns), fresh("unsure", columns)
         self.used_names.add(result)
@@ -830,7 +824,7 @@ class Subqueries:
         if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
             raise refuse_node(node)
         around = replace(self.view, outer=None)
-        bag, value, keys, empty = compiler.scalar(node.query, self.ctes, around)
+        bag, value, keys, empty = compiler.scalar(node.query, around)
         require(bool(keys) or not bag.owned, "number about everybody", bag, "a subquery")
         pairs = []
         for mine, theirs in keys:
@@ -912,7 +906,9 @@ def _is_beside(node: Join) -> bool:
 
 def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) -> bool:
     """Check if a column that a subquery in FROM lacks is one of the relations before it."""
-    if not isinstance(node.right, Derived) or node.way not in {"INNER", "LEFT"}:
+    if not isinstance(node.right, Derived) or node.right.written is not None:  # a CTE
+        return False
+    if node.way not in {"INNER", "LEFT"}:
         return False
     names = [term.path for term in walk(node.right) if isinstance(term, Name)]
     lacking = [term for term in names if repr(".".join(term)) in error.message]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,24 +14,19 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import display, field_of
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
-    Derived,
-    Function,
     Name,
     Node,
     Operator,
-    Other,
     Query,
     Select,
     Star,
     Subquery,
-    Table,
     conjuncts,
-    refuse_node,
     walk,
 )
 from dfprivacy.statements.relations import Bag
-from dfprivacy.statements.rewrites import list_aggregates, read_name, rewrite
-from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
+from dfprivacy.statements.rewrites import inline_ctes, list_aggregates, read_name, rewrite
+from dfprivacy.statements.rules import REFUSALS, nearly, refuse
 from dfprivacy.statements.tree import folded, parse_view
 
 
@@ -150,57 +145,13 @@ def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
     return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
 
 
-@dataclass(frozen=True)
-class VisibleQuery:
-    """A subquery or CTE, with the CTEs that it can see, and new names of its columns."""
-
-    query: Query
-    ctes: Mapping[str, VisibleQuery]
-    columns: Sequence[str] = ()
-
-
-def read_ctes(query: Query, outer: Mapping[str, VisibleQuery]) -> dict[str, VisibleQuery]:
-    """Return the CTEs that a query can name."""
-    ctes, used_names = dict(outer), set[str]()
-    for entry in query.ctes:
-        name = folded(entry.name)
-        if name in used_names:
-            raise refuse("two CTEs of one name")
-        used_names.add(name)
-        ctes[name] = VisibleQuery(entry.query, dict(ctes), entry.columns)
-    return ctes
-
-
-def named_in(
-    node: Node, ctes: Mapping[str, VisibleQuery]
-) -> tuple[tuple[str, ...], VisibleQuery | None]:
-    """Return the parts of a name in FROM, and the query that it is: a CTE, or a subquery without.
-
-    There is none for a table or view.
-    """
-    match node:
-        case Derived():
-            return (), VisibleQuery(node.query, ctes)
-        case Table(path=(name,)):
-            return node.path, ctes.get(folded(name))
-        case Table() if len(node.path) <= 3:
-            return node.path, None
-        case Table():
-            raise refuse("a name with more than three parts")
-        case Other(sort="TABLE_FUNCTION") if any(
-            isinstance(part, Function) and part.name == "unnest" for _, part in node.parts
-        ):
-            raise refuse_part("unnest")
-    raise refuse_node(node)
-
-
 def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
     """Return the tree of the query that a view stands for."""
     text = view.definition
     select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
         raise refuse("view without definition")
-    return rewrite(select)
+    return inline_ctes(rewrite(select))
 
 
 def require_apart(scope: Scope) -> Scope:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from dfprivacy.engine.embedded import embedded
@@ -134,6 +135,55 @@ def select_all(name: str) -> Select:
     return replace(query, source=replace(source, path=(name,)))
 
 
+MOST_RELATIONS = 500
+"""How many relations a statement may hold, its views and CTEs taken apart."""
+
+
+def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})) -> Any:
+    """Return a tree with a subquery in the place of each name of a CTE.
+
+    `written` is the name of the CTE there, and the text of an expression that has changed. A
+    recursive CTE stays in a subquery that selects all of its rows.
+    """
+    match node:
+        case Table(path=(name,)) if folded(name) in visible:
+            source: Any = visible[folded(name)]
+            columns = (*node.columns, *source.columns[len(node.columns) :])
+            return replace(source, alias=node.alias or name, columns=columns)
+        case Query(ctes=(_, *_) as entries):
+            visible = dict(visible)
+            for entry in entries:
+                is_recursive = getattr(entry.query, "sort", "") == "RECURSIVE_CTE_NODE"
+                if is_recursive:
+                    visible.pop(folded(entry.name), None)
+                query = inline_ctes(entry.query, visible)
+                if is_recursive:
+                    entry = replace(entry, query=query)  # noqa: PLW2901 the same CTE
+                    query = replace(select_all(entry.name), ctes=(entry,))
+                _require_few_relations(query)
+                source = select_from(query, (), "t").source
+                columns = () if is_recursive else entry.columns
+                visible[folded(entry.name)] = replace(source, written=entry.name, columns=columns)
+            node = inline_ctes(replace(node, ctes=()), visible)
+            _require_few_relations(node)
+            return node
+    changed = rebuild(node, lambda part: inline_ctes(part, visible))
+    if changed is not node and isinstance(node, Subquery):
+        return replace(changed, written=name_item(replace(node, alias="")))
+    if changed is node or not isinstance(node, Select):
+        return changed
+    items = [
+        now if was is now or was.alias else replace(now, alias=name_item(was))
+        for was, now in zip(node.items, changed.items, strict=True)
+    ]
+    return replace(changed, items=(*items,))
+
+
+def _require_few_relations(query: Query) -> None:
+    if sum(isinstance(node, Table | Derived) for node in walk(query)) > MOST_RELATIONS:
+        raise refuse("too many relations")
+
+
 def select_item(expression: Node) -> Select:
     """Return SELECT of one expression over nothing."""
     return replace(read_select("SELECT 1"), items=(expression,))
@@ -180,7 +230,7 @@ def find_alternative(select: Query) -> Query | None:
     return None if other == select else other
 
 
-def _name_item(node: Node) -> str:
+def name_item(node: Node) -> str:
     """Return the name that DuckDB gives an item of a SELECT list."""
     if node.alias:
         return node.alias
@@ -190,7 +240,7 @@ def _name_item(node: Node) -> str:
         return text_of_query(select_item(node), engine).removeprefix("SELECT ")
 
 
-def _select_from(query: Query, items: Sequence[Node], name: str) -> Select:
+def select_from(query: Query, items: Sequence[Node], name: str) -> Select:
     """Return SELECT items FROM (query) AS name."""
     outer = read_select(f"SELECT 1 FROM (SELECT 1) AS {name}")  # noqa: S608 ours
     source: Any = outer.source
@@ -206,7 +256,7 @@ def _replace_clauses(select: Select, replacements: Sequence[tuple[Node, Node]]) 
                 return replace(now, alias=node.alias)
         return node if isinstance(node, Query) else rebuild(node, change)
 
-    items = tuple(replace(change(item), alias=_name_item(item)) for item in select.items)
+    items = tuple(replace(change(item), alias=name_item(item)) for item in select.items)
     clauses = {name: getattr(select, name) for name in ("having", "modifiers")}
     return {"items": items, **{name: rebuild_part(part, change) for name, part in clauses.items()}}
 
@@ -254,7 +304,7 @@ def _group_by_value(select: Select) -> Select | None:
         return None
     names: list[str] = []
     for node in (*keys, value):
-        names.append(fresh(_name_item(node), [*names, "n"]))
+        names.append(fresh(name_item(node), [*names, "n"]))
     columns = [read_name(name) for name in names]
     counted = [replace(key, alias=name) for key, name in zip([*keys, value], names, strict=True)]
     inner = _group_all(select, [*counted, replace(read_template("count(*)"), alias="n")])
@@ -265,7 +315,7 @@ def _group_by_value(select: Select) -> Select | None:
         replacements.append((call, fill_template(template, values)))
     clauses = _replace_clauses(select, replacements)
     sets = (tuple(range(len(keys))),) if keys else ()
-    return replace(_select_from(inner, (), "counts"), **clauses, keys=(*columns[:-1],), sets=sets)
+    return replace(select_from(inner, (), "counts"), **clauses, keys=(*columns[:-1],), sets=sets)
 
 
 def _group_all(select: Select, items: Sequence[Node]) -> Select:
@@ -345,7 +395,7 @@ def _take_by_keys(select: Select) -> Select | None:
         fill_template(read_template("a = b"), {"a": read_name(name), "b": other})
         for (_, other), name in zip(pairs, names, strict=True)
     ]
-    query = _select_from(groups, [read_template("any_value(value)")], "by_keys")
+    query = select_from(groups, [read_template("any_value(value)")], "by_keys")
     return replace(query, where=_join_conditions(equal), is_value=True)
 
 

@@ -154,8 +154,6 @@ SET_OPERATION_NODE:INTERSECT = INTERSECT: %once
     -> filter row by row: SELECT dp_count(*) FROM t WHERE x = 1
 RECURSIVE_CTE_NODE = WITH RECURSIVE: %once
     -> %with
-two CTEs of one name = two CTEs of one name: it must be plain which is meant
-    -> rename one of them
 column_name_alias = more new names in FROM or WITH than there are columns: each names one column
     -> FROM people AS v(age, city)
 two columns in a subquery = two columns of one name in a subquery, CTE or view: it must be plain

@@ -43,7 +43,6 @@ from dfprivacy.statements.functions import (
 )
 from dfprivacy.statements.gate import Reader, Relation
 from dfprivacy.statements.joins import (
-    CommonTables,
     Items,
     Joins,
     Subqueries,
@@ -53,7 +52,6 @@ from dfprivacy.statements.joins import (
 )
 from dfprivacy.statements.names import (
     Scope,
-    read_ctes,
     require,
     require_apart,
     unfold_star,
@@ -102,24 +100,24 @@ from dfprivacy.statements.tree import folded, fresh
 class Compiler(Joins):
     """Reads the relations of one statement."""
 
-    def query(self, node: Query, ctes: CommonTables) -> Scope:
+    def query(self, node: Query) -> Scope:
         """Return the relation of a subquery, CTE or view."""
         match node:
             case SetOperation():
-                return self._union(node, ctes)
+                return self._union(node)
             case Select():
-                return _Select(self, node, read_ctes(node, ctes)).compiled()
+                return _Select(self, node).compiled()
         raise refuse_node(node)
 
     def scalar(
-        self, select: Select, ctes: CommonTables, around: Scope
+        self, select: Select, around: Scope
     ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
         """Return one aggregate by the columns that are compared with those around."""
         if select.keys or select.modifiers or select.having:
             raise refuse("no one aggregate")
-        return _Select(self, select, read_ctes(select, ctes), around).scalar()
+        return _Select(self, select, around).scalar()
 
-    def _union(self, node: SetOperation, ctes: CommonTables) -> Scope:
+    def _union(self, node: SetOperation) -> Scope:
         operation = node.operation
         if operation != "UNION" and (node.has_all or operation not in _MEMBERS):
             raise refuse(
@@ -129,8 +127,7 @@ class Compiler(Joins):
             )
         for modifier in node.modifiers:
             raise refuse_node(modifier)
-        ctes = read_ctes(node, ctes)
-        parts = [self.query(child, ctes) for child in node.queries]
+        parts = [self.query(child) for child in node.queries]
         names = [term.name for term in parts[0].seen]
         if any(len(part.seen) != len(names) for part in parts):
             raise refuse("UNION ALL of widths")
@@ -190,7 +187,6 @@ class _Select:
 
     compiler: Compiler
     node: Select
-    ctes: CommonTables
     outer: Scope | None = None
     used_names: set[str] = field(default_factory=set)
     keys: dict[str, str] = field(default_factory=dict)
@@ -210,7 +206,7 @@ class _Select:
         if sets and (len(sets) > 1 or sorted(sets[0]) != list(range(len(select.keys)))):
             raise refuse("group_sets")
         named = [(item.alias, item) for item in select.items if item.alias]
-        self.view, self.around = self.compiler.from_where(select, self.ctes, named, self.outer)
+        self.view, self.around = self.compiler.from_where(select, named, self.outer)
         self.items = [term for item in select.items for term in unfold_star(item, self.view)]
         nodes = [item for _, item in self.items]
         self.group_by = select.keys
@@ -221,9 +217,7 @@ class _Select:
         self.grouped = bool(self.group_by or aggregates)
         for view in filter(None, (self.view, self.outer)):
             self.used_names |= {folded(name) for name in view.bag.columns}
-        self.subqueries = Subqueries(
-            self.compiler, self.view, self.ctes, self.items, self.used_names
-        )
+        self.subqueries = Subqueries(self.compiler, self.view, self.items, self.used_names)
 
     def name(self, label: str) -> str:
         name = fresh(label, [*self.used_names, OWNER])
@@ -620,7 +614,7 @@ def read_rows(select: Select, reader: Reader) -> Rows:
     compiler = Compiler(tables_of(reader))
     items = [(item.alias, item) for item in select.items if item.alias]
     compiler.outermost = select.source
-    scope, _ = compiler.from_where(select, read_ctes(select, {}), items)
+    scope, _ = compiler.from_where(select, items)
     if not scope.bag.owned:
         are_answers = any(value.script.statements for value in reader.givens.values())
         raise refuse("answers alone" if are_answers else "public tables alone")
@@ -662,5 +656,5 @@ def about_all(select: Query, reader: Reader) -> bool:
     """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
     compiler = Compiler(tables_of(reader))
     with suppress(DPError):
-        compiler.query(select, {})
+        compiler.query(select)
     return any(node is select for node in compiler.about_all)
