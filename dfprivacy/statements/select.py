@@ -1,11 +1,16 @@
-"""Read the SELECTs of subqueries, CTEs and views: groups, windows, DISTINCT and UNION ALL."""
+"""Read SELECTs over rows: FROM and WHERE, groups, windows, DISTINCT, UNION ALL and subqueries.
+
+What runs is written by relations.py, which keeps owners apart by itself. The refusals here keep a
+statement from meaning something else than what runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 
@@ -14,14 +19,21 @@ from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import find_item, holds_dp
 from dfprivacy.statements.expressions import (
+    COMPARED,
     LIST,
     STORED,
     ColumnRef,
     Size,
+    by_row,
+    certain,
+    check_constants,
     condition,
     direction,
     is_dp,
     longest,
+    measure,
+    substitute,
+    write,
     write_frame,
 )
 from dfprivacy.statements.functions import (
@@ -29,6 +41,7 @@ from dfprivacy.statements.functions import (
     BY_LIST,
     CALLED,
     EXACT,
+    FLOATS,
     ORDERED,
     ORDERED_BY_VALUE,
     WINDOWS,
@@ -37,38 +50,48 @@ from dfprivacy.statements.functions import (
     check_frame,
     exact_sum,
     is_number_of_rows,
+    is_single,
     is_whole_sum,
+    one_float,
     require_exact,
     require_single,
 )
 from dfprivacy.statements.gate import Reader, Relation
-from dfprivacy.statements.joins import (
-    Items,
-    Joins,
-    Subqueries,
-    keep_distinguishing_columns,
-    name_unit,
-    unify_equal_values,
-)
 from dfprivacy.statements.names import (
     Scope,
+    VisibleColumn,
+    definition_of,
+    holds_subquery,
+    is_plain,
+    name_unnamed,
+    put_beside,
     require,
     require_apart,
+    split_condition,
     unfold_star,
 )
 from dfprivacy.statements.nodes import (
+    Argument,
+    Derived,
+    Empty,
     Function,
+    Join,
     Name,
     Node,
+    Operator,
     Order,
+    Other,
     Over,
     Query,
     Select,
     SetOperation,
     Star,
     Subquery,
+    Table,
+    arguments,
     called,
     literal,
+    rebuild,
     refuse_node,
     split_modifiers,
     walk,
@@ -85,20 +108,367 @@ from dfprivacy.statements.relations import (
     filtered,
     grouped,
     joined,
+    marked,
     renamed,
     same_value,
     united,
     windowed,
 )
-from dfprivacy.statements.rewrites import list_aggregates
-from dfprivacy.statements.rules import refuse, refuse_part
-from dfprivacy.statements.tables import Tables
+from dfprivacy.statements.rewrites import MOST_RELATIONS, list_aggregates
+from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
+from dfprivacy.statements.tables import TEXT, Tables
 from dfprivacy.statements.tree import folded, fresh
+
+_MOST_SIGNS = 200_000
+"""How many signs the SQL of an expression may have, and how many nodes it may be read from."""
+
+Special = Callable[[Node], ColumnRef | None]
+Items = Sequence[tuple[str, Node]]
 
 
 @dataclass
-class Compiler(Joins):
+class Compiler:
     """Reads the relations of one statement."""
+
+    tables: Tables
+    compiled: int = 0
+    view_around: Relation | None = None
+    """The view that is being taken apart: its names are looked for from where it is."""
+    about_all: list[Node] = field(default_factory=list)
+    """SELECTs whose aggregates are about several units."""
+    outermost: Node | None = None
+    """The FROM of the outermost SELECT."""
+    key_table: Scope | None = None
+    """The public table there that a LEFT JOIN leads from: its keys are those of the groups."""
+    later: list[Node] = field(default_factory=list)
+    """Conditions of joins that hold subqueries: they filter what has been joined, as in WHERE."""
+
+    def from_where(
+        self,
+        select: Select,
+        items: Items,
+        outer: Scope | None = None,
+        used_names: set[str] | None = None,
+    ) -> tuple[Scope, list[Expression]]:
+        """Return the rows of FROM and WHERE, and the conditions that name columns around them."""
+        for entry in select.ctes:  # recursive ones
+            raise refuse_node(entry.query)
+        if outer is not None and isinstance(select.source, Empty):
+            raise refuse("subquery without FROM")
+        if used_names is None:
+            used_names = {folded(name) for name in outer.bag.columns} if outer else set[str]()
+        before, self.later = self.later, []
+        views, conditions, _ = self._collect_joins(select.source, used_names)
+        later, self.later = self.later, before
+        joint = replace(put_beside(views), outer=outer)
+        around: list[Expression] = []
+        for node in split_condition(_compare_as_numbers(select.where, joint)):
+            if holds_subquery(node):
+                later.append(node)
+                continue
+            compiled = self.condition_of(node, joint, items)
+            (around if compiled.outer else conditions).append(compiled)
+            if self.key_table is not None and select.source is self.outermost:
+                if not compiled.uses <= frozenset(self.key_table.bag.columns):
+                    raise refuse("keys of a public table")
+                bag = filtered(self.key_table.bag, [compiled])
+                self.key_table = replace(self.key_table, bag=bag)
+            conditions += self._implied(node, views, joint, items)
+        view = replace(self._order_joins(views, conditions), outer=outer)
+        for node in later:
+            view = self._where(node, view, items, used_names)
+        return view, around
+
+    def _implied(
+        self, node: Node, views: Sequence[Scope], joint: Scope, items: Items
+    ) -> Iterator[Expression]:
+        """Yield certain conditions on one relation each that follow from an OR over several."""
+        if not isinstance(node, Operator) or node.sort != "CONJUNCTION_OR":
+            return
+        sides = [split_condition(child) for child in node.operands]
+        for view in views if len(views) > 1 else ():
+            term = [[part for part in side if _is_about(view, part)] for side in sides]
+            if all(term) and term != sides:
+                every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
+                compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
+                if compiled.sure:
+                    yield compiled
+
+    def _collect_joins(
+        self, node: Node, used_names: set[str], before: Sequence[Scope] = ()
+    ) -> tuple[list[Scope], list[Expression], bool]:
+        """Return the relations of a FROM that are joined in any order, and what joins them.
+
+        Conditions see relations `before`, those on the left of the whole, where they name what is
+        in none of their own. Third is whether these are among the relations returned.
+        """
+        if not isinstance(node, Join):
+            return [self._relation(node, used_names)], [], False
+        original, node = node, _turn_right_join(node)
+        way = node.way
+        left, ahead, joint = self._collect_joins(node.left, used_names, before)
+        around = [] if joint else [*before]
+        sides = [*around, *left] if way == "INNER" else []
+        later, waiting, correlated = self.later, len(self.later), list[Expression]()
+        lateral = _is_beside(node)
+        try:
+            if not lateral:
+                right, behind, over = self._collect_joins(node.right, used_names, sides)
+        except MissingColumnError as error:
+            if not _names_left(node, left, error):
+                raise
+            lateral = True
+        if lateral:
+            self.later, behind, over = later[:waiting], [], False
+            left, right, correlated = self._lateral(node, left, ahead, used_names)
+            way, ahead = (way, ahead) if right else ("INNER", [])  # one row beside each
+        right, conditions, names = _by_names(node, left, right, over=over)
+        conditions += correlated
+        right, behind, nearest = self._nearest(node, left, right, behind)
+        conditions += nearest
+        if over:
+            left, around, joint = [], [], True
+        if way != "INNER" and len(self.later) > waiting:
+            raise refuse("subquery in ON")
+        conditions += self._on(node.condition, way, [*left, *right], around)
+        if way == "INNER":
+            return [*left, *right], [*ahead, *behind, *conditions], joint
+        uses = frozenset[str]().union(*(term.uses for term in (*ahead, *conditions)))
+        if around and not uses <= frozenset(put_beside([*left, *right]).bag.columns):
+            left, joint = [*around, *left], True
+        first, second = self._order_joins(left, ahead), self._order_joins(right, behind)
+        if way == "FULL":
+            return [self._join_fully(first, second, conditions, names, used_names)], [], joint
+        if way == "LEFT" and original is self.outermost and second.bag.owned > first.bag.owned:
+            way, self.key_table = "INNER", first
+        if way == "LEFT":  # a condition on one side says which rows of the right have a match
+            inside = [term for term in conditions if term.uses <= frozenset(second.bag.columns)]
+            second = replace(second, bag=filtered(second.bag, inside))
+            conditions = [term for term in conditions if term not in inside]
+        bag = self.join(first, second, way, conditions)
+        both = (first, second) if original.way != "RIGHT" else (second, first)
+        seen = tuple(term for side in both for term in side.seen)
+        return [Scope(bag, first.seen if way in {"SEMI", "ANTI"} else seen)], [], joint
+
+    def _join_fully(
+        self,
+        left: Scope,
+        right: Scope,
+        conditions: Sequence[Expression],
+        using: Sequence[str],
+        used_names: set[str],
+    ) -> Scope:
+        """Return all rows of two relations, those without a match beside NULL.
+
+        Each side is a function of the unit's rows, and so are the rows without a match. The name
+        alone of a column in USING means the value of either side.
+        """
+        if not (left.bag.owned and right.bag.owned):
+            raise refuse("FULL JOIN")
+        bags = [
+            self.join(left, right, "LEFT", conditions),
+            self.join(right, left, "ANTI", conditions),
+        ]
+        missing = {name: Expression("NULL", sure=True) for name in left.bag.columns}
+        values, seen = [{}, missing], Scope(left.bag, (*left.seen, *right.seen))
+        for name, condition_ in zip(using, conditions, strict=False):
+            assert condition_.pair is not None  # noqa: S101 USING compares columns
+            either = fresh(name, [*used_names, OWNER])
+            used_names.add(folded(either))
+            for value, side in zip(values, condition_.pair, strict=True):
+                value[either] = side
+            kinds = [
+                self.tables.kinds(bag, [str(side.column)])
+                for bag, side in zip(bags, condition_.pair, strict=True)
+            ]
+            if not alike(*kinds[0], *kinds[1]):
+                raise refuse("UNION ALL of types", name=name)
+            seen = seen.without_plain(name)
+            seen = replace(seen, seen=(*seen.seen, VisibleColumn((), name, either)))
+        bags = [extended(bag, value) for bag, value in zip(bags, values, strict=True)]
+        return replace(seen, bag=united(bags, [{name: name for name in bags[0].columns}] * 2))
+
+    def _nearest(
+        self, node: Join, left: Sequence[Scope], right: Sequence[Scope], behind: list[Expression]
+    ) -> tuple[list[Scope], list[Expression], list[Expression]]:
+        """Return the right side of an ASOF JOIN with the time of the row after, and its condition.
+
+        Other joins stay as they are.
+        Among right rows that are equal by what else is compared, a left row meets the last one
+        whose time is not after its own. Rows of one time are told apart by the whole row.
+        """
+        if node.sort != "ASOF":
+            return [*right], behind, []
+        parts = split_condition(node.condition)
+        bounds = [
+            part
+            for part in parts
+            if isinstance(part, Operator) and COMPARED.get(part.sort) in _NEAREST
+        ]
+        scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
+        if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
+            raise refuse("ASOF JOIN")
+        pairs = [self.condition_of(part, scope, ()).pair for part in parts if part is not bounds[0]]
+        sides = [self.written(side, scope, ()) for side in bounds[0].operands]
+        columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0].sort]
+        if sides[0].uses <= columns:
+            sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
+        if not sides[1].uses <= columns or sides[0].uses & columns:
+            raise refuse("ASOF JOIN")
+        way = "ASC NULLS LAST" if sign.startswith(">") else "DESC NULLS LAST"
+        bag, time = as_column(inner.bag, sides[1], scope.bag.columns)
+        partition = []
+        for pair in pairs:
+            theirs = next((side for side in pair or () if side.uses <= columns), None)
+            if theirs is None:
+                raise refuse("ASOF JOIN")
+            bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
+            partition.append(name)
+        after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
+        window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
+        bag = self._with_window(bag, after, window, {*bag.columns})
+        last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
+        is_last = Expression(last, sides[0].uses | {after})
+        return [replace(inner, bag=bag)], [], [is_last]
+
+    def _on(
+        self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
+    ) -> list[Expression]:
+        """Return the conditions of a join; those with subqueries are `later`."""
+        conditions = []
+        for part in split_condition(node):
+            if holds_subquery(part):
+                if way != "INNER":
+                    raise refuse("subquery in ON")
+                self.later.append(part)
+                continue
+            try:
+                conditions.append(self.condition_of(part, put_beside(sides), ()))
+            except MissingColumnError:
+                if not around:
+                    raise
+                conditions.append(self.condition_of(part, put_beside([*around, *sides]), ()))
+        return conditions
+
+    def _lateral(
+        self,
+        node: Join,
+        left: list[Scope],
+        ahead: list[Expression],
+        used_names: set[str],
+    ) -> tuple[list[Scope], list[Scope], list[Expression]]:
+        """Return the sides of a join whose right one names columns of the left; what joins them.
+
+        Where that aggregates, its columns are beside those of the left, and there is no right side.
+        """
+        assert isinstance(node.right, Derived)  # noqa: S101 the caller knows
+        if node.right.columns or not isinstance(node.right.query, Select):
+            raise refuse("LATERAL")
+        path = (node.right.alias,)
+        select, limit = _without_limit(node.right.query)
+        if not is_plain(select):
+            alone = replace(select, items=())
+            always = literal(node.condition) == ("BOOLEAN", "true")
+            if not is_plain(alone) or (node.way == "LEFT" and not always):
+                raise refuse("LATERAL")
+            lateral = Subqueries(self, self._order_joins(left, ahead), (), used_names)
+            return [lateral.extended(select, path)], [], []
+        without, conditions = _is_beside(node) and limit is None, list[Expression]()
+        if without:  # without FROM: expressions over the row beside it
+            inner = self._order_joins(left, ahead)
+            where = split_condition(select.where)
+            remaining = [self.condition_of(term, inner, ()) for term in where]
+            bag = filtered(inner.bag, remaining)
+        else:
+            inner, conditions = self.from_where(select, (), put_beside(left), used_names)
+            bag = inner.bag
+            if limit is not None and bag.owned > put_beside(left).bag.owned:
+                raise refuse("LATERAL")  # the first rows of each unit are not those of all
+            if limit is not None:
+                bag = self._limit(inner, select, limit, conditions, used_names)
+        seen = list[VisibleColumn]()
+        for name, item in (term for part in select.items for term in unfold_star(part, inner)):
+            compiled = self.written(item, inner, ())
+            if compiled.outer:
+                raise refuse("LATERAL")
+            bag, term = as_column(bag, compiled, [*used_names])
+            used_names.add(folded(term))
+            seen.append(VisibleColumn(path, name, term))
+        if without:
+            return [Scope(bag, (*inner.seen, *seen))], [], []
+        return left, [Scope(bag, tuple(seen))], [_opened(term) for term in conditions]
+
+    def _limit(
+        self,
+        inner: Scope,
+        select: Select,
+        limit: FirstRows,
+        conditions: Sequence[Expression],
+        used_names: set[str],
+    ) -> Bag:
+        """Return the first rows of those that are equal by what is compared with rows around."""
+        bag = inner.bag
+        items = [item for node in select.items for _, item in unfold_star(node, inner)]
+        read = {name for item in items for name in self.written(item, inner, ()).uses}
+        read |= {name for term in conditions for name in term.uses}
+        orders, number = limit
+        sides = [[s for s in c.pair or () if s.uses and not s.outer] for c in conditions]
+        values = [self.written(item.value, inner, ()) for item in orders]
+        if any(len(inside) != 1 for inside in sides) or any(value.outer for value in values):
+            raise refuse("LATERAL")
+        names = []
+        for value in (*(side for (side,) in sides), *values):
+            bag, name = as_column(bag, value, [*used_names, *bag.columns])
+            names.append(name)
+        by = list(zip(names[len(sides) :], map(direction, orders), strict=True))
+        first = self.first_rows(bag, names[: len(sides)], by, number, read)
+        remaining = [name for name in inner.bag.columns if name in first.columns]
+        first = chosen(first, {name: column(name) for name in remaining})
+        return replace(first, keys={n: key for n, key in inner.bag.keys.items() if n in remaining})
+
+    def _relation(self, node: Node, used_names: set[str]) -> Scope:
+        self.compiled += 1
+        if self.compiled > MOST_RELATIONS:
+            raise refuse("too many relations")
+        match node:
+            case Derived():
+                compiled, path = self.query(node.query), tuple[str, ...]()
+            case Table() if len(node.path) <= 3:
+                relation = self.tables.find(node.path, self.view_around)
+                compiled, path = self._table(relation, used_names), relation.path
+            case Table():
+                raise refuse("a name with more than three parts")
+            case Other(sort="TABLE_FUNCTION") if called(dict(node.parts)["function"]) == "unnest":
+                raise refuse_part("unnest")
+            case _:
+                raise refuse_node(node)
+        named = _with_aliases(compiled, node.columns)
+        return _renamed(named, used_names, (node.alias,) if node.alias else path)
+
+    def _table(self, relation: Relation, used_names: set[str]) -> Scope:
+        if relation.definition is None:
+            scope = Scope.of(*self.tables.bag(relation, used_names))
+            facts = self.tables.facts(relation, "bounds")
+            bounds = {name: Bounds(*ends) for name, ends in facts.items()}
+            seen = (replace(term, bounds=bounds.get(folded(term.name))) for term in scope.seen)
+            return self._within_matches(relation, replace(scope, seen=tuple(seen)))
+        above, self.view_around = (self.view_around, self.tables), relation
+        names_units = relation is self.tables.lone
+        try:
+            if names_units:  # rows below the view belong to nobody yet
+                self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
+            compiled = self.query(definition_of(relation, self.tables.engine))
+            if len(compiled.seen) != len(relation.columns):
+                raise refuse("view without definition")
+        except RefusedStatementError as error:
+            raise RefusedStatementError(
+                f"in the view {relation.name!r}: {error.message}", hint=error.hint
+            ) from None
+        finally:
+            self.view_around, self.tables = above
+        names, bag = dict(zip(relation.columns, compiled.columns, strict=True)), compiled.bag
+        bag = self.tables.own_rows(relation, bag, names) if names_units else bag
+        return Scope.of(bag, names.items())
 
     def query(self, node: Query) -> Scope:
         """Return the relation of a subquery, CTE or view."""
@@ -172,6 +542,575 @@ class Compiler(Joins):
         for name, term in zip(bag.columns, kinds, strict=True):
             require_single(term, f"DISTINCT over column {name!r}")
         return distinct(unify_equal_values(bag, bag.columns, kinds))
+
+    def _within_matches(self, relation: Relation, compiled: Scope) -> Scope:
+        """Return the rows of a table that each unit has, within the matches that are declared."""
+        bag, limits = compiled.bag, self.tables.facts(relation, "matches")
+        if not limits or not bag.owned:
+            return compiled
+        columns = {folded(visible.name): visible.column for visible in compiled.seen}
+        for term, number in limits.items():
+            bag = self.first_rows(bag, [columns[term]], [], number, set())
+        keys = {name: key for name, key in compiled.bag.keys.items() if name in bag.columns}
+        seen = tuple(term for term in compiled.seen if term.column in bag.columns)
+        return Scope(replace(bag, keys=keys, depth=compiled.bag.depth), seen)
+
+    def first_rows(
+        self,
+        bag: Bag,
+        partition: Sequence[str],
+        order: Sequence[tuple[str, str]],
+        number: int,
+        read: set[str],
+    ) -> Bag:
+        """Return the first rows of each unit and value of some columns; whole rows break ties."""
+        names = [*partition, *(name for name, _ in order)]
+        for name, kind in zip(names, self.tables.kinds(bag, names), strict=True):
+            require_single(kind, f"the first rows by column {name!r}")
+        position = fresh("place", [*bag.columns, OWNER])
+        window = Window("row_number", (), (), (*partition,), (*order,), "", breaks_ties=True)
+        limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
+        joint = filtered(self._with_window(bag, position, window, read), [limit])
+        return chosen(joint, {name: column(name) for name in joint.columns if name != position})
+
+    def _with_window(self, bag: Bag, name: str, window: Window, read: set[str]) -> Bag:
+        """Return a relation with a window by whole rows; columns that are not read may go."""
+        kinds = self.tables.kinds(bag, bag.columns)
+        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
+        return windowed(bag, {name: window})
+
+    def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
+        """Join relations: from the one with the longest link on, each by what it has in common."""
+        joint = put_beside(views)
+        if len(views) == 1 and not conditions:
+            return joint
+        parts, waiting = [], list(conditions)
+        for view in views:
+            mine = [term for term in waiting if term.uses <= frozenset(view.bag.columns)]
+            waiting = [term for term in waiting if term not in mine]
+            remaining = filtered(view.bag, mine)
+            parts.append(replace(view, bag=remaining))
+        compiled = max(parts, key=lambda term: (term.bag.owned, term.bag.depth))
+        parts.remove(compiled)
+        while parts:
+            pairs = [[_across(c, compiled.bag, part.bag) for c in waiting] for part in parts]
+            nearness = [
+                (_says_owner(compiled.bag, part.bag, of_part), any(of_part))
+                for part, of_part in zip(parts, pairs, strict=True)
+            ]
+            other = parts[nearness.index(max(nearness))]
+            parts.remove(other)
+            both = frozenset((*compiled.bag.columns, *other.bag.columns))
+            now = [term for term in waiting if term.uses <= both]
+            waiting = [term for term in waiting if term not in now]
+            compiled = Scope(
+                self.join(compiled, other, "INNER", now), (*compiled.seen, *other.seen)
+            )
+        return replace(joint, bag=compiled.bag)
+
+    def join(
+        self,
+        first_side: Scope,
+        two: Scope,
+        how: str,
+        conditions: Sequence[Expression],
+        *,
+        is_said: bool = False,
+    ) -> Bag:
+        """Return a join, by equal columns where their types compare.
+
+        Conditions name the owner, unless it has been `said` before.
+        """
+        if not is_said:
+            self.check_owner(first_side, two, conditions)
+        left, right = first_side.bag, two.bag
+        columns = (*left.columns, *(() if how in {"SEMI", "ANTI"} else right.columns))
+        equal: list[tuple[str, str]] = []
+        others: list[Expression] = []
+        for term in conditions:
+            pair = _across(term, left, right)
+            if pair is not None:
+                used_names = (*left.columns, *right.columns)
+                left, mine = as_column(left, pair[0], used_names)
+                right, theirs = as_column(right, pair[1], (*used_names, mine))
+                if alike(*self.tables.kinds(left, [mine]), *self.tables.kinds(right, [theirs])):
+                    equal.append((mine, theirs))
+                    continue
+            others.append(term)
+        written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
+        self._check_once(left, right, how, equal, written)
+        return replace(joined(left, right, how, equal, others), columns=columns)
+
+    def _check_once(
+        self,
+        left: Bag,
+        right: Bag,
+        how: str,
+        equal: Sequence[tuple[str, str]],
+        written: Mapping[str, str],
+    ) -> None:
+        """Refuse a public table of which a row that is protected by itself meets several.
+
+        `written` has the names of columns as the statement writes them.
+        """
+        public, protected = (right, left) if left.owned else (left, right)
+        names = [pair[left.owned] for pair in equal]
+        if public.owned or not protected.single or not names or how not in {"INNER", "LEFT"}:
+            return
+        is_unique = public.unique is not None and public.unique <= set(names)
+        if is_unique or any(name in public.matches for name in names):
+            return
+        shown = ", ".join(written.get(name, name) for name in names)
+        if self.tables.is_released(public, names):
+            raise refuse("several released matches", names=shown)
+        if self.tables.repeats(public, names):
+            raise refuse("several matches", names=shown)
+
+    @staticmethod
+    def check_owner(left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
+        """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
+        pairs = [_across(term, left.bag, right.bag) for term in conditions]
+        require(
+            not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
+            "join across units",
+            left.bag,
+            "a join",
+            condition=_rewrite(left, right),
+        )
+
+    def written(
+        self, node: Node, scope: Scope, items: Items, special: Special | None = None
+    ) -> Expression:
+        """Return an expression over rows and items; `special` has other nodes for some."""
+        resolved = _resolve(node, scope, items, special)
+
+        def find_kind(ref: ColumnRef) -> str:
+            name = next(iter(ref.uses), "")
+            if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
+                return ""
+            return str(self.tables.kinds(scope.bag, [name])[0])
+
+        check_constants(resolved, find_kind)
+        refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
+        uses, outer = (
+            frozenset[str]().union(*(ref.uses for ref in refs if ref.is_outer is is_outer))
+            for is_outer in (False, True)
+        )
+        sql, size = write(resolved), measure(resolved)
+        if len(sql) > _MOST_SIGNS:
+            raise refuse("too long")
+        sure = special is None and bool(certain(resolved))
+        return Expression(sql, uses, outer, sure, size, by_row(resolved))
+
+    def condition_of(
+        self, node: Node, view: Scope, items: Items, special: Special | None = None
+    ) -> Expression:
+        """Return a condition on rows."""
+        compiled = self.written(node, view, items, special)
+        joint = condition(node, compiled.sql)
+        is_boolean = isinstance(node, Name) and view.kind(node.path) == "BOOLEAN"
+        sure = compiled.sure and (joint == compiled.sql or is_boolean)
+        compiled = replace(compiled, sql=joint, sure=sure)
+        if not isinstance(node, Operator) or node.sort != "COMPARE_EQUAL" or special is not None:
+            return compiled
+        left, right = (self.written(side, view, items) for side in node.operands)
+        return replace(compiled, pair=(left, right))
+
+    def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
+        """Return the parts that AND combines of a condition on single rows, without a subquery."""
+        parts = split_condition(_compare_as_numbers(node, scope))
+        return [self.condition_of(part, scope, ()) for part in parts]
+
+    def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
+        """Return the rows of a view that fulfill a condition with subqueries."""
+        membership = _negated(node)
+        if membership is not None and _is_membership(membership[0]):
+            sub, denied = membership
+            other, conditions = self.matches(sub, view, items, used_names)
+            bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
+            if denied and sub.sort == "ANY":
+                _require_one_column(sub)
+                bag = self._known(replace(view, bag=bag), other, conditions)
+            return replace(view, bag=bag)
+        special = Subqueries(self, view, items, used_names)
+        compiled = self.condition_of(node, view, items, special.answer)
+        if compiled.outer:
+            raise refuse("correlated")
+        return replace(view, bag=filtered(special.view.bag, [compiled]))
+
+    def _known(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
+        """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
+
+        The last condition is that comparison. Where there are no others, all that counts of the
+        other relation is whether it has a row with NULL, and one without.
+        """
+        *rest, same = conditions
+        assert same.pair is not None  # noqa: S101 as `matches` makes it
+        mine, value = same.pair
+        name = fresh("missing", [*view.bag.columns, *other.bag.columns, OWNER])
+        missing = {name: Expression(f"({value.sql} IS NULL)", value.uses)}
+        bag = extended(other.bag, missing) if rest else distinct(chosen(other.bag, missing))
+        doubt = Expression(f"({quoted(name)} OR ({mine.sql} IS NULL))", mine.uses | {name})
+        return self.join(view, replace(other, bag=bag), "ANTI", [*rest, doubt], is_said=True)
+
+    def matches(
+        self, sub: Subquery, view: Scope, items: Items, used_names: set[str]
+    ) -> tuple[Scope, list[Expression]]:
+        """Return the rows of an EXISTS or IN, and what makes a row of the view match one."""
+        select = sub.query
+        around, is_any = replace(view, outer=None), sub.sort == "ANY"
+        if isinstance(select, Select) and is_plain(select):
+            inner, conditions = self.from_where(select, (), around)
+            chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
+            values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
+        else:
+            others = used_names | {folded(name) for name in view.bag.columns}
+            inner, conditions = _renamed(self.query(select), others), []
+            values = [column(name) for name in inner.columns] if is_any else []
+        match sub.operand:
+            case Function(name="row") as row:
+                terms = arguments(row)
+            case operand:
+                terms = [operand] if operand else []
+        if values and len(values) != len(terms):
+            raise refuse("IN over several columns")
+        for term, value in zip(terms, values, strict=False):
+            if value.outer:
+                raise refuse("correlated")
+            mine = self.written(term, around, items)
+            same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
+            conditions = [*conditions, replace(same, pair=(mine, value))]
+        return inner, [_opened(term) for term in conditions]
+
+
+def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) -> Node:
+    """Return an expression whose names stand for columns, or for the items of those names."""
+
+    def find_in(view: Scope | None, name: Name) -> ColumnRef | None:
+        match = None if view is None else view.find(name.path)
+        if view is None or match is None:
+            return None
+        sql, column = match
+        size = view.bag.sizes.get(column, STORED)
+        kind = view.kind(name.path) if view is scope else ""
+        sql = f"TRY_CAST({sql} AS DOUBLE)" if name.is_number else sql
+        return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
+
+    visits = itertools.count()
+
+    def leaf(part: Node, before: int | None) -> Node | None:
+        if next(visits) > _MOST_SIGNS:  # names of items stand for the names in these, and so on
+            raise refuse("too long")
+        other = None if special is None else special(part)
+        if other is not None or not isinstance(part, Name):
+            return other
+        if (ref := find_in(scope, part)) is not None:
+            return ref
+        for index, (alias, item) in enumerate(items[:before] if len(part.path) == 1 else ()):
+            if folded(alias) == folded(part.path[0]):
+                return resolved(item, index)
+        if (ref := find_in(scope.outer, part)) is not None:
+            return ref
+        if part.clock is None:
+            raise scope.missing(part.path)
+        return ColumnRef(part.clock, size=Size())
+
+    def resolved(part: Node, before: int | None) -> Node:
+        return cast("Node", substitute(part, lambda child: leaf(child, before)))
+
+    return resolved(node, None)
+
+
+_ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
+
+
+def _compare_as_numbers(where: Any, scope: Scope) -> Any:
+    """Mark the names of texts of files that a WHERE compares with numbers."""
+    if where is None or TEXT not in scope.bag.kinds.values():
+        return where
+
+    def mark(part: Any) -> Any:
+        if isinstance(part, Argument):
+            return rebuild(part, mark)
+        is_text = isinstance(part, Name) and scope.kind(part.path) == TEXT
+        return replace(part, is_number=True) if is_text else part
+
+    node = rebuild(where, lambda part: _compare_as_numbers(part, scope))
+    compares = isinstance(node, Operator) and node.sort.startswith("COMPARE_")
+    if not compares and called(node) not in _ARITHMETIC:
+        return node
+    is_numeric = any(literal(part)[0] in {"INTEGER", "NUMERIC"} for part in node.operands)
+    return rebuild(node, mark) if is_numeric else node
+
+
+def _opened(term: Expression) -> Expression:
+    """Return a condition of a subquery over the join of it with what is around it."""
+    pair = None if term.pair is None else (_opened(term.pair[0]), _opened(term.pair[1]))
+    return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
+
+
+@dataclass
+class Subqueries:
+    """Subqueries inside of an expression: each becomes a column of the rows."""
+
+    compiler: Compiler
+    view: Scope
+    items: Items
+    used_names: set[str]
+
+    def answer(self, node: Node) -> ColumnRef | None:
+        """Return the column that stands for a subquery; None for any other node."""
+        if not isinstance(node, Subquery):
+            return None
+        return self._membership(node) if _is_membership(node) else self._scalar(node)
+
+    def _membership(self, node: Subquery) -> ColumnRef:
+        compiler = self.compiler
+        other, conditions = compiler.matches(node, self.view, self.items, self.used_names)
+        columns = (*self.used_names, *self.view.bag.columns, *other.bag.columns, OWNER)
+        result, unsure = fresh("found", columns), fresh("unsure", columns)
+        self.used_names.add(result)
+        if node.sort == "EXISTS":
+            self._mark(other, conditions, result)
+            return ColumnRef(quoted(result), frozenset([result]), size=Size())
+        _require_one_column(node)
+        self.used_names.add(unsure)
+        *rest, same = conditions
+        perhaps = replace(same, sql=f"coalesce({same.sql}, true)", pair=None)
+        self._mark(other, conditions, result)
+        self._mark(other, [*rest, perhaps], unsure, checked=conditions)
+        sql = f"CASE WHEN {quoted(result)} THEN true WHEN {quoted(unsure)} THEN NULL ELSE false END"
+        return ColumnRef(f"({sql})", frozenset([result, unsure]), size=Size())
+
+    def _mark(
+        self,
+        other: Scope,
+        conditions: Sequence[Expression],
+        name: str,
+        checked: Sequence[Expression] | None = None,
+    ) -> None:
+        self.compiler.check_owner(self.view, other, checked or conditions)
+        matched, others = (
+            self.compiler.join(self.view, other, how, conditions, is_said=True)
+            for how in ("SEMI", "ANTI")
+        )
+        self.view = replace(self.view, bag=marked(matched, others, name))
+
+    def extended(self, select: Select, path: tuple[str, ...]) -> Scope:
+        """Return the rows with the aggregates of a SELECT for each row."""
+        seen = [*self.view.seen]
+        for item in select.items:
+            ref = self._scalar(Subquery("SCALAR", replace(select, items=(item,))))
+            bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
+            self.used_names.add(folded(term))
+            self.view = replace(self.view, bag=bag)
+            seen.append(VisibleColumn(path, item.alias or name_unnamed(item), term))
+        return Scope(self.view.bag, tuple(seen))
+
+    def _scalar(self, node: Subquery) -> ColumnRef:
+        """Return the column of a scalar subquery: one aggregate of what belongs to the row."""
+        compiler = self.compiler
+        if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
+            raise refuse_node(node)
+        around = replace(self.view, outer=None)
+        bag, value, keys, empty = compiler.scalar(node.query, around)
+        require(bool(keys) or not bag.owned, "number about everybody", bag, "a subquery")
+        pairs = []
+        for mine, theirs in keys:
+            same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
+            pairs.append(replace(same, pair=(mine, column(theirs))))
+        joined_bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
+        self.view = replace(self.view, bag=joined_bag)
+        sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
+        size = self.view.bag.sizes.get(value, STORED)
+        return ColumnRef(sql, frozenset([value]), size=size)
+
+
+def unify_equal_values(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> Bag:
+    """Return a relation in which equal values of some columns are the same bits."""
+    compiled = {
+        name: Expression(one_float(name, term), frozenset([name]))
+        for name, term in zip(names, kinds, strict=True)
+        if str(term) in FLOATS
+    }
+    return replace(extended(bag, compiled), keys=bag.keys)
+
+
+def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) -> Bag:
+    """Return a relation whose columns tell all rows apart that differ; those not read may go."""
+    remaining = []
+    for name, term in zip(bag.columns, kinds, strict=True):
+        if name in read:
+            require_single(term, f"column {name!r} beside a window that breaks ties by it")
+        if is_single(term):
+            remaining.append(name)
+    return chosen(bag, {name: column(name) for name in remaining})
+
+
+FirstRows = tuple[Sequence[Order], int]
+"""The items of an ORDER BY, and the number of a LIMIT."""
+
+
+def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
+    """Return a SELECT without its ORDER BY and LIMIT, and these if it has a LIMIT."""
+    distinct, orders, limit = split_modifiers(select)
+    if limit is None or distinct is not None:
+        return select, None
+    text = literal(limit.rows)[1]
+    if limit.kind != "ROW_COUNT" or limit.offset is not None or not text.isdecimal():
+        raise refuse("LATERAL")
+    return replace(select, modifiers=()), (orders, int(text))
+
+
+def _with_aliases(compiled: Scope, aliases: Sequence[str]) -> Scope:
+    """Return a query whose first columns have new names."""
+    if len(aliases) > len(compiled.seen):
+        raise refuse("column_name_alias")
+    new = (replace(term, name=name) for name, term in zip(aliases, compiled.seen, strict=False))
+    return require_apart(replace(compiled, seen=(*new, *compiled.seen[len(aliases) :])))
+
+
+def _renamed(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
+    """Return a relation at a path whose columns have new names."""
+    bag, new = renamed(scope.bag, used_names)
+    seen = (replace(term, path=path, column=new[term.column]) for term in scope.seen)
+    return Scope(bag, tuple(seen))
+
+
+def _is_about(view: Scope, node: Node) -> bool:
+    """Check if a condition names columns of one relation, and no others."""
+    names = [part.path for part in walk(node) if isinstance(part, Name)]
+    return bool(names) and all(view.find(path) is not None for path in names)
+
+
+def _is_beside(node: Join) -> bool:
+    """Check for a join with a subquery without FROM, which has one row at most beside each."""
+    match node.right:
+        case Derived(query=Select(source=Empty()) as select) if is_plain(select):
+            every = literal(node.condition) == ("BOOLEAN", "true") and not select.where
+            remaining = node.way == "INNER" or (node.way == "LEFT" and every)
+            return remaining and not any(isinstance(item, Star) for item in select.items)
+    return False
+
+
+def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) -> bool:
+    """Check if a column that a subquery in FROM lacks is one of the relations before it."""
+    if not isinstance(node.right, Derived) or node.right.written is not None:  # a CTE
+        return False
+    if node.way not in {"INNER", "LEFT"}:
+        return False
+    names = [term.path for term in walk(node.right) if isinstance(term, Name)]
+    lacking = [term for term in names if repr(".".join(term)) in error.message]
+    return any(put_beside(left).find(term) for term in lacking)
+
+
+def _by_names(
+    node: Join, left: Sequence[Scope], right: Sequence[Scope], *, over: bool
+) -> tuple[list[Scope], list[Expression], list[str]]:
+    """Return the right side of a join as it is seen beside USING or NATURAL, and what is equal.
+
+    Last are the names of the columns that are compared.
+    """
+    mine, theirs, seen, names = put_beside(left), put_beside(right), [*right], [*node.using]
+    if node.sort == "NATURAL":
+        others = {folded(term.name) for term in theirs.seen if term.plain}
+        names = [term.name for term in mine.seen if term.plain and folded(term.name) in others]
+        if not names:
+            raise refuse("NATURAL JOIN")
+    conditions = []
+    for name in names:
+        first_side, two = mine.find([name]), theirs.find([name])
+        if first_side is None or two is None or over:
+            raise (theirs if two is None else mine).missing([name])
+        equal = Expression(f"({first_side[0]} = {two[0]})", frozenset([first_side[1], two[1]]))
+        conditions.append(replace(equal, pair=(column(first_side[1]), column(two[1]))))
+        seen = [view.without_plain(name) for view in seen]  # the name alone means the left one
+    return seen, conditions, names
+
+
+_JOINS = frozenset(("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"))
+_NEAREST = {">=": "<", ">": "<=", "<=": ">", "<": ">="}
+"""How a left row of an ASOF JOIN compares with the time of a right row, and of the row after."""
+
+
+def _turn_right_join(node: Join) -> Join:
+    """Return a join that is known, a RIGHT JOIN as the LEFT JOIN that it is."""
+    if node.alias:
+        raise refuse_part("an alias of a whole join")
+    way, sort = node.way, node.sort
+    nearest = sort == "ASOF" and way in {"INNER", "LEFT"} and not node.using
+    if not nearest and (sort not in {"REGULAR", "CROSS", "NATURAL"} or way not in _JOINS):
+        names = [f"{sort} JOIN", f"{way} JOIN"]
+        raise refuse_part(next((name for name in names if name in REFUSALS), names[1]))
+    if way != "RIGHT":
+        return node
+    return replace(node, left=node.right, right=node.left, way="LEFT")
+
+
+def _across(term: Expression, left: Bag, right: Bag) -> tuple[Expression, Expression] | None:
+    """Return the sides of an equality, that of the left relation first; None for others."""
+    mine, theirs = frozenset(left.columns), frozenset(right.columns)
+    for first, second in (term.pair, term.pair[::-1]) if term.pair else ():
+        if first.uses and second.uses and first.uses <= mine and second.uses <= theirs:
+            return first, second
+    return None
+
+
+def as_column(bag: Bag, expression: Expression, used_names: Sequence[str]) -> tuple[Bag, str]:
+    """Return a relation in which an expression is a column."""
+    if expression.column is not None:
+        return bag, expression.column
+    name = fresh("key", [*used_names, OWNER])
+    return extended(bag, {name: expression}), name
+
+
+def _says_owner(
+    left: Bag, right: Bag, pairs: Iterable[tuple[Expression, Expression] | None]
+) -> bool:
+    """Check if one of the equalities is between keys that belong to one unit."""
+    for first_side, two in filter(None, pairs):
+        mine, theirs = left.keys.get(first_side.column or ""), right.keys.get(two.column or "")
+        if mine is not None and mine == theirs:
+            return True
+    return False
+
+
+def _keys(view: Scope) -> list[tuple[str, str]]:
+    """Return the columns that can be named and belong to one unit, with the key of each."""
+    names = {term.column: term.written for term in view.seen}
+    return [(names[term], key) for term, key in view.bag.keys.items() if term in names]
+
+
+def _rewrite(left: Scope, right: Scope) -> str:
+    mine, theirs = _keys(left), _keys(right)
+    pairs = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
+    if (condition_shown := next(pairs, None)) is not None:
+        return condition_shown
+    names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
+    return f"join along the links of the schema ({names or 'keep the key columns in subqueries'})"
+
+
+def name_unit(view: Scope) -> str:
+    """Return a name of the unit's column, for a message."""
+    return next((name for name, _ in _keys(view)), "the column of the unit")
+
+
+def _negated(node: Node) -> tuple[Subquery, bool] | None:
+    """Return a subquery that is a whole condition, and whether it is denied."""
+    denied = False
+    while isinstance(node, Operator) and node.sort == "OPERATOR_NOT":
+        (node,), denied = node.operands, not denied
+    return (node, denied) if isinstance(node, Subquery) else None
+
+
+def _is_membership(node: Subquery) -> bool:
+    return node.sort == "EXISTS" or (node.sort == "ANY" and node.comparison == "COMPARE_EQUAL")
+
+
+def _require_one_column(sub: Subquery) -> None:
+    """Refuse rows in an IN whose answer can be NULL."""
+    if called(sub.operand) == "row":
+        raise refuse("IN over several columns")
 
 
 _MEMBERS = {"INTERSECT": "SEMI", "EXCEPT": "ANTI"}
