@@ -372,7 +372,7 @@ def has_aggregates(select: Query) -> bool:
 def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
     """Return the items of a SELECT list, each answer followed by its interval and its note.
 
-    So is arithmetic with answers; `Release` computes its ends.
+    So is arithmetic with answers; `Statement` computes its ends.
     """
     columns: list[tuple[str, Node]] = []
     aliases: dict[str, Node] = {}

@@ -12,25 +12,54 @@ of them ends a query in spite of TRY, so that the gate takes them out.
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from enum import EnumMeta
+from functools import cache, cached_property, singledispatch
 from pathlib import Path
+from threading import RLock
 from typing import Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfprivacy.engine.embedded import UTC, in_time_zone
-from dfprivacy.engine.files import RowCondition, quoted
-from dfprivacy.errors import UnsupportedDtypeError
+from dfprivacy.engine.adopt import TELLS, Columns, adopt, require_silent
+from dfprivacy.engine.embedded import UTC, embedded, in_time_zone, set_time_zone
+from dfprivacy.engine.files import (
+    DataFiles,
+    RowCondition,
+    declare_file,
+    list_data_files,
+    quoted,
+    read_file,
+)
+from dfprivacy.engine.objects import plain
+from dfprivacy.engine.pandas import NULLABLE, require_known
+from dfprivacy.engine.returning import values_of
+from dfprivacy.engine.run import guarded
+from dfprivacy.engine.snapshots import Snapshot
+from dfprivacy.engine.text_files import TextFile
+from dfprivacy.errors import (
+    DPError,
+    EngineError,
+    MissingColumnError,
+    OutputError,
+    UnsupportedDtypeError,
+    UnsupportedFrameError,
+)
 from dfprivacy.statements.expressions import field_of
-from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.functions import ROW_FUNCTIONS
+from dfprivacy.statements.rules import nearly, refuse, refuse_part
 from dfprivacy.statements.schema import Schema
-from dfprivacy.statements.tree import Target
+from dfprivacy.statements.tree import Target, folded
 
 Names = tuple[str, ...]
 NO_COLUMN = 'true AS "row"'
@@ -295,68 +324,6 @@ class Relation:
         return self.source
 
 
-class Place(ABC):
-    """Where the relations are that a statement names, and where a table is made of its answers."""
-
-    @abstractmethod
-    def find(self, parts: tuple[str, ...], view: Relation | None = None) -> Relation:
-        """Return the relation of a name, as seen from a view if it stands in one."""
-
-    @abstractmethod
-    def names(self) -> list[tuple[str, ...]]:
-        """Return the names of all relations."""
-
-    def fenced(self) -> AbstractContextManager[None]:
-        """Return a block in which rows are read as the query is written: by our own engine."""
-        return nullcontext()
-
-    def stored(
-        self,
-        relation: Relation,
-        names: tuple[str, ...],
-        engine: duckdb.DuckDBPyConnection,
-        conditions: Sequence[RowCondition] = (),
-    ) -> tuple[duckdb.DuckDBPyRelation, str]:
-        """Return columns of a table, and the name by which `query` reads them.
-
-        Rows for which a condition is not true may be missing.
-        """
-        result = relation.table.rows(names, engine, conditions)
-        name = f"rows_read_{next(_NUMBERS)}"
-        engine.register(name, result)  # a temporary view: it goes with the engine of the call
-        return result, quoted(name)
-
-    def lend(
-        self, table: pa.Table, engine: duckdb.DuckDBPyConnection
-    ) -> tuple[duckdb.DuckDBPyRelation, str]:
-        """Return a table that has been released, and the name by which `query` reads it."""
-        name = f"released_{uuid4().hex}"
-        engine.register(name, table)
-        return engine.view(name), quoted(name)
-
-    def take_back(self) -> None:  # noqa: B027 our own engine goes with the call
-        """Take back what was lent."""
-
-    def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
-        """Return a block in which times of a zone are those of a named zone, or of UTC."""
-        return in_time_zone(UTC if name is None else name)
-
-    def check_texts(self) -> None:  # noqa: B027 there are no settings elsewhere
-        """Refuse settings by which texts that differ are one."""
-
-    def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """Return a query of ours over tables under the names that `stored` gives them."""
-        return engine.sql(sql)
-
-    def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:  # noqa: ARG002 none is made
-        """Refuse a target that could not be made of released rows: without a connection, any."""
-        raise refuse("CREATE without con")
-
-    def make(self, target: Target, table: pa.Table) -> None:
-        """Make a fresh table of released rows."""
-        raise NotImplementedError
-
-
 @dataclass
 class Given:
     """A table of answers of earlier releases that a release reads, made by a `script`.
@@ -409,3 +376,624 @@ class Reader:
     planned: Callable[[Any], pa.Table] | None = None
     computed: Callable[[Any, pa.Schema], pa.Table] | None = None
     givens: dict[str, Given] = field(default_factory=dict)
+
+
+_BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
+TEMPORARY = ("temp", "main")
+
+_NAME = r'"(?:[^"]|"")*"|[^".,]+'
+_ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
+_SCALAR = re.compile(r"col[0-9]+\Z")
+_FUNCTIONS = """
+    SELECT function_name, parameters, parameter_types FROM system.main.duckdb_functions()
+    WHERE internal
+"""
+_MARKS = """
+    SELECT system.main.count_star() FILTER (internal),
+        system.main.sum(system.main.hash(function_name, parameters, parameter_types))
+            FILTER (internal),
+        system.main.list(function_name) FILTER (NOT internal)
+    FROM system.main.duckdb_functions()
+"""
+"""Query that lists functions that are not DuckDB's own, as one row: a row for each of
+thousands of functions would take longer to fetch. No macro hides what names its schema."""
+_SETTINGS = (
+    "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
+    f"current_setting('enable_optimizer'), {TELLS}"
+)
+_LOOKS_IN = (
+    "SELECT current_database(), current_schema(), current_setting('search_path'), "
+    "current_schemas(false)"
+)
+_RELATIONS = """
+    SELECT database_name, schema_name, table_name, false FROM duckdb_tables()
+    UNION ALL SELECT database_name, schema_name, view_name, true
+    FROM duckdb_views() WHERE NOT internal
+"""
+"""All tables and views; what else is known of one is asked of that one alone, which is faster."""
+SYSTEM = 'SELECT type FROM duckdb_databases() WHERE database_name COLLATE "binary" = ?'
+_DEFINITION = """
+    SELECT coalesce(sql, '') FROM duckdb_views() WHERE database_name COLLATE "binary" = ?
+    AND schema_name COLLATE "binary" = ? AND view_name COLLATE "binary" = ?
+"""
+_COLUMNS = """
+    SELECT column_name, data_type, is_generated FROM duckdb_columns()
+    WHERE database_name COLLATE "binary" = ? AND schema_name COLLATE "binary" = ?
+    AND table_name COLLATE "binary" = ? ORDER BY column_index
+"""
+_REFERRED_TO = """
+    SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
+    AND database_name = ? AND schema_name = ? AND referenced_table = ? AND table_name != ?
+"""
+_Found = tuple[str, str, str, bool]
+
+
+def looked_up(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[str] = ()
+) -> list[Any]:
+    """Return the rows of a query of the catalog."""
+    with suppress(duckdb.Error):
+        return connection.execute(query, list(parameters)).fetchall()
+    raise EngineError(
+        "the connection can't be used: it is closed, busy, or in a transaction that has failed",
+        hint="fetch what it still holds, con.rollback(), or pass a connection of its own",
+    )
+
+
+def _plain(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the relations are that a statement names, and where a table is made of its answers.
+
+    Here these are frames by name, each of which a release reads by our own engine.
+    """
+
+    frames: Mapping[str, object] = field(default_factory=dict)
+    seen: dict[Any, Any] = field(default_factory=dict)
+    """What has been looked up: one statement sees the same."""
+
+    def find(self, parts: Names, view: Relation | None = None) -> Relation:  # noqa: ARG002 no views
+        """Return the relation of a name, as seen from a view if it stands in one."""
+        names = {folded(name): name for name in self.frames}
+        name = names.get(folded(parts[0])) if len(parts) == 1 else None
+        if name is None:
+            names_of_frames = ", ".join(map(repr, self.frames))
+            raise refuse("no frame", name=".".join(parts), known=names_of_frames)
+        source = self.seen.setdefault(name, source_of(self.frames[name]))
+        if len({folded(column) for column in source.columns}) < len(source.columns):
+            raise MissingColumnError(
+                "two columns of the frame have names that are one to SQL",
+                hint="rename them: SQL does not tell x from X",
+            )
+        return Relation((name,), source.columns, None, source)
+
+    def names(self) -> list[Names]:
+        """Return the names of all relations."""
+        return [(name,) for name in self.frames]
+
+    def fenced(self) -> AbstractContextManager[None]:
+        """Return a block in which rows are read as the query is written: by our own engine."""
+        return nullcontext()
+
+    def stored(
+        self,
+        relation: Relation,
+        names: tuple[str, ...],
+        engine: duckdb.DuckDBPyConnection,
+        conditions: Sequence[RowCondition] = (),
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return columns of a table, and the name by which `query` reads them.
+
+        Rows for which a condition is not true may be missing.
+        """
+        result = relation.table.rows(names, engine, conditions)
+        name = f"rows_read_{next(_NUMBERS)}"
+        engine.register(name, result)  # a temporary view: it goes with the engine of the call
+        return result, quoted(name)
+
+    def lend(
+        self, table: pa.Table, engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return a table that has been released, and the name by which `query` reads it."""
+        name = f"released_{uuid4().hex}"
+        engine.register(name, table)
+        return engine.view(name), quoted(name)
+
+    def take_back(self) -> None:
+        """Take back what was lent."""
+
+    def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
+        """Return a block in the named zone, in the one that all times declare, or in UTC."""
+        zones = {zone for frame in self.frames.values() for zone in _declared_zones(frame)}
+        if name is None:
+            name = zones.pop() if len(zones) == 1 else UTC
+        return in_time_zone(name)
+
+    def check_texts(self) -> None:
+        """Refuse settings by which texts that differ are one."""
+
+    def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """Return a query of ours over tables under the names that `stored` gives them."""
+        return engine.sql(sql)
+
+    def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:  # noqa: ARG002 none is made
+        """Refuse a target that could not be made of released rows: without a connection, any."""
+        raise refuse("CREATE without con")
+
+    def make(self, target: Target, table: pa.Table) -> None:
+        """Make a fresh table of released rows."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ConnectionSource(Place):
+    """The tables and views of a connection."""
+
+    connection: duckdb.DuckDBPyConnection = field(kw_only=True)
+    lent: list[str] = field(default_factory=list)
+
+    def find(self, parts: Names, view: Relation | None = None) -> Relation:
+        """Return the table or view of a name, in the order in which DuckDB looks for it."""
+        matches = self._found(parts[-1], parts[:-1], view)
+        if not matches and ("." in parts[-1] or "/" in parts[-1]):
+            raise refuse("file as a table", name=".".join(parts))
+        if not matches:
+            close = nearly(parts[-1], [row[2] for row in self._known])
+            raise refuse("no such table", name=".".join(parts), near=close)
+        if view is not None and len(parts) == 2 and len(matches) > 1:
+            raise refuse("tables of one name", name=".".join(parts))
+        *path, is_view = matches[0]
+        if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
+            raise refuse("another system", name=".".join(parts))
+        return self._relation((*path,), is_view=is_view)
+
+    def names(self) -> list[Names]:
+        """Return the names of all tables and views."""
+        return [row[:3] for row in self._known]
+
+    def _relation(self, path: Names, *, is_view: bool) -> Relation:
+        """Return a table or view, as one statement sees it."""
+        if path not in self.seen:
+            columns = looked_up(self.connection, _COLUMNS, path)
+            names = tuple(name for name, *_ in columns)
+            if is_view:
+                ((definition,),) = looked_up(self.connection, _DEFINITION, path)
+                self.seen[path] = Relation(path, names, definition)
+            else:
+                self.seen[path] = Relation(path, names, None, self._source(path, columns))
+        relation: Relation = self.seen[path]
+        return relation
+
+    def _source(self, path: Names, columns: Sequence[tuple[str, str, bool]]) -> Source:
+        stored = {name: kind for name, kind, _ in columns}
+        computed = {name for name, _, is_generated in columns if is_generated}
+
+        def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            for column in computed.intersection(names):
+                raise refuse("GENERATED", own=column)
+            return twin_of(names, [stored[column] for column in names], engine)
+
+        def rows(names: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            chosen = ", ".join(map(quoted, names)) or NO_COLUMN
+            return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
+
+        return Source(tuple(stored), rows, twin, kinds=stored)
+
+    def stored(
+        self,
+        relation: Relation,
+        names: Names,
+        engine: duckdb.DuckDBPyConnection,
+        conditions: Sequence[RowCondition] = (),  # noqa: ARG002 the connection reads its own tables
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return columns of a table, and its name."""
+        return relation.table.rows(names, engine), ".".join(map(quoted, relation.path))
+
+    def lend(
+        self, table: pa.Table, engine: duckdb.DuckDBPyConnection
+    ) -> tuple[duckdb.DuckDBPyRelation, str]:
+        """Return a released table, and its name on the connection, until it is taken back."""
+        name = f"released_{uuid4().hex}"
+        self.connection.register(name, table)
+        self.lent.append(name)
+        return engine.from_arrow(table), f"temp.main.{quoted(name)}"
+
+    def take_back(self) -> None:
+        """Take back what was lent."""
+        while self.lent:
+            self.connection.unregister(self.lent.pop())
+
+    @contextmanager
+    def in_time_zone(self, name: str | None) -> Iterator[None]:
+        """Use the connection's own time zone within a block, or set the named one meanwhile."""
+        ((before,),) = looked_up(self.connection, "SELECT current_setting('TimeZone')")
+        if name is not None:
+            set_time_zone(self.connection, name)
+        try:
+            with in_time_zone(before if name is None else name):
+                yield
+        finally:
+            if name is not None:
+                with suppress(DPError):  # of a connection that is lost
+                    set_time_zone(self.connection, before)
+
+    def check_texts(self) -> None:
+        """Refuse a default collation: which of two equal texts is taken would depend on others."""
+        ((collation,),) = looked_up(self.connection, "SELECT current_setting('default_collation')")
+        if collation:
+            raise refuse("collation")
+
+    def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG002 it runs here
+        """Return a query of ours over the connection's tables."""
+        return self.connection.sql(sql)
+
+    @cached_property
+    def _known(self) -> list[_Found]:
+        """The tables and views that there are, as one statement sees them."""
+        return looked_up(self.connection, _RELATIONS)
+
+    @cached_property
+    def _looked_in(self) -> tuple[str, list[tuple[str, str]]]:
+        """The current database, and the databases and schemas in which plain names are."""
+        ((database, schema, text, schemas),) = looked_up(self.connection, _LOOKS_IN)
+        if not schemas:
+            return database, [(database, schema)]
+        places = [
+            (_plain(database_name) or database, _plain(two))
+            for database_name, two in _ENTRY.findall(text)
+        ]
+        if [entry[1] for entry in places] != list(schemas):
+            raise refuse_part("a search_path with such names")
+        return database, places
+
+    def _found(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
+        """Return relations of a name, those first that DuckDB would find first."""
+        rows = [row for row in self._known if folded(row[2]) == folded(name)]
+        places = [(folded(outer), folded(two)) for outer, two in self._places(qualifier, view)]
+        return sorted(
+            (row for row in rows if (folded(row[0]), folded(row[1])) in places),
+            key=lambda row: places.index((folded(row[0]), folded(row[1]))),
+        )
+
+    def _places(self, qualifier: Names, view: Relation | None) -> list[tuple[str, str]]:
+        """Return databases and schemas in which a name may be, in DuckDB's order."""
+        if len(qualifier) == 2:
+            return [(qualifier[0], qualifier[1])]
+        database, looked_in = self._looked_in
+        if not qualifier:
+            inside = [] if view is None else [(view.path[0], view.path[1])]
+            return [TEMPORARY, *inside, *looked_in, (database, "main")]
+        (outer,) = qualifier
+        around = [TEMPORARY, *looked_in]
+        matching = [
+            schema_path for schema_path in around if folded(outer) in map(folded, schema_path)
+        ]
+        inside = [] if view is None else [(view.path[0], outer)]
+        return [*matching, *inside, (database, outer), (outer, "main"), ("temp", outer)]
+
+    def fenced(self) -> AbstractContextManager[None]:
+        """Return a block in which the connection reads rows as queries are written."""
+        return fenced(self.connection)
+
+    def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
+        """Refuse a target that could not be made of the released rows, before anything is spent."""
+        matches = self._found(target.path[-1], target.path[:-1], None)
+        if any(row[:3] == protected.path for row in matches):
+            raise refuse("protected target")
+        # tables in other schemas do not matter
+        candidates = matches if target.temporary else matches[:1]
+        existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
+        if existing is not None:
+            if existing[3] or not target.replaces:
+                is_view = existing[3]
+                raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
+            if looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
+                raise refuse("foreign key", name=target.name)
+        with suppress(duckdb.Error):
+            self._sent(f"EXPLAIN {_creation(target)}", empty)
+            return
+        raise refuse("no target", name=target.name)
+
+    def _sent(self, sql: str, table: pa.Table) -> None:
+        """Run a statement that reads a table under the name in braces."""
+        name = f"released_{uuid4().hex}"
+        self.connection.register(name, table)
+        try:
+            self.connection.execute(sql.format(source=f"temp.main.{quoted(name)}"))
+        finally:
+            self.connection.unregister(name)
+
+    def make(self, target: Target, table: pa.Table) -> None:
+        """Make a fresh table of released rows; an error hands them over, as they are paid for."""
+        with suppress(EngineError):
+            return guarded(lambda: self._sent(_creation(target), table))
+        raise OutputError(
+            f"CREATE TABLE {target.name}: what else is under way in the database does not allow it",
+            hint="the rows are released and charged: they are the error's own `released`",
+            released=table,
+        )
+
+
+def _creation(target: Target) -> str:
+    start = f"CREATE {'OR REPLACE ' * target.replaces}{'TEMP ' * target.temporary}TABLE"
+    path = ".".join(map(quoted, target.path)).replace("{", "{{").replace("}", "}}")
+    return f"{start} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
+
+
+@contextmanager
+def place_of(connection: object, frames: Mapping[str, object]) -> Iterator[Place]:
+    """Lend the tables of a connection to a block, or frames by name where there is none.
+
+    The connection is one thread's alone in the block, and another one's statement waits: each would
+    take what the other has looked up for its own, and switch settings among its rows.
+    """
+    if connection is None:
+        yield Place(frames)
+        return
+    is_one = isinstance(connection, duckdb.DuckDBPyConnection)
+    with _TURNS.setdefault(connection, RLock()) if is_one else nullcontext():
+        yield connection_source(connection)
+
+
+_TURNS: WeakKeyDictionary[object, RLock] = WeakKeyDictionary()
+
+
+def connection_source(connection: object) -> ConnectionSource:
+    """Return a connection as a source."""
+    if not isinstance(connection, duckdb.DuckDBPyConnection):
+        raise UnsupportedFrameError(
+            f"con= is no DuckDB connection, but an object of type {type(connection).__name__}",
+            hint=f"pass con=duckdb.connect('file.db'), or frames by name: {_BY_NAME}",
+        )
+    # Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts
+    # as DuckDB's own there; its parameters are called col0, col1, ...
+    functions = _own_functions()
+    ((*mark, others),) = looked_up(connection, _MARKS)
+    names, added = functions.seen.get(tuple(mark)), []
+    if names is None:
+        rows = looked_up(connection, _FUNCTIONS)
+        names = functions.names.union(folded(name) for name, *_ in rows)
+        added = [
+            name
+            for name, parameters, types in rows
+            if name in functions.arguments
+            and str(types) not in functions.arguments[name]
+            and all(map(_SCALAR.match, parameters or []))
+        ]
+    hiding = sorted(name for name in others or [] if folded(name) in names)
+    if hiding:
+        raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
+    if added:
+        raise refuse("Python function", name=min(added))
+    functions.seen[tuple(mark)] = names
+    ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
+    if calendar != "gregorian":
+        raise refuse("calendar")
+    if locked:
+        raise refuse("locked")
+    if telling:
+        raise refuse("profiling")
+    return ConnectionSource(connection=connection)
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """The functions that DuckDB brings along: folded names, and the arguments of each name.
+
+    `seen` has the folded names of the functions that no SQL text makes, by what marks them: of
+    DuckDB alone, and of connections with functions of Python that were looked through before.
+    """
+
+    names: frozenset[str]
+    arguments: Mapping[str, set[str]]
+    seen: dict[tuple[object, ...], frozenset[str]]
+
+
+@cache
+def _own_functions() -> _Functions:
+    arguments: dict[str, set[str]] = {}
+    with embedded() as engine:
+        ((*mark, _),) = looked_up(engine, _MARKS)
+        for name, _, kinds in looked_up(engine, _FUNCTIONS):
+            arguments.setdefault(name, set()).add(str(kinds))
+    names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
+    return _Functions(names, arguments, {tuple(mark): names})
+
+
+def _declared_zones(frame: object) -> set[str]:
+    """Return the time zones of the columns of a frame, without offsets such as +01:00."""
+    kinds: Iterable[Any] = ()
+    if isinstance(frame, pd.DataFrame):
+        kinds = [getattr(kind, "pyarrow_dtype", kind) for kind in frame.dtypes]
+    elif isinstance(frame, pl.DataFrame | pl.LazyFrame):
+        kinds = frame.lazy().collect_schema().values()
+    elif isinstance(frame, pa.Table | pa.RecordBatchReader):
+        kinds = frame.schema.types
+    zones = (getattr(kind, "tz", None) or getattr(kind, "time_zone", None) for kind in kinds)
+    return {str(zone) for zone in zones if zone and not {":", "("} & {*str(zone)}}
+
+
+@singledispatch
+def source_of(frame: object) -> Source:
+    """Return a frame as a source."""
+    raise UnsupportedFrameError(
+        f"an object of type {type(frame).__name__} is not a frame that can be read",
+        hint="pass a pandas or polars frame, an Arrow table, a DuckDB relation, or the path of a "
+        "CSV or Parquet file",
+    )
+
+
+def _source(
+    columns: Names,
+    table: Callable[[Names, bool], pa.Table],
+    wrap: Callable[[pa.Table], Any] = lambda table: table,
+) -> Source:
+    """Return a source that hands named columns over as a table, with or without rows."""
+    return Source(
+        columns,
+        lambda names, engine, *_: engine.from_arrow(held(table(names, True), names)),  # noqa: FBT003 rows
+        lambda names, engine: engine.from_arrow(held(table(names, False), names)),  # noqa: FBT003 none
+        wrap,
+    )
+
+
+@source_of.register
+def _(frame: pd.DataFrame) -> Source:
+    return _source(
+        tuple(str(name) for name in frame.columns if isinstance(name, str)),
+        lambda names, rows: arrow_columns(frame if rows else frame.iloc[:0], names),
+        typed_frame,
+    )
+
+
+@source_of.register(pl.LazyFrame)
+@source_of.register(pl.DataFrame)
+def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
+    lazy, schema = frame.lazy(), frame.lazy().collect_schema()
+    refused = (pl.Object, pl.Int128, pl.UInt128)
+    plain = [name for name, kind in schema.items() if kind not in refused]
+
+    def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
+        for name in names:
+            if name not in plain:
+                raise UnsupportedDtypeError(
+                    f"column {name!r} is declared {schema[name]}, which SQL does not read",
+                    hint=f"cast it first, e.g. pl.col({name!r}).cast(pl.String)",
+                )
+        read = lazy if rows else pl.LazyFrame(schema=schema)
+        return read.select([*names] or plain[:1]).collect(engine="streaming").to_arrow()
+
+    def wrap(released: pa.Table) -> pl.LazyFrame | pl.DataFrame:
+        polars_frame = pl.DataFrame(released)
+        return polars_frame if isinstance(frame, pl.DataFrame) else polars_frame.lazy()
+
+    return _source(tuple(schema), table, wrap)
+
+
+@source_of.register(pa.Table)
+@source_of.register(pa.RecordBatchReader)
+def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
+    schema = frame.schema
+
+    @cache  # a reader gives its rows once
+    def whole() -> pa.Table:
+        return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
+
+    def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
+        held_ = whole() if rows else schema.empty_table()
+        return held_.select([*names] or schema.names[:1])
+
+    return _source(tuple(schema.names), table)
+
+
+@source_of.register(Path)
+@source_of.register(TextFile)
+@source_of.register(Snapshot)
+@source_of.register(DataFiles)
+def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
+    source = list_data_files(path)
+    with embedded() as engine:
+        relation = declare_file(engine, source)
+        kinds = dict(zip(relation.columns, relation.types, strict=True))
+
+    def rows(
+        names: Names, engine: duckdb.DuckDBPyConnection, conditions: Sequence[RowCondition] = ()
+    ) -> duckdb.DuckDBPyRelation:
+        chosen = source.select(names) if isinstance(source, Snapshot) else source
+        return _chosen(read_file(engine, chosen, names, conditions), names)
+
+    named = source.source if isinstance(source, DataFiles) else None
+    return Source(
+        tuple(kinds),
+        rows,
+        lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
+        texts=isinstance(named, TextFile),
+        path=named if isinstance(named, Path) else None,
+    )
+
+
+@source_of.register
+def _(frame: duckdb.DuckDBPyRelation) -> Source:
+    require_silent(frame)
+    kinds = dict(zip(frame.columns, frame.types, strict=True))
+
+    def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        table = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
+        return engine.from_arrow(held(table, names))
+
+    return Source(
+        tuple(kinds),
+        lambda names, engine, *_: engine.from_arrow(
+            held(gated(_chosen(frame, names)).to_arrow_table(), names)
+        ),
+        twin,
+        lambda released: adopt(frame, Columns((), {}, [])).wrap(released),
+    )
+
+
+def _chosen(relation: duckdb.DuckDBPyRelation, names: Names) -> duckdb.DuckDBPyRelation:
+    return relation.project(", ".join(map(quoted, names)) or NO_COLUMN)
+
+
+def arrow_columns(frame: pd.DataFrame, names: Names) -> pa.Table:
+    """Return some columns of a frame as Arrow: missing is NULL, an object is its own text."""
+    if not names:
+        return pa.table({"row": pa.nulls(len(frame), pa.bool_())})
+    columns = {}
+    for name in names:
+        series = frame[name]
+        if not isinstance(series, pd.Series):
+            raise MissingColumnError(
+                f"the frame has several columns {name!r}", hint="rename them so that one is meant"
+            )
+        columns[name] = _arrow(name, series)
+    return pa.table(columns)
+
+
+def _arrow(name: str, series: pd.Series[Any]) -> Any:
+    dtype = series.dtype
+    require_known(name, dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        values = _arrow(name, pd.Series(dtype.categories))
+        codes = series.cat.codes.to_numpy()
+        return values.take(pa.array(codes.astype(np.int64), mask=codes < 0))
+    if not pd.api.types.is_object_dtype(dtype):
+        if isinstance(dtype, np.dtype) and dtype.kind in "biufMm":
+            is_other = dtype.kind == "f" and dtype.itemsize not in (4, 8)
+            series = series.astype(np.float64 if is_other else dtype.newbyteorder("="))
+        elif not (
+            isinstance(dtype, pd.DatetimeTZDtype | pd.StringDtype | pd.ArrowDtype)
+            or hasattr(dtype, "numpy_dtype")
+        ):
+            raise no_type(dtype, name)
+        with suppress(UnicodeError):  # text without a UTF-8 form
+            return pa.array(series, from_pandas=True)
+    return pa.array([_text_of(value) for value in series], type=pa.string())
+
+
+def _text_of(value: object) -> str | None:
+    """Return the text of one object; None for what is missing or has no plain form."""
+    plain_value = None if type(value) is tuple or type(value) is pd.Interval else plain(value)
+    if plain_value is None:
+        return None
+    text = plain_value.shown
+    if isinstance(type(text), EnumMeta):  # a member's own text is its class's code
+        text = plain_value.mark[1]
+    with suppress(ValueError):  # an integer of thousands of digits
+        return str(text).encode("utf-8", "replace").decode()
+    return None
+
+
+def typed_frame(table: pa.Table) -> pd.DataFrame:
+    """Return released rows as a pandas frame whose dtypes depend on declared types alone."""
+    with suppress(ValueError):  # dates are objects, and some have no place in Python
+        frame = table.to_pandas(types_mapper=NULLABLE.get)
+        assert isinstance(frame, pd.DataFrame)  # noqa: S101 a table never becomes a Series
+        return frame
+    if table.num_columns > 1:
+        alone = [typed_frame(table.select([name])) for name in table.column_names]
+        return pd.concat(alone, axis=1)
+    return pd.DataFrame({table.column_names[0]: pd.Series(values_of(table[0]), dtype=object)})

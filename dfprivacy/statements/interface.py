@@ -41,7 +41,7 @@ from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
-from dfprivacy.statements.catalog import typed_frame
+from dfprivacy.statements.gate import typed_frame
 from dfprivacy.statements.nodes import Other, Select, rebuild, walk
 from dfprivacy.statements.schema import schema_of
 from dfprivacy.statements.tree import parse, text_of_query

@@ -37,9 +37,8 @@ from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.plan import JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import Terms
-from dfprivacy.statements.catalog import ConnectionSource, place_of
 from dfprivacy.statements.composing import Script, read
-from dfprivacy.statements.gate import Place, Reader, gated, reads
+from dfprivacy.statements.gate import ConnectionSource, Place, Reader, gated, place_of, reads
 from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.nodes import Select
 from dfprivacy.statements.plan import (

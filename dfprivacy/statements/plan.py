@@ -28,9 +28,8 @@ from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.composing import Script
+from dfprivacy.statements.composing import Script, Statement, qualified, tried
 from dfprivacy.statements.gate import NO_COLUMN, twin_of
-from dfprivacy.statements.reading import Statement, qualified, tried
 from dfprivacy.statements.relations import OWNER
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Rows

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import catalog, joins, relations, select
+from dfprivacy.statements import gate, relations, select
 from dfprivacy.statements.gate import fenced
 from dfprivacy.statements.tables import Tables
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
@@ -22,8 +22,7 @@ UNSAID = [line.split(" -- ") for line in (HERE / "owned_unsaid.sql").read_text()
 
 def skip_checks(monkeypatch):
     """Leave out the checks of what an author has said."""
-    for module in (joins, select):
-        monkeypatch.setattr(module, "require", lambda *_, **__: None)
+    monkeypatch.setattr(select, "require", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
         return true(left, without_owner(right), how, equal, others)
 
     skip_checks(monkeypatch)
-    monkeypatch.setattr(joins, "joined", leaking)
+    monkeypatch.setattr(select, "joined", leaking)
     monkeypatch.setattr(relations, "joined", leaking)
     assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
 
@@ -523,7 +522,7 @@ def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch
     number = arithmetic(choose, 1 + seed % 3)
     query = f"SELECT dp_count({number}) AS n, dp_count(({number}) * fee) AS m FROM line "
     query += f"JOIN bill USING (bill) WHERE {sure(choose, seed % 3)}"
-    monkeypatch.setattr(catalog, "fenced", None)
+    monkeypatch.setattr(gate, "fenced", None)
     found = rows_of_others(query, on_time)
     assert rows_of_others(query, with_late) == found
     with fenced(on_time):
@@ -535,7 +534,7 @@ def test_the_audit_finds_an_optimiser_that_is_on(on_time, with_late, monkeypatch
     failing = "CAST(word AS INTEGER) = 7 OR day < DATE '2024-05-01'"
     query = f"SELECT dp_count(CASE WHEN {failing} THEN 1 END) AS n FROM line"
     assert rows_of_others(query, on_time) == rows_of_others(query, with_late)
-    monkeypatch.setattr(joins, "by_row", lambda *_: True)
+    monkeypatch.setattr(select, "by_row", lambda *_: True)
     assert rows_of_others(query, on_time) != rows_of_others(query, with_late)
 
 

@@ -18,8 +18,7 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.statements import composing
-from dfprivacy.statements.catalog import connection_source
-from dfprivacy.statements.gate import Reader
+from dfprivacy.statements.gate import Reader, connection_source
 from dfprivacy.statements.nodes import read_query
 from dfprivacy.statements.rules import REFUSALS
 from tests.statements.readers import read_examples, read_statements

@@ -16,11 +16,10 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.engine.embedded import restrict_optimizer
 from dfprivacy.release.terms import Terms
-from dfprivacy.statements import catalog, jobs
-from dfprivacy.statements.catalog import connection_source
+from dfprivacy.statements import gate, jobs
 from dfprivacy.statements.composing import read
 from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
-from dfprivacy.statements.gate import Reader
+from dfprivacy.statements.gate import Reader, connection_source
 from dfprivacy.statistics import STATISTICS
 
 ATOMS = [
@@ -178,7 +177,7 @@ def test_the_fence_is_needed(monkeypatch, tmp_path):
     path = tmp_path / "t.parquet"
     assert [released_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
     monkeypatch.setattr(jobs, "restrict_optimizer", lambda _: None)
-    monkeypatch.setattr(catalog, "fenced", lambda _: nullcontext())
+    monkeypatch.setattr(gate, "fenced", lambda _: nullcontext())
     found = [released_beside(path, late=late) for late in (False, True)]
     assert found == [[100, 100], [1, 1]]
 
@@ -255,7 +254,7 @@ def test_databases_of_other_systems_are_refused(monkeypatch):
     query, terms = "SELECT dp_count(*) AS n FROM other.t", {"con": con, "epsilon": 1e13}
     assert dfp.sql(query, **terms).fetchall() == [(1,)]
     faked = "CASE database_name WHEN 'other' THEN 'sqlite' ELSE type END"
-    monkeypatch.setattr(catalog, "SYSTEM", catalog.SYSTEM.replace("type", faked))
+    monkeypatch.setattr(gate, "SYSTEM", gate.SYSTEM.replace("type", faked))
     with pytest.raises(dfp.RefusedStatementError, match="CREATE TABLE"):
         dfp.sql(query, **terms)
     assert dfp.sql(query.replace("other.t", "own"), **terms).fetchall() == [(1,)]
