@@ -453,7 +453,7 @@ class Place:
 
     frames: Mapping[str, object] = field(default_factory=dict)
     seen: dict[Any, Any] = field(default_factory=dict)
-    """What has been looked up: one statement sees the same."""
+    """Relations and sources that have been looked up: one statement sees the same."""
 
     def find(self, parts: Names, view: Relation | None = None) -> Relation:  # noqa: ARG002 no views
         """Return the relation of a name, as seen from a view if it stands in one."""
