@@ -15,7 +15,12 @@ from functools import lru_cache
 from typing import Any
 
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.statements.functions import ROW_FUNCTIONS, check_dates, not_a_row_function, shielded
+from dfprivacy.statements.functions import (
+    ROW_FUNCTIONS,
+    check_dates,
+    not_a_row_function,
+    shielded,
+)
 from dfprivacy.statements.nodes import (
     Argument,
     Branch,
@@ -42,7 +47,7 @@ from dfprivacy.statements.nodes import (
     text_of,
     walk,
 )
-from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
+from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
 from dfprivacy.statements.tree import shown
 
 Inner = Callable[[Node], str]
@@ -319,65 +324,21 @@ def field_of(sql: str, name: str) -> str:
     return f"struct_extract({sql}, '{literal_name}')"
 
 
-_SPELLINGS = {
-    "BOOL": "BOOLEAN",
-    "LOGICAL": "BOOLEAN",
-    "INT1": "TINYINT",
-    "INT2": "SMALLINT",
-    "INT16": "SMALLINT",
-    "SHORT": "SMALLINT",
-    "INT": "INTEGER",
-    "INT4": "INTEGER",
-    "INT32": "INTEGER",
-    "SIGNED": "INTEGER",
-    "INTEGRAL": "INTEGER",
-    "INT8": "BIGINT",
-    "INT64": "BIGINT",
-    "LONG": "BIGINT",
-    "INT128": "HUGEINT",
-    "UINT8": "UTINYINT",
-    "UINT16": "USMALLINT",
-    "UINT32": "UINTEGER",
-    "UINT64": "UBIGINT",
-    "REAL": "FLOAT",
-    "FLOAT4": "FLOAT",
-    "FLOAT8": "DOUBLE",
-    "DEC": "DECIMAL",
-    "NUMERIC": "DECIMAL",
-    "TEXT": "VARCHAR",
-    "STRING": "VARCHAR",
-    "CHAR": "VARCHAR",
-    "BPCHAR": "VARCHAR",
-    "NVARCHAR": "VARCHAR",
-    "DATETIME": "TIMESTAMP",
-    "TIMESTAMP_US": "TIMESTAMP",
-    "TIMESTAMP WITH TIME ZONE": "TIMESTAMPTZ",
-    "GUID": "UUID",
-}
-_TYPES = frozenset(
-    (
-        "BOOLEAN",
-        "TINYINT",
-        "SMALLINT",
-        "INTEGER",
-        "BIGINT",
-        "HUGEINT",
-        "UTINYINT",
-        "USMALLINT",
-        "UINTEGER",
-        "UBIGINT",
-        "FLOAT",
-        "DOUBLE",
-        "DECIMAL",
-        "VARCHAR",
-        "DATE",
-        "TIME",
-        "TIMESTAMP",
-        "TIMESTAMP_NS",
-        "TIMESTAMPTZ",
-        "INTERVAL",
-        "UUID",
+_SPELLINGS = dict(
+    pair.split("=")
+    for pair in words(
+        "BOOL=BOOLEAN,LOGICAL=BOOLEAN,INT1=TINYINT,INT2=SMALLINT,INT16=SMALLINT,SHORT=SMALLINT,"
+        "INT=INTEGER,INT4=INTEGER,INT32=INTEGER,SIGNED=INTEGER,INTEGRAL=INTEGER,INT8=BIGINT,"
+        "INT64=BIGINT,LONG=BIGINT,INT128=HUGEINT,UINT8=UTINYINT,UINT16=USMALLINT,UINT32=UINTEGER,"
+        "UINT64=UBIGINT,REAL=FLOAT,FLOAT4=FLOAT,FLOAT8=DOUBLE,DEC=DECIMAL,NUMERIC=DECIMAL,"
+        "TEXT=VARCHAR,STRING=VARCHAR,CHAR=VARCHAR,BPCHAR=VARCHAR,NVARCHAR=VARCHAR,"
+        "DATETIME=TIMESTAMP,TIMESTAMP_US=TIMESTAMP,TIMESTAMP WITH TIME ZONE=TIMESTAMPTZ,GUID=UUID",
+        ",",
     )
+)
+_TYPES = words(
+    "BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT "
+    "DOUBLE DECIMAL VARCHAR DATE TIME TIMESTAMP TIMESTAMP_NS TIMESTAMPTZ INTERVAL UUID"
 )
 
 

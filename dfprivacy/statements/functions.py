@@ -31,32 +31,18 @@ from dfprivacy.statements.nodes import (
     literal,
     text_of,
 )
-from dfprivacy.statements.rules import nearly, refuse
+from dfprivacy.statements.rules import nearly, refuse, words
 from dfprivacy.statements.tree import folded
 from dfprivacy.statistics.forms import example_calls, functions
 
-_WHOLE = frozenset(
-    ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-)
-FLOATS = frozenset(("FLOAT", "DOUBLE"))
+_WHOLE = words("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT")
+FLOATS = words("FLOAT DOUBLE")
 SINGLE = (
     _WHOLE
     | FLOATS
-    | {
-        "HUGEINT",
-        "UHUGEINT",
-        "BOOLEAN",
-        "VARCHAR",
-        "BLOB",
-        "UUID",
-        "DATE",
-        "TIME",
-        "TIMESTAMP",
-        "TIMESTAMP_S",
-        "TIMESTAMP_MS",
-        "TIMESTAMP_NS",
-        "TIMESTAMP WITH TIME ZONE",
-    }
+    | words("HUGEINT UHUGEINT BOOLEAN VARCHAR BLOB UUID DATE TIME")
+    | words("TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS")
+    | {"TIMESTAMP WITH TIME ZONE"}
 )
 """Types whose values are one where they are equal; floats are made so by `one_float`."""
 
@@ -213,15 +199,9 @@ WINDOWS: Mapping[str, _Rule] = {
     **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
 }
 CALLED = {"count_star": "count"}
-_ENDS = frozenset(
-    (
-        "UNBOUNDED_PRECEDING",
-        "UNBOUNDED_FOLLOWING",
-        "CURRENT_ROW_ROWS",
-        "CURRENT_ROW_RANGE",
-        "EXPR_PRECEDING_ROWS",
-        "EXPR_FOLLOWING_ROWS",
-    )
+_ENDS = words(
+    "UNBOUNDED_PRECEDING UNBOUNDED_FOLLOWING CURRENT_ROW_ROWS CURRENT_ROW_RANGE "
+    "EXPR_PRECEDING_ROWS EXPR_FOLLOWING_ROWS"
 )
 
 
@@ -254,24 +234,20 @@ def check_frame(node: Over) -> None:
             raise refuse("a window frame without a constant size")
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NUMBERS = _words(
+NUMBERS = words(
     "abs ceil ceiling floor round trunc sign sqrt cbrt exp ln log log2 log10 pow power mod "
     "gcd lcm sin cos tan asin acos atan atan2 cot degrees radians pi isnan isinf isfinite "
     "even bit_count xor add subtract multiply divide"
 )
-CHOICES = _words("coalesce ifnull nullif if greatest least")
-TEXT = _words(
+CHOICES = words("coalesce ifnull nullif if greatest least")
+TEXT = words(
     "lower upper lcase ucase length len strlen trim ltrim rtrim left right substr substring "
     "replace reverse concat concat_ws contains starts_with ends_with prefix suffix instr "
     "strpos position split_part regexp_matches regexp_full_match regexp_replace "
     "regexp_extract ascii unicode ord md5 sha256 hash levenshtein jaccard jaro_similarity "
     "strip_accents translate json_extract_string string_split str_split"
 )
-TIMES = _words(
+TIMES = words(
     "date_part datepart date_trunc datetrunc date_diff datediff date_sub datesub date_add "
     "year month day hour minute second quarter week weekofyear dayofweek weekday isodow "
     "isoyear yearweek dayofyear dayofmonth dayname monthname last_day epoch epoch_ms "
@@ -280,7 +256,7 @@ TIMES = _words(
     "to_days to_hours to_minutes to_seconds to_milliseconds to_microseconds to_quarters "
     "to_decades to_centuries to_millennia timezone"
 )
-NESTED = _words(
+NESTED = words(
     "struct_extract list_extract list_contains list_has list_position list_sum list_min "
     "list_max list_avg"
 )
@@ -321,7 +297,7 @@ def _private() -> dict[str, str]:
     return calls_by_name
 
 
-AGGREGATES = _words(
+AGGREGATES = words(
     "count sum avg mean var_pop var_samp variance stddev stddev_pop stddev_samp median "
     "quantile quantile_cont quantile_disc approx_quantile min max regr_r2 count_distinct "
     "list array_agg string_agg group_concat listagg first last any_value arg_min arg_max "
@@ -331,13 +307,13 @@ AGGREGATES = _words(
     "regr_slope regr_intercept regr_count reservoir_quantile geomean grouping grouping_id "
     "summary"
 )
-CHANGING = _words(
+CHANGING = words(
     "random uuid gen_random_uuid uuidv4 uuidv7 setseed now today current_date current_time "
     "current_timestamp current_localtime current_localtimestamp get_current_time "
     "get_current_timestamp transaction_timestamp localtime localtimestamp age txid_current "
     "nextval currval sleep_ms"
 )
-OUTSIDE = _words(
+OUTSIDE = words(
     "error getenv getvariable current_setting current_user session_user user "
     "current_database current_catalog current_schema current_schemas current_query "
     "current_query_id current_connection_id current_transaction_id version read_csv "
@@ -364,22 +340,9 @@ def not_a_row_function(name: str) -> RefusedStatementError:
 
 Inner = Callable[[Node], str]
 
-_CLOCK = frozenset(("hour", "minute", "second", "millisecond", "microsecond", "epoch"))
-_LENGTHS = frozenset(("year", "quarter", "month", "day", "decade", "century", "millennium"))
-_PLACES = frozenset(
-    (
-        "week",
-        "dow",
-        "isodow",
-        "doy",
-        "isoyear",
-        "yearweek",
-        "dayofweek",
-        "weekday",
-        "dayofyear",
-        "era",
-    )
-)
+_CLOCK = words("hour minute second millisecond microsecond epoch")
+_LENGTHS = words("year quarter month day decade century millennium")
+_PLACES = words("week dow isodow doy isoyear yearweek dayofweek weekday dayofyear era")
 PARTS = _CLOCK | _LENGTHS | _PLACES
 _WIDTHS = (_CLOCK | _LENGTHS | {"week"}) - {"epoch"}
 

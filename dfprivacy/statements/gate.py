@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from enum import EnumMeta
@@ -57,7 +57,7 @@ from dfprivacy.errors import (
 )
 from dfprivacy.statements.expressions import field_of
 from dfprivacy.statements.functions import ROW_FUNCTIONS
-from dfprivacy.statements.rules import nearly, refuse, refuse_part
+from dfprivacy.statements.rules import nearly, refuse, refuse_part, words
 from dfprivacy.statements.schema import Schema
 from dfprivacy.statements.tree import Target, folded
 
@@ -85,47 +85,15 @@ class Source:
     """The path of Parquet files, where they are read."""
 
 
-_PLAIN = frozenset(
-    (
-        "boolean",
-        "tinyint",
-        "smallint",
-        "integer",
-        "bigint",
-        "hugeint",
-        "utinyint",
-        "usmallint",
-        "uinteger",
-        "ubigint",
-        "uhugeint",
-        "float",
-        "double",
-        "decimal",
-        "varchar",
-        "blob",
-        "bit",
-        "uuid",
-        "enum",
-        "interval",
-        "date",
-        "time",
-        "time with time zone",
-        "timestamp",
-        "timestamp_s",
-        "timestamp_ms",
-        "timestamp_ns",
-        "timestamp with time zone",
-        "timestamptz_ns",
-        "list",
-        "array",
-        "struct",
-        "map",
-        "sqlnull",
-        "null",
-    )
+_PLAIN = words(
+    "boolean,tinyint,smallint,integer,bigint,hugeint,utinyint,usmallint,uinteger,ubigint,uhugeint,"
+    "float,double,decimal,varchar,blob,bit,uuid,enum,interval,date,time,time with time zone,"
+    "timestamp,timestamp_s,timestamp_ms,timestamp_ns,timestamp with time zone,timestamptz_ns,"
+    "list,array,struct,map,sqlnull,null",
+    ",",
 )
 """Types whose values, as the gate reads them, end no query. A BIGNUM that is too long does."""
-_NESTED = frozenset(("list", "array", "struct", "map"))
+_NESTED = words("list array struct map")
 
 
 def _within_digits(sql: str, kind: Any) -> str:
@@ -149,7 +117,7 @@ _READ: Mapping[str, Callable[[str, Any], str]] = {
 
 
 def gated(
-    relation: duckdb.DuckDBPyRelation, plain_columns: frozenset[str] = frozenset()
+    relation: duckdb.DuckDBPyRelation, plain_columns: Collection[str] = ()
 ) -> duckdb.DuckDBPyRelation:
     """Return a relation whose values are those of its declared types; nothing is read.
 

@@ -211,7 +211,8 @@ class _Drawn:
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    return gated(rows, plan.statement.rows.bag.read | {OWNER})
+    facts = plan.statement.rows.bag.facts
+    return gated(rows, {OWNER, *(name for name in facts if facts[name].is_read)})
 
 
 def _store(plan: Plan, rows: duckdb.DuckDBPyRelation) -> Stored:

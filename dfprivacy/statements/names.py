@@ -96,7 +96,7 @@ class Scope:
     def kind(self, parts: Sequence[str]) -> str:
         """Return the declared type of a column, where a catalog says it; "" for other names."""
         sql, result = self.find(parts) or ("", "")
-        return self.bag.kinds.get(result, "") if sql == quoted(result) else ""
+        return self.bag.kind(result) if sql == quoted(result) else ""
 
     def missing(self, parts: Sequence[str]) -> Exception:
         """Return the error for a name that is no column."""
@@ -166,12 +166,9 @@ def put_beside(views: Sequence[Scope]) -> Scope:
     seen = tuple(column for view in views for column in view.seen)
     if len(views) == 1:
         return Scope(views[0].bag, seen)
-    columns = tuple(name for view in views for name in view.bag.columns)
-    keys = {name: key for view in views for name, key in view.bag.keys.items()}
+    facts = {name: fact for view in views for name, fact in view.bag.facts.items()}
     owned = any(view.bag.owned for view in views)
-    kinds = {name: column for view in views for name, column in view.bag.kinds.items()}
-    sizes = {name: column for view in views for name, column in view.bag.sizes.items()}
-    return Scope(Bag(columns, owned, _no_text, keys, kinds=kinds, sizes=sizes), seen)
+    return Scope(Bag(facts, owned, _no_text), seen)
 
 
 def _no_text(*_: object) -> str:

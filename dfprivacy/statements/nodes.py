@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from dfprivacy.errors import RefusedStatementError
-from dfprivacy.statements.rules import REFUSALS, refuse_part
+from dfprivacy.statements.rules import REFUSALS, refuse_part, words
 
 
 @dataclass(frozen=True)
@@ -341,18 +341,9 @@ _ITEMS: Mapping[str, type[Node]] = {
     "key": Entry,
 }
 """The classes of objects without a class or type, by a part that no other has."""
-_IGNORED = frozenset(
-    (
-        "class",
-        "type",
-        "alias",
-        "query_location",
-        "query_location_length",
-        "qualified_name",
-        "is_operator",
-        "is_implicit",
-        "materialized",
-    )
+_IGNORED = words(
+    "class type alias query_location query_location_length qualified_name is_operator is_implicit "
+    "materialized"
 )
 _IGNORED_BELOW = frozenset(("materialized",))
 _PATH_PARTS = ("catalog_name", "schema_name", "table_name")

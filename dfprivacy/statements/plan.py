@@ -263,11 +263,11 @@ def _values(rows: Rows, call: Call, columns: dict[str, str]) -> Iterator[str]:
     """Yield the labels of what a call aggregates: texts of files as numbers, units as owners."""
     mechanism, finds_bounds = part_of(call.question), call.question.finds_bounds
     is_about_numbers = bool(call.values) and (finds_bounds or any(mechanism.columns.values()))
-    kinds = rows.bag.kinds if is_about_numbers else {}
+    facts = rows.bag.facts if is_about_numbers else {}
     as_read = {
         quoted(name): f"TRY_CAST({quoted(name)} AS DOUBLE)"
-        for name, kind in kinds.items()
-        if kind == TEXT
+        for name, fact in facts.items()
+        if fact.kind == TEXT
     }
     if isinstance(call.question, NUnique):
         as_read |= dict.fromkeys(map(quoted, rows.unit_columns), quoted(OWNER))

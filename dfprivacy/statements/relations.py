@@ -9,7 +9,8 @@ and of public tables, whatever the statement said. docs/how-to/owned-rows.md has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from operator import itemgetter
 from types import MappingProxyType
 
 from dfprivacy.engine.files import quoted
@@ -98,43 +99,63 @@ Leaf = Callable[[StoredRead], str]
 
 
 @dataclass(frozen=True)
+class Facts:
+    """The facts about a column of a relation."""
+
+    key: str | None = None
+    """The key that it stands for if its values belong to one owner, by what the schema says."""
+    origins: frozenset[str] = frozenset()
+    """The columns of stored tables that have all its pairs of value and owner."""
+    matches: int | None = None
+    """The most rows of one of its values that a protected row meets, as the schema declares."""
+    is_read: bool = False
+    """True if it holds what has been read of a stored table, and nothing that is made of it."""
+    kind: str = ""
+    """The declared type of such a column, as far as a catalog says it."""
+    size: Size = STORED
+    """The length of its values, where that is more than the longest one that is stored."""
+
+
+@dataclass(frozen=True)
 class Bag:
     """A relation: its columns, whether its rows have owners, and how it is written.
 
     `text` returns a SELECT of some columns in their order, and of the owner if there is one.
-    `keys` are columns whose values belong to one owner, by what the schema says: each with the key
-    that it stands for. Nothing that is written depends on them.
+    Nothing that is written depends on the keys among the facts of columns.
     """
 
-    columns: tuple[str, ...]
+    facts: Mapping[str, Facts]
     owned: bool
     text: Callable[[tuple[str, ...], Leaf], str]
-    keys: Mapping[str, str] = field(default_factory=dict)
     depth: int = 0
     single: bool = False
     """True if each protected row stays one row, or goes."""
     unique: frozenset[str] | None = None
     """Columns that no two rows have in common, by how the relation is made; None for unknown."""
-    origins: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Of columns, the columns of stored tables that have all their pairs of value and owner."""
     link: Link | None = None
     """How its rows get their owners, where they do so by a link."""
-    matches: Mapping[str, int] = field(default_factory=dict)
-    """The most rows of one value of columns that a protected row meets, as the schema declares."""
     copies: int = 1
     """As how many rows a row that is protected by itself counts at most."""
-    read: frozenset[str] = frozenset()
-    """Columns that hold what has been read of stored tables, and nothing that is made of it."""
-    kinds: Mapping[str, str] = field(default_factory=dict)
-    """The declared types of such columns, as far as a catalog says them."""
     sure: bool = False
     """True if it only reads, filters and joins, and no computation can fail."""
-    sizes: Mapping[str, Size] = field(default_factory=dict)
-    """How long values of columns get, where that is more than the longest one that is stored."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of its columns."""
+        return tuple(self.facts)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The columns whose values belong to one owner, each with the key that it stands for."""
+        return {name: fact.key for name, fact in self.facts.items() if fact.key is not None}
+
+    def kind(self, name: str) -> str:
+        """Return the declared type of a column; "" for unknown."""
+        return self.facts[name].kind if name in self.facts else ""
 
     def size(self, names: Iterable[str]) -> Size:
         """Return the bound of what is a value of one of some columns."""
-        return longest(self.sizes.get(name, STORED) for name in names)
+        return longest(self.facts[name].size for name in names if name in self.facts)
 
     def sql(self, names: Iterable[str], leaf: Leaf) -> str:
         """Return a SELECT of the columns that are wanted, and of the owner."""
@@ -146,7 +167,7 @@ class Bag:
 class Link:
     """Rows of a table, and the key of the table above whose owners are theirs.
 
-    `target` is that key as `Bag.origins` names it. Rows that are joined with owned ones by their
+    `target` is that key as `Facts.origins` names it. Rows that are joined with owned ones by their
     link get no owner of their own: where the pairs of key and owner there are among those of the
     table above, each row meets those whom it belongs to, and nobody else.
     """
@@ -164,8 +185,7 @@ class Link:
     def said_by(self, equal: Iterable[tuple[str, str]], other: Bag) -> bool:
         """Return True if equalities of columns, its own first, hold for all pairs of the key."""
         return any(
-            first == self.column and self.target in other.origins.get(two, ())
-            for first, two in equal
+            first == self.column and self.target in other.facts[two].origins for first, two in equal
         )
 
 
@@ -191,9 +211,8 @@ def stored(
     kinds: Mapping[str, str] = MappingProxyType({}),
 ) -> Bag:
     """Return a stored table by its own names of columns, and the owner of its rows."""
-    names, text = tuple(columns), StoredRead(table, columns, owner)
-    types = {name: kinds.get(column, "") for name, column in columns.items()}
-    return Bag(names, owner is not None, text, read=frozenset(names), kinds=types, sure=True)
+    facts = {n: Facts(is_read=True, kind=kinds.get(column, "")) for n, column in columns.items()}
+    return Bag(facts, owner is not None, StoredRead(table, columns, owner), sure=True)
 
 
 def owned_by(bag: Bag, unit: str, owner: str) -> Bag:
@@ -240,10 +259,10 @@ def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
         return bag, 1
     if not equal:
         raise refuse("join without equality")
-    declared = {name: bag.matches[name] for name in equal if name in bag.matches}
+    declared = [(bag.facts[name].matches or 0, name) for name in equal if bag.facts[name].matches]
     if declared:
-        name = min(declared, key=lambda name_declared: declared[name_declared])
-        return _first(bag, [name], declared[name]), declared[name]
+        matches, name = min(declared, key=itemgetter(0))
+        return _first(bag, [name], matches), matches
     return _first(bag, equal), 1
 
 
@@ -267,20 +286,10 @@ def linked(link: Link) -> Bag:
             f"({above.sql([link.key], leaf)}) AS links) AS r ON l.{column} = r.{quoted('key')}"
         )
 
-    origins = {link.column: link.above.origins.get(link.key, frozenset())}
-    depth = link.above.depth + 1
-    return Bag(
-        link.rows.columns,
-        owned=True,
-        text=text,
-        depth=depth,
-        origins=origins,
-        link=link,
-        read=link.rows.read,
-        kinds=link.rows.kinds,
-        sure=link.rows.sure and link.above.sure,
-        sizes=link.rows.sizes,
-    )
+    facts = dict(link.rows.facts)
+    facts[link.column] = replace(facts[link.column], origins=link.above.facts[link.key].origins)
+    depth, sure = link.above.depth + 1, link.rows.sure and link.above.sure
+    return Bag(facts, owned=True, text=text, depth=depth, link=link, sure=sure)
 
 
 _FEW = quoted("few rows")
@@ -315,33 +324,17 @@ def chosen(
         where = " AND ".join(condition.tried for condition in conditions)
         return _select(bag, parts, uses, leaf, f" WHERE {where}" if where else "")
 
-    named = [(name, expressions[name].column) for name in expressions]
-    keys = {name: bag.keys[was] for name, was in named if was is not None and was in bag.keys}
-    new = {was: name for name, was in named if was is not None}
+    named = [(name, value, value.column) for name, value in expressions.items()]
+    new = {was: name for name, _, was in named if was is not None}
     is_unique = bag.unique is not None and bag.unique <= new.keys()
     unique = frozenset(new[name] for name in bag.unique or ()) if is_unique else None
-    origins = {name: bag.origins.get(was or "", frozenset()) for name, was in named}
-    matches = {new[name]: count for name, count in bag.matches.items() if name in new}
-    read = frozenset(name for name, was in named if was in bag.read)
-    kinds = {name: bag.kinds.get(was or "", "") for name, was in named}
-    computed = [expression for expression in expressions.values() if expression.column is None]
+    facts = {
+        name: Facts(size=value.size or bag.size(value.uses)) if was is None else bag.facts[was]
+        for name, value, was in named
+    }
+    computed = [value for _, value, was in named if was is None]
     sure = bag.sure and all(expression.sure for expression in (*computed, *conditions))
-    return Bag(
-        tuple(expressions),
-        bag.owned,
-        text,
-        keys,
-        bag.depth,
-        bag.single,
-        unique,
-        origins,
-        matches=matches,
-        copies=bag.copies,
-        read=read,
-        kinds=kinds,
-        sure=sure,
-        sizes={name: value.size or bag.size(value.uses) for name, value in expressions.items()},
-    )
+    return Bag(facts, bag.owned, text, bag.depth, bag.single, unique, copies=bag.copies, sure=sure)
 
 
 def extended(bag: Bag, expressions: Mapping[str, Expression]) -> Bag:
@@ -361,7 +354,7 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
             bag.link.is_small or len(conditions) > 1,
         )
         bag_made = linked(replace(bag.link, rows=rows, is_small=is_small))
-        return replace(bag_made, keys=bag.keys, origins=bag.origins)
+        return replace(bag_made, facts=bag.facts)
     if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
         return replace(
@@ -389,16 +382,15 @@ def joined(
     if left.single and how in {"INNER", "LEFT"}:
         right, matches = _few(right, [two for _, two in equal])
         copies *= matches
-    names = left.columns if how in {"SEMI", "ANTI"} else (*left.columns, *right.columns)
     owned = left.owned or (right.owned and how == "INNER")
-    keys, origins = dict(left.keys), dict(left.origins)
-    if how == "INNER":
-        keys |= right.keys
-        origins |= right.origins
+    facts = dict(left.facts)
+    for name, fact in right.facts.items() if how in {"INNER", "LEFT"} else ():
+        facts[name] = fact if how == "INNER" else replace(fact, key=None, origins=frozenset())
+    facts = {name: replace(fact, matches=None) for name, fact in facts.items()}
     depth, single = max(left.depth, right.depth), left.single
     if left.link is not None and not right.owned:  # before the rows get their owners
         rows = joined(left.link.rows, right, how, equal, others)
-        return replace(linked(replace(left.link, rows=rows)), keys=keys, origins=origins)
+        return replace(linked(replace(left.link, rows=rows)), facts=facts)
     if both and right.link is not None and right.link.said_by(_turned(equal), left):
         both, right = False, right.link.rows
     elif both and how == "INNER" and left.link is not None and left.link.said_by(equal, right):
@@ -421,20 +413,7 @@ def joined(
         )
 
     sure = left.sure and right.sure and all(condition.sure for condition in others)
-    return Bag(
-        names,
-        owned,
-        text,
-        keys,
-        depth,
-        single,
-        origins=origins,
-        copies=copies,
-        read=left.read | right.read,
-        kinds={**left.kinds, **right.kinds},
-        sure=sure,
-        sizes={**left.sizes, **right.sizes},
-    )
+    return Bag(facts, owned, text, depth, single, copies=copies, sure=sure)
 
 
 def _turned(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -471,30 +450,17 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
             )
         return " UNION ALL ".join(parts)
 
-    depth, pairs = max(bag.depth for bag in bags), list(zip(bags, columns, strict=True))
-    keys = {}
+    facts = {}
     for name in names:
-        first, *others = {bag.keys.get(names_of_bag[name]) for bag, names_of_bag in pairs}
-        if first is not None and not others:
-            keys[name] = first
-    read = frozenset(
-        name for name in names if all(names_of_bag[name] in bag.read for bag, names_of_bag in pairs)
-    )
-    sizes = {
-        name: longest(bag.size([names_of_bag[name]]) for bag, names_of_bag in pairs)
-        for name in names
-    }
-    return Bag(
-        names,
-        bags[0].owned,
-        text,
-        keys,
-        depth,
-        bags[0].single,
-        copies=bags[0].copies,
-        read=read,
-        sizes=sizes,
-    )
+        parts = [bag.facts[names_of[name]] for bag, names_of in zip(bags, columns, strict=True)]
+        keys = {fact.key for fact in parts}
+        facts[name] = Facts(
+            keys.pop() if len(keys) == 1 else None,
+            is_read=all(fact.is_read for fact in parts),
+            size=longest(fact.size for fact in parts),
+        )
+    first, depth = bags[0], max(bag.depth for bag in bags)
+    return Bag(facts, first.owned, text, depth, first.single, copies=first.copies)
 
 
 def grouped(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression]) -> Bag:
@@ -512,29 +478,16 @@ def grouped(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression])
         by = ", ".join([*_named(keys), *([_OWNER] if bag.owned else [])])
         return _select(bag, parts, uses, leaf, f" GROUP BY {by}" if by else "")
 
-    keys_kept = {name: bag.keys[name] for name in keys if name in bag.keys}
-    origins = {name: bag.origins.get(name, frozenset()) for name in keys}
-    return Bag(
-        (*keys, *aggregates),
-        bag.owned,
-        text,
-        keys_kept,
-        bag.depth,
-        unique=frozenset(keys),
-        origins=origins,
-        read=bag.read.intersection(keys),
-        sizes=_sizes(bag, aggregates),
-    )
+    facts = _made_facts(bag, keys, aggregates)
+    return Bag(facts, bag.owned, text, bag.depth, unique=frozenset(keys))
 
 
-def _sizes(
-    bag: Bag, expressions: Mapping[str, Expression] | Mapping[str, Window]
-) -> dict[str, Size]:
-    """Return the bounds of columns, and of what takes one of the values of others."""
-    return {
-        **bag.sizes,
-        **{name: bag.size(expression.uses) for name, expression in expressions.items()},
-    }
+def _made_facts(
+    bag: Bag, names: Iterable[str], values: Mapping[str, Expression] | Mapping[str, Window]
+) -> dict[str, Facts]:
+    """Return the facts of columns, and of those that take one of the values of others."""
+    facts = {name: replace(bag.facts[name], matches=None, kind="") for name in names}
+    return facts | {name: Facts(size=bag.size(value.uses)) for name, value in values.items()}
 
 
 def distinct(bag: Bag) -> Bag:
@@ -590,16 +543,7 @@ def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
         ]
         return _select(bag, parts, uses, leaf)
 
-    return Bag(
-        (*bag.columns, *windows),
-        bag.owned,
-        text,
-        bag.keys,
-        bag.depth,
-        origins=bag.origins,
-        read=bag.read,
-        sizes=_sizes(bag, windows),
-    )
+    return Bag(_made_facts(bag, bag.columns, windows), bag.owned, text, bag.depth)
 
 
 def renamed(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:

@@ -30,6 +30,11 @@ def refuse_part(name: str) -> RefusedStatementError:
     return refuse("unlisted", part=name if " " in name else name.upper().replace("_", " "))
 
 
+def words(text: str, separator: str | None = None) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split(separator))
+
+
 def nearly(name: str, candidates: Collection[str], shown: Callable[[str], str] = repr) -> str:
     """Return the start of a hint: the name that was meant, if one is close to what was written."""
     close = get_close_matches(name.lower(), [candidate.lower() for candidate in candidates], 1, 0.6)

@@ -21,7 +21,6 @@ from dfprivacy.statements.calls import find_item, holds_dp
 from dfprivacy.statements.expressions import (
     COMPARED,
     LIST,
-    STORED,
     ColumnRef,
     Size,
     by_row,
@@ -100,6 +99,7 @@ from dfprivacy.statements.relations import (
     OWNER,
     Bag,
     Expression,
+    Facts,
     Window,
     chosen,
     column,
@@ -423,8 +423,7 @@ class Compiler:
         by = list(zip(names[len(sides) :], map(direction, orders), strict=True))
         first = self.first_rows(bag, names[: len(sides)], by, number, read)
         remaining = [name for name in inner.bag.columns if name in first.columns]
-        first = chosen(first, {name: column(name) for name in remaining})
-        return replace(first, keys={n: key for n, key in inner.bag.keys.items() if n in remaining})
+        return chosen(first, {name: column(name) for name in remaining})
 
     def _relation(self, node: Node, used_names: set[str]) -> Scope:
         self.compiled += 1
@@ -551,9 +550,7 @@ class Compiler:
         columns = {folded(visible.name): visible.column for visible in compiled.seen}
         for term, number in limits.items():
             bag = self.first_rows(bag, [columns[term]], [], number, set())
-        keys = {name: key for name, key in compiled.bag.keys.items() if name in bag.columns}
-        seen = tuple(term for term in compiled.seen if term.column in bag.columns)
-        return Scope(replace(bag, keys=keys, depth=compiled.bag.depth), seen)
+        return Scope(bag, tuple(term for term in compiled.seen if term.column in bag.columns))
 
     def first_rows(
         self,
@@ -639,7 +636,8 @@ class Compiler:
             others.append(term)
         written = {seen.column: seen.name for seen in (*first_side.seen, *two.seen)}
         self._check_once(left, right, how, equal, written)
-        return replace(joined(left, right, how, equal, others), columns=columns)
+        bag = joined(left, right, how, equal, others)
+        return replace(bag, facts={name: bag.facts[name] for name in columns})
 
     def _check_once(
         self,
@@ -658,7 +656,7 @@ class Compiler:
         if public.owned or not protected.single or not names or how not in {"INNER", "LEFT"}:
             return
         is_unique = public.unique is not None and public.unique <= set(names)
-        if is_unique or any(name in public.matches for name in names):
+        if is_unique or any(public.facts[name].matches for name in names):
             return
         shown = ", ".join(written.get(name, name) for name in names)
         if self.tables.is_released(public, names):
@@ -666,8 +664,7 @@ class Compiler:
         if self.tables.repeats(public, names):
             raise refuse("several matches", names=shown)
 
-    @staticmethod
-    def check_owner(left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
+    def check_owner(self, left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
         """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
         pairs = [_across(term, left.bag, right.bag) for term in conditions]
         require(
@@ -675,8 +672,27 @@ class Compiler:
             "join across units",
             left.bag,
             "a join",
-            condition=_rewrite(left, right),
+            condition=self._rewrite(left, right),
         )
+
+    def _rewrite(self, left: Scope, right: Scope) -> str:
+        mine, theirs = self._keys(left), self._keys(right)
+        pairs = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
+        if (condition_shown := next(pairs, None)) is not None:
+            return condition_shown
+        names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
+        names = names or "keep the key columns in subqueries"
+        return f"join along the links of the schema ({names})"
+
+    def _keys(self, view: Scope) -> list[tuple[str, str]]:
+        """Return the named columns that belong to one unit, with their keys; the unit's first."""
+        names = {term.column: term.written for term in view.seen}
+        keys = [(names[term], key) for term, key in view.bag.keys.items() if term in names]
+        return sorted(keys, key=lambda named: named[1] != self.tables.unit_key)
+
+    def name_unit(self, view: Scope) -> str:
+        """Return a name of the unit's column, for a message."""
+        return next((name for name, _ in self._keys(view)), "the column of the unit")
 
     def written(
         self, node: Node, scope: Scope, items: Items, special: Special | None = None
@@ -791,7 +807,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         if view is None or match is None:
             return None
         sql, column = match
-        size = view.bag.sizes.get(column, STORED)
+        size = view.bag.size([column])
         kind = view.kind(name.path) if view is scope else ""
         sql = f"TRY_CAST({sql} AS DOUBLE)" if name.is_number else sql
         return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
@@ -826,7 +842,7 @@ _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
 
 def _compare_as_numbers(where: Any, scope: Scope) -> Any:
     """Mark the names of texts of files that a WHERE compares with numbers."""
-    if where is None or TEXT not in scope.bag.kinds.values():
+    if where is None or all(fact.kind != TEXT for fact in scope.bag.facts.values()):
         return where
 
     def mark(part: Any) -> Any:
@@ -922,7 +938,7 @@ class Subqueries:
         joined_bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
         self.view = replace(self.view, bag=joined_bag)
         sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
-        size = self.view.bag.sizes.get(value, STORED)
+        size = self.view.bag.size([value])
         return ColumnRef(sql, frozenset([value]), size=size)
 
 
@@ -933,7 +949,9 @@ def unify_equal_values(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> 
         for name, term in zip(names, kinds, strict=True)
         if str(term) in FLOATS
     }
-    return replace(extended(bag, compiled), keys=bag.keys)
+    facts = dict(extended(bag, compiled).facts)
+    facts |= {name: replace(facts[name], key=bag.facts[name].key) for name in compiled}
+    return replace(extended(bag, compiled), facts=facts)
 
 
 def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) -> Bag:
@@ -1075,26 +1093,6 @@ def _says_owner(
     return False
 
 
-def _keys(view: Scope) -> list[tuple[str, str]]:
-    """Return the columns that can be named and belong to one unit, with the key of each."""
-    names = {term.column: term.written for term in view.seen}
-    return [(names[term], key) for term, key in view.bag.keys.items() if term in names]
-
-
-def _rewrite(left: Scope, right: Scope) -> str:
-    mine, theirs = _keys(left), _keys(right)
-    pairs = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
-    if (condition_shown := next(pairs, None)) is not None:
-        return condition_shown
-    names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
-    return f"join along the links of the schema ({names or 'keep the key columns in subqueries'})"
-
-
-def name_unit(view: Scope) -> str:
-    """Return a name of the unit's column, for a message."""
-    return next((name for name, _ in _keys(view)), "the column of the unit")
-
-
 def _negated(node: Node) -> tuple[Subquery, bool] | None:
     """Return a subquery that is a whole condition, and whether it is denied."""
     denied = False
@@ -1174,7 +1172,10 @@ class _Select:
         for node in self.group_by:
             key = find_item(node, self.items)
             self.key(self.compiler.written(key, self.view, self.items))
-        bag, unit = self.view.bag, name_unit(self.view)  # the unit has to be among the keys
+        bag, unit = (
+            self.view.bag,
+            self.compiler.name_unit(self.view),
+        )  # the unit has to be among the keys
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
             self.compiler.about_all.append(self.node)
@@ -1278,7 +1279,7 @@ class _Select:
             return longest(map(self._size, self.windows[name].arguments))
         expression = self.before.get(name) or self.ahead.get(name)
         size = None if expression is None else expression.size
-        return size or self.subqueries.view.bag.sizes.get(name, STORED)
+        return size or self.subqueries.view.bag.size([name])
 
     def _special(self, node: Node, *, windows: bool) -> str | None:
         if isinstance(node, Over):
@@ -1373,7 +1374,7 @@ class _Select:
         return self._windowed(window, sums=rule.sums)
 
     def _windowed(self, window: Window, *, sums: bool = False) -> str:
-        bag, unit = self.view.bag, name_unit(self.view)
+        bag, unit = self.view.bag, self.compiler.name_unit(self.view)
         by = (self.ahead.get(term, column(term)).column for term in window.partition)
         is_said = not bag.owned or any(term in bag.keys for term in by)
         require(is_said, "window across units", bag, "a window", unit=unit)
@@ -1439,7 +1440,8 @@ class _Select:
                 )
                 same = [same_value(key, new) for key, new in keys.items()]
                 result = joined(bag, sums, "LEFT", [], same)
-                bag = replace(result, columns=(*bag.columns, name))
+                columns = (*bag.columns, name)
+                bag = replace(result, facts={name: result.facts[name] for name in columns})
         return filtered(bag, qualify)
 
     def _aggregated(self) -> Bag:
@@ -1459,8 +1461,8 @@ class _Select:
                 reading = f"list_aggregate({quoted(term)}, '{function}')"
                 after[term] = Expression(reading, frozenset([term]))
         bag = grouped(bag, list(dict.fromkeys(self.keys.values())), compiled)
-        lists = {term: LIST for term, call in self.calls.items() if call.is_list}
-        bag = replace(bag, sizes={**bag.sizes, **lists})
+        lists = {term: Facts(size=LIST) for term, call in self.calls.items() if call.is_list}
+        bag = replace(bag, facts={**bag.facts, **lists})
         return chosen(bag, {term: after.get(term, column(term)) for term in bag.columns})
 
 

@@ -162,7 +162,8 @@ class Tables:
         column = names[self._spelt(view, str(self.unit_column))]
         (kind,) = self.kinds(bag, [column])
         bag = owned_by(bag, column, owner_of(column, kind))
-        return replace(bag, keys={column: self.unit_key})
+        facts = {name: replace(fact, key=None) for name, fact in bag.facts.items()}
+        return replace(bag, facts=facts | {column: replace(facts[column], key=self.unit_key)})
 
     @property
     def protected(self) -> Relation:
@@ -201,25 +202,22 @@ class Tables:
         owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
         if not owned:
             declared = self.facts(relation, "matches")
-            matches = {
-                here: declared[folded(source_column)]
-                for source_column, here in new.items()
-                if folded(source_column) in declared
-            }
             unique = self.givens[name].unique if name in self.givens else None
             if unique is not None:
                 unique = frozenset(new[column] for column in new if folded(column) in unique)
             bag = stored(name, columns, kinds=kinds)
-            return replace(bag, matches=matches, unique=unique), pairs
+            facts = {
+                here: replace(bag.facts[here], matches=declared.get(folded(source_column)))
+                for here, source_column in columns.items()
+            }
+            return replace(bag, facts=facts, unique=unique), pairs
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
         if self._has_unit(name):
             source_column = self._spelt(relation, self.unit_column)
-            owner = (
-                new[source_column],
-                owner_of(new[source_column], self._kind(name, source_column)),
-            )
-            bag = stored(name, columns, owner, kinds)
+            unit = new[source_column]
+            owner = owner_of(unit, self._kind(name, source_column))
+            bag = stored(name, columns, (unit, owner), kinds)
         else:
             assert schema is not None  # noqa: S101 a table with owners is the unit's or linked
             link = schema.link_of(name)
@@ -249,11 +247,11 @@ class Tables:
             rows = stored(name, columns, kinds=kinds)
             key = dict(above_columns)[column]
             bag = linked(Link(rows, new[source_column], above, key, target, owner=mine))
-        origins = {
-            here: bag.origins.get(here, frozenset()) | {f"{name}.{folded(source_column)}"}
-            for here, source_column in columns.items()
-        }
-        return replace(bag, keys=self._keys(name, relation, new), origins=origins), pairs
+        keys, facts = self._keys(name, relation, new), {}
+        for here, source_column in columns.items():
+            origins = bag.facts[here].origins | {f"{name}.{folded(source_column)}"}
+            facts[here] = replace(bag.facts[here], key=keys.get(here), origins=origins)
+        return replace(bag, facts=facts), pairs
 
     def _kind(self, name: str, column: str) -> Any:
         kinds = self.relations[name].table.kinds
@@ -273,7 +271,7 @@ class Tables:
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
-        declared = [bag.kinds.get(name, "").replace(TEXT, "VARCHAR") for name in names]
+        declared = [bag.kind(name).replace(TEXT, "VARCHAR") for name in names]
         if all(type_declared.split("(")[0] in SINGLE | {"DECIMAL"} for type_declared in declared):
             return declared
         planned = self.planned(bag, names)

@@ -87,7 +87,8 @@ def measured(query, con=None, schema=SCHEMA, **frames):
             _Drawn(job).give(plan)
         protected = plan.statement.rows
         rows = protected.read(plan.used, job.engine)
-        read = gated(rows, protected.bag.read | {"owner"})
+        facts = protected.bag.facts
+        read = gated(rows, {"owner", *(name for name in facts if facts[name].is_read)})
         try:
             with job.reading(plain=read is rows):
                 return plan, plan.rows_of(read).to_arrow_table()

@@ -95,12 +95,11 @@ def test_without_the_checker_too(dirty, crowded, monkeypatch, query, _):
 def without_owner(bag):
     """Return a relation as if nobody owned its rows."""
     return relations.Bag(
-        bag.columns,
+        bag.facts,
         False,
         lambda wanted, leaf: (
             f"SELECT {relations._list(relations._named(wanted))} FROM ({bag.sql(wanted, leaf)}) x"
         ),
-        bag.keys,
     )
 
 
