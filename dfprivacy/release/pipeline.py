@@ -146,7 +146,8 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         mechanism = measured[index]
         if rule and counting in by_index:
             mechanism = mechanism.of_groups(by_index[counting].keys)
-        by_index[index] = mechanism.answer(plan.row_losses[index], rule)
+        selects = rule if index == counting else None  # the others answer for all that are shown
+        by_index[index] = mechanism.answer(plan.row_losses[index], selects)
     answered = [by_index[index] for index in range(len(measured))]
     by_name = {name: answers for part in answered for name, answers in part.answers.items()}
     counted = answered[counting].counted or Counted(1, ())

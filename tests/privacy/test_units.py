@@ -284,3 +284,13 @@ def test_the_charge_and_the_history_name_the_unit(tmp_path):
     first, second = ledger.history()["question"]
     assert first.endswith("by 'g'; unit='u', max_rows=3, max_groups=2")
     assert second == "suggest_limits(unit='u', question=count()) by 'g'"
+
+
+def test_groups_that_the_number_of_units_shows_have_all_answers():
+    """A noisier count beside it has a value and an interval in each group that is shown."""
+    rows = pl.DataFrame({"u": np.arange(20_000) % 4000, "g": np.arange(20_000) % 5})
+    private = rows.dp(unit="u", max_rows=30, max_groups=5, epsilon=1, delta=1e-6)
+    table = private.group_by("g").agg(n=dfp.count(), units=dfp.nunique("u"))
+    assert len(table) == 5
+    assert np.isfinite(table["n_low"].to_numpy()).all()
+    assert table["n"].min() > 0
