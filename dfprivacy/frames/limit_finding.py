@@ -49,7 +49,7 @@ _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 _SUSPECT = 7.0
 """Noise scales above which units may be in a bin: false in 1 of 50 histograms without any."""
 
-_CLIFF = 1 / 16
+_CLIFF = 1 / 48
 """Decline from one doubling of the size to the next that ends the extrapolation of a tail."""
 
 _HIDDEN = 4.0
@@ -251,7 +251,7 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Flo
     """Return units in bins that stand out, units expected beyond the last, and suspected units.
 
     Sizes are assumed to decline from one doubling to the next as between the last two that stand
-    out, or as fast as the next doubling allows.
+    out, or as the next one shows, but as fast as the next one allows.
     """
     scale = deviation / math.sqrt(2)
     hidden = np.zeros(len(counts))
@@ -265,15 +265,17 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Flo
     is_beyond = np.arange(len(counts)) > last
     units = np.where(is_beyond, 0.0, np.maximum(counts, 0))
     suspects = np.where(is_beyond & (counts > _SUSPECT * scale), counts, 0.0)
-    top = max(counts[max(last - 1, 0) : last + 1].sum(), scale)
-    below = counts[max(last - 3, 0) : max(last - 1, 0)].sum()
-    following = counts[last + 1 : last + 3]
+    sizes = CANDIDATES / CANDIDATES[last]
+    below, top, following = (
+        counts[(sizes > 2.0 ** (power - 1)) & (sizes <= 2.0**power)] for power in (-1, 0, 1)
+    )
+    units_at_top = max(top.sum(), scale)
+    so_far = units_at_top / below.sum() if below.sum() > 0 else 1 / 2
     possible = max(following.sum(), 0.0) + deviation * math.sqrt(2)
-    decline = min(top / below if below > 0 else 1 / 2, 1 / 2, possible / top)
+    decline = min(max(so_far, following.sum() / units_at_top), 1 / 2, possible / units_at_top)
     if decline > _CLIFF:
-        doublings = np.arange(1, len(counts) - last) / 2
-        rest = top * decline / (1 - decline)
-        reached = rest * decline ** np.append(0.0, doublings)
+        rest = units_at_top * decline / (1 - decline)
+        reached = rest * decline ** np.log2(sizes[last:])
         hidden[last + 1 :] = reached[:-1] - reached[1:]
     return units, hidden, suspects
 
@@ -437,7 +439,8 @@ def _lost_of_sum(
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
     elif upper > (_WIDE if has_room else _NARROW) * half:
         about = "the total" if is_total else "rows"
-        note = f"limits leave out rows of large units: about {100 * share:.3g} % of {about} counts"
+        shown = min(100 * share, 99.9)  # not all, as some are left out
+        note = f"limits leave out rows of large units: about {shown:.3g} % of {about} counts"
     room = upper if has_room else 0.0
     return Lost(share, low * room, high * room, note)
 
