@@ -21,12 +21,13 @@ from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, InvalidUnitError
 from dfprivacy.frames.planning import By, plan_answers, plan_question
-from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.releasing import FrameSource, log_notes, release_frame, release_plan
 from dfprivacy.frames.tables import (
     ADDED_UP,
     Grid,
     Origin,
     Wide,
+    find_origin,
     floats_in,
     released_arrow,
     text_of,
@@ -216,8 +217,9 @@ def release_crosstab(plan: CrosstabPlan, frame: object) -> Any:
     long = release_frame(plan, FrameSource(frame))
     part, (name, *_) = plan.parts[0], plan.questions
     titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
-    origin = origin_of_cells(plan)
+    origin = origin_of_cells(plan, find_origin(long) or Origin.of(plan))
     wide = Wide(with_origin(long, origin), titles, plan.keys is not None, origin)
+    log_notes(wide.notes)
     return wide_frame(wide, rounded=plan.rounded, nonnegative=plan.nonnegative)
 
 
@@ -288,9 +290,9 @@ def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | Non
     return question.plan(terms, terms.keys_for(question.by, question.keys))
 
 
-def origin_of_cells(plan: Plan) -> Origin:
+def origin_of_cells(plan: Plan, origin: Origin) -> Origin:
     """Return the origin of cells: where their totals are, and which of them share noise."""
-    origin, part = Origin.of(plan), plan.parts[0]
+    part = plan.parts[0]
     if not isinstance(part, MarginsPart):
         return origin
     row, column = map(str, part.by)
@@ -407,7 +409,8 @@ def wide_frame(wide: Wide, *, rounded: bool = False, nonnegative: bool = False) 
     frame = _framed(wide, rows, columns, numbers, integers=integers, labels=labels)
     texts = ((*rows.texts, *labels), (*columns.texts, *labels))
     shown = Grid((rows.name, columns.name), *texts, numbers, len(labels))
-    return with_origin(frame, replace(wide.origin, wide=replace(wide, shown=shown)))
+    notes = (*wide.origin.notes, *wide.notes)
+    return with_origin(frame, replace(wide.origin, notes=notes, wide=replace(wide, shown=shown)))
 
 
 _MIDNIGHT = " 00:00:00"

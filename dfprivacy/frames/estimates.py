@@ -68,6 +68,7 @@ class Paid(Readable):
     """An answer that knows its release."""
 
     _info: ReleaseInfo
+    _note: str | None = None
 
     if not TYPE_CHECKING:
 
@@ -104,6 +105,11 @@ class Paid(Readable):
         return self._info.delta
 
     @property
+    def note(self) -> str | None:
+        """A warning that the interval can't be relied on, and why; None for most answers."""
+        return self._note
+
+    @property
     def limits(self) -> Unit | None:
         """The unit with limits that were found for the answer; None where limits were given."""
         limits = self._info.limits
@@ -132,7 +138,6 @@ class Estimate(Paid, AnnotatedFloat):
 
     _name: str
     _law: DrawnLaw | RememberedLaw | Expression | None = None
-    _note: str | None = None
     _kind: str = ""
     __array_priority__ = -1.0  # numpy's numbers leave operations to estimates, arrays don't
 
@@ -146,18 +151,13 @@ class Estimate(Paid, AnnotatedFloat):
         """The rho of the whole call; 0 for a computed number, None where it spent an epsilon."""
         return 0.0 if isinstance(self._law, Expression) else super().rho
 
-    @property
-    def note(self) -> str | None:
-        """A warning that the interval can't be relied on, and why; None for most numbers."""
-        return self._note
-
     def interval(self, level: float | None = None) -> tuple[float, float]:
         """Return ends that hold the answer about these rows with probability `level`.
 
         It covers the noise and, where bounds were found, also their clipping, or `note` says that
         it may not. Where bounds were given it holds the answer about the clipped values. It covers
-        sampling error where the population was asked for (docs/intervals.md). `level` lies
-        between 0 and 1. Both ends are NaN for a number that was selected.
+        sampling error where the population was asked for (docs/explanation/intervals.md). `level`
+        lies between 0 and 1. Both ends are NaN for a number that was selected.
         """
         ends = self.range_at(self._info.level if level is None else interval_level(level))
         return ends.low, ends.high
@@ -220,8 +220,7 @@ class Estimate(Paid, AnnotatedFloat):
         limits = info.limits_text(self._name)
         cost = f"{info.cost}, {limits}" if limits else info.cost
         cost = "no further cost" if isinstance(self._law, Expression) else cost
-        note = self._note or ""
-        reading = Reading(self._name, float(self), cost, note=note, question=info.question)
+        reading = Reading(self._name, float(self), cost, note=self._note, question=info.question)
         if law is None:
             return replace(reading, law=SELECTED)
         shown = replace(
@@ -343,7 +342,9 @@ class _PrivateMoment(Paid):
         level = None if ends is None else self._info.level
         value = self._plain(*self._plain.__reduce_ex__(self, 4)[1])
         cost, law = self._info.cost, SELECTED
-        return Reading(self._name, value, cost, ends, level=level, law=law, moment=str)
+        return Reading(
+            self._name, value, cost, ends, level=level, law=law, note=self._note, moment=str
+        )
 
 
 _MOMENTS: Mapping[type, Any] = {
@@ -379,12 +380,12 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
     columns, laws = iter(released.table.columns), _laws(released)
     estimates: dict[str, Any] = {}
     for question, name, has_interval in answers:
-        noted = plan.questions[question].has_note or (plan.notes_limits and has_interval)
+        noted = plan.questions[question].has_note or plan.notes_limits
         value = next(columns)
         low, high = (next(columns) for _ in range(2)) if has_interval else (None, None)
         note = next(columns)[0].as_py() if noted else info.notes.get(question)
         error = next(columns)[0].as_py() if has_interval else None
-        facts: dict[str, Any] = {"_name": name, "_info": info}
+        facts: dict[str, Any] = {"_name": name, "_info": info, "_note": note}
         if kind_of(value.type):
             moment, ends = _moment(value), [end and _moment(end) for end in (low, high)]
             facts["_ends"] = tuple(ends)
@@ -395,9 +396,7 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
             law = RememberedLaw(low[0].as_py(), high[0].as_py(), float(error or 0), info.level)
         kind = plan.questions[question].kind if has_interval else ""
         kind = "count" if plan.questions[question].is_whole and has_interval else kind
-        estimates[name] = Estimate(
-            float(value[0].as_py()), _law=law, _note=note, _kind=kind, **facts
-        )
+        estimates[name] = Estimate(float(value[0].as_py()), _law=law, _kind=kind, **facts)
     return estimates
 
 

@@ -16,7 +16,7 @@ from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.planning import By, plan_question, plan_statistics
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.release.answers import Answers
-from dfprivacy.release.plan import Plan
+from dfprivacy.release.plan import NOTE, Plan
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
 from dfprivacy.statistics.base import Question, argument
@@ -42,9 +42,9 @@ class Frequencies(Question):
         """The column whose values are counted."""
         return (self.column,)
 
-    def names(self, by: Sequence[Hashable], name: str = "count") -> list[str]:
+    def names(self, by: Sequence[Hashable], name: str, *, has_notes: bool) -> list[str]:
         """Return the columns of the result; those that are grouped by end with the value."""
-        noted = ["note"] if self.other or self.k is not None else []
+        noted = [NOTE] if has_notes or self.other or self.k is not None else []
         names = [*map(str, by), name, "low", "high", *noted]
         if len(set(names)) < len(names):
             raise InvalidQuestionError(
@@ -71,8 +71,11 @@ class Frequencies(Question):
             shown = tuple((*group, value) for group in groups for value in (*values, None))
             form, keys = f"{form} and others", PublicKeys(shown, others=True)
         plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
-        names = tuple(self.names(by, name))
-        return FrequencyPlan.of_plan(plan, names=names, about=str(self.column), k=self.k)
+        has_notes = plan.search is not None
+        facts = {"about": str(self.column), "k": self.k, "notes_limits": has_notes}
+        return FrequencyPlan.of_plan(
+            plan, names=tuple(self.names(by, name, has_notes=has_notes)), **facts
+        )
 
 
 _KEYS = "Public values: exactly these are shown. Values are secret when left out, and need a delta."
@@ -178,7 +181,8 @@ class FrequencyPlan(Plan):
         other values, which come last.
         """
         groups = len(self.by)
-        table = replace(self, names=self.names[: groups + 3]).list_groups(answers)
+        names = self.names[: groups + 3 + self.notes_limits]
+        table = replace(self, names=names).list_groups(answers)
         others = self.keys is not None and self.keys.others
         if not others:
             table = table.filter(table.column(groups - 1).is_valid())
@@ -188,8 +192,7 @@ class FrequencyPlan(Plan):
         order = np.lexsort((-counts, last, outer))
         table = table.take(pa.array(order))
         if others:
-            notes = pa.array([OTHERS if missing else None for missing in last[order]], pa.string())
-            return table.append_column("note", notes)
+            return _append_notes(table, [OTHERS if missing else None for missing in last[order]])
         if self.k is None:
             return table
         # A count is unsure that is near to the next one, or to one that secret values may have.
@@ -210,7 +213,17 @@ class FrequencyPlan(Plan):
         doubt = f"may not be among the {self.k:,} largest, and its interval may lie too high"
         texts = ["; ".join([doubt] * bool(is_unsure) + hides) for is_unsure in unsure]
         notes = [f"{SELECTED}: {text}" if text else None for text in texts]
-        return table.take(pa.array(shown)).append_column("note", pa.array(notes, pa.string()))
+        return _append_notes(table.take(pa.array(shown)), notes)
+
+
+def _append_notes(table: pa.Table, notes: Sequence[str | None]) -> pa.Table:
+    """Return a table with notes of its rows, in front of those that it has in its last column."""
+    if table.column_names[-1] == NOTE:
+        *_, last = table.columns
+        pairs = zip(notes, last.to_pylist(), strict=True)
+        notes = ["; ".join(filter(None, pair)) or None for pair in pairs]
+        table = table.remove_column(table.num_columns - 1)
+    return table.append_column(NOTE, pa.array(notes, pa.string()))
 
 
 def _numbered(keys: pa.Table) -> Any:

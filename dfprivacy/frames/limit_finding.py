@@ -397,7 +397,7 @@ def _find_trend(sizes: NoisySizes) -> tuple[bool, float]:
 def weighted(limit: int, share: float) -> str:
     """Return a note about rows that are weighted down."""
     down = f"each unit weighted down to max_rows={limit} rows"
-    return f"over rows, {down}: {100 * share:.3g} % of rows count"
+    return f"over rows, {down}: {100 * share:.3g} % of all rows count"
 
 
 def _adds_up(part: Any) -> bool:
@@ -438,9 +438,9 @@ def _lost_of_sum(
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
     elif upper > (_WIDE if has_room else _NARROW) * half:
-        about = "the total" if is_total else "rows"
+        counted = "the total counts" if is_total else "all rows count"
         shown = min(100 * share, 99.9)  # not all, as some are left out
-        note = f"limits leave out rows of large units: about {shown:.3g} % of {about} counts"
+        note = f"limits leave out rows of large units: about {shown:.3g} % of {counted}"
     room = upper if has_room else 0.0
     return Lost(share, low * room, high * room, note)
 

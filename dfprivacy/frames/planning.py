@@ -216,11 +216,13 @@ def _(
 def plan_line(question: Regression, terms: Terms) -> Plan:
     """Return the plan of a regression about all rows."""
     plan = plan_statistics(question.questions, terms, form="regression")
+    has_notes = plan.search is not None or any(term.has_note for term in plan.questions.values())
     rest = plan.charge.question.removeprefix(question_text(question.questions))
     charge = replace(plan.charge, question=question.text + rest)
-    notes = [NOTE] if any(term.has_note for term in plan.questions.values()) else []
-    names = ("term", "coefficient", "low", "high", *notes)
-    return RegressionPlan.of_plan(plan, charge=charge, names=names)
+    names = ("term", "coefficient", "low", "high", *([NOTE] if has_notes else []))
+    return RegressionPlan.of_plan(
+        plan, charge=charge, names=names, notes_limits=plan.search is not None
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -96,6 +96,12 @@ def log_no_groups(plan: Plan, released: pa.Table) -> None:
         log_note(NO_GROUPS)
 
 
+def log_notes(notes: Iterable[str]) -> None:
+    """Log the notes of a table that has no column of notes."""
+    for note in notes:
+        log_note(note)
+
+
 @singledispatch
 def release_plan(plan: Plan, frame: object) -> Any:
     """Release a plan as its caller gets it: a frame of the caller's type, unless it registers."""
@@ -106,6 +112,7 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
     """Release a plan as a frame of the caller's type."""
     plan, released = source.release(plan)
     log_no_groups(plan, released.table)
+    log_notes(plan.limit_notes)
     return with_origin(source.to_caller(plan, released.table), Origin.of(plan))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -19,8 +20,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+from dfprivacy.engine.run import guarded
 from dfprivacy.errors import UnsupportedFrameError
-from dfprivacy.release.plan import Plan, cost_text
+from dfprivacy.release.plan import NOTE, Plan, cost_text
 
 Frame = TypeVar("Frame")
 
@@ -32,7 +34,8 @@ ADDED_UP = ("count", "sum", "histogram")
 class Origin:
     """The question, the cost and the level of intervals behind a frame, and its key columns.
 
-    `answers` has the columns of numbers where they follow no rule of ours, as in results of SQL.
+    `answers` has the columns of numbers where they follow no rule of ours, as in results of SQL,
+    and `computed` those of them with NULL, which is never an answer that is missing.
     `adds_up` are the answers whose totals over groups are sums of them, `shares` those that are
     parts of a whole and are written as percentages; `independent` says that the noise
     of groups is independent. `totals` are columns of totals by the keys that they are for, which
@@ -48,6 +51,7 @@ class Origin:
     keys: tuple[str, ...]
     about: str = ""
     answers: tuple[str, ...] = ()
+    computed: tuple[str, ...] = ()
     adds_up: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
     independent: bool = True
@@ -74,7 +78,7 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
-            notes=plan.limit_lines,
+            notes=(*plan.limit_lines, *plan.limit_notes),
         )
 
     @property
@@ -99,6 +103,26 @@ class Wide:
     public: bool
     origin: Origin
     shown: Grid | None = None
+
+    @property
+    def notes(self) -> list[str]:
+        """The most frequent note of the cells, in a line: the wide frame has no column of notes."""
+        long = self.long.collect() if isinstance(self.long, pl.LazyFrame) else self.long
+        table = guarded(lambda: released_arrow(long))
+        names = {NOTE, f"{self.titles[0]}_{NOTE}"} & {*table.column_names[2:]}
+        texts = [note for name in names for note in table[name].to_pylist()]
+        return summarize_notes(texts, table.num_rows, "dfp.released(table).long() has other notes")
+
+
+def summarize_notes(notes: Sequence[str | None], groups: int, hint: str) -> list[str]:
+    """Return a line with the most frequent note of some groups; `hint` says where others are."""
+    texts = [note for note in notes if note]
+    lines = []
+    for note, count in Counter(texts).most_common(1):
+        is_about_all = count == groups or " groups" in note
+        where = "" if is_about_all else f", in {count} of {groups} groups"
+        lines.append(f"{note}{where}{'' if count == len(texts) else f'; {hint}'}")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -156,7 +180,7 @@ def find_origin(frame: object) -> Origin | None:
             fields = attribute["origin"]
             names = {
                 name: tuple(fields[name])
-                for name in ("keys", "answers", "adds_up", "shares", "notes")
+                for name in ("keys", "answers", "computed", "adds_up", "shares", "notes")
             }
             totals = {tuple(keys): column for keys, column in fields["totals"]}
             return Origin(**{**fields, **names, "totals": totals})

@@ -162,9 +162,8 @@ class Estimated:
             estimator = piece.estimator
             if below or above:
                 estimator = BiasedEstimator(estimator, below, above)
-            notes = piece.notes or [None] * len(piece.groups)
-            joined = ["; ".join(filter(None, (text, note))) or None for text in notes]
-            pieces.append(replace(piece, estimator=estimator, notes=joined))
+            notes = append_note(piece.notes or [None] * len(piece.groups), note)
+            pieces.append(replace(piece, estimator=estimator, notes=notes))
         return replace(self, pieces=tuple(pieces), has_notes=True)
 
     def conditional_on_selection(
@@ -199,6 +198,10 @@ class Chosen:
         """Return the value of each group, and its note where it has notes."""
         return [self.values, *([] if self.notes is None else [np.array(self.notes, object)])]
 
+    def within_limits(self, below: float, above: float, note: str | None) -> Chosen:  # noqa: ARG002 no interval
+        """Return the answer with a note about limits."""
+        return replace(self, notes=append_note(self.notes or [None] * len(self.values), note))
+
 
 @dataclass(frozen=True)
 class Dated:
@@ -217,6 +220,15 @@ class Dated:
         """Return the value of each group, and the ends of its interval where it has one."""
         columns = self.number.columns(level)
         return [c if c.dtype == object else self.clock.moments(c) for c in columns]  # or a note
+
+    def within_limits(self, below: float, above: float, note: str | None) -> Dated:
+        """Return the answer with a note about limits."""
+        return replace(self, number=self.number.within_limits(below, above, note))
+
+
+def append_note(notes: Sequence[str | None], note: str | None) -> list[str | None]:
+    """Return the notes of groups, each followed by a note that is about all of them."""
+    return ["; ".join(filter(None, (text, note))) or None for text in notes]
 
 
 def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:

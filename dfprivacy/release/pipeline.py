@@ -22,7 +22,9 @@ from dfprivacy.release.answers import (
     Answer,
     Answered,
     Answers,
+    Chosen,
     Counted,
+    Dated,
     Estimated,
     Measured,
     all_groups,
@@ -178,7 +180,7 @@ def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[st
         for name in part.names:
             noted[name] = tuple(
                 answer.within_limits(below, above, note)
-                if isinstance(answer, Estimated)
+                if isinstance(answer, Estimated | Chosen | Dated)
                 else answer
                 for answer in answers[name]
             )

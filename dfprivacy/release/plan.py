@@ -235,6 +235,12 @@ class Plan:
         texts = {name: self.questions[name].text for name in info.limits}
         return tuple(f"{text}: {info.limits_text(name)}" for name, text in texts.items())
 
+    @property
+    def limit_notes(self) -> tuple[str, ...]:
+        """The notes about these limits, unless the released table has a column of notes."""
+        notes = self.info.notes if self.lost and not self.notes_limits else {}
+        return tuple(f"{self.questions[name].text}: {note}" for name, note in notes.items())
+
     def within(self, rows: Sequence[int], groups: int | None) -> Self:
         """Return the plan with limits of the rows of each part, and of the groups of a unit."""
         unit = self.unit
@@ -302,7 +308,7 @@ def name_columns(
 ) -> tuple[str, ...]:
     """Return the columns of a release by group; ones called low, high or count stay so."""
     answers = [
-        (name, has_interval, questions[question].has_note or (has_notes and has_interval))
+        (name, has_interval, questions[question].has_note or has_notes)
         for question, name, has_interval in list_answers(parts, questions)
     ]
     used = {*keys, *(name for name, _, _ in answers)}

@@ -212,11 +212,11 @@ def read_policy(path: Path) -> Policy:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InvalidDescriptionError(
             f"the policy {path.name!r} can't be read: {type(error).__name__}",
-            hint="name a YAML file; docs/server.md shows one",
+            hint="name a YAML file; docs/how-to/server.md shows one",
         ) from None
     except ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc'])) or 'policy'}: {e['msg']}" for e in error.errors()]
         raise InvalidDescriptionError(
             f"the policy {path.name!r} can't be used: {'; '.join(lines)}",
-            hint="docs/server.md lists the fields of a policy",
+            hint="docs/how-to/server.md lists the fields of a policy",
         ) from None

@@ -369,7 +369,9 @@ def has_aggregates(select: Query) -> bool:
     return any(_name(node) in kinds for node in walk(parts, queries=False))
 
 
-def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
+def with_intervals(
+    items: Sequence[tuple[str, Node]], *, notes_limits: bool
+) -> list[tuple[str, Node]]:
     """Return the items of a SELECT list, each answer followed by its interval and its note.
 
     So is arithmetic with answers; `Statement` computes its ends.
@@ -382,7 +384,7 @@ def with_intervals(items: Sequence[tuple[str, Node]]) -> list[tuple[str, Node]]:
         aliases.setdefault(folded(name), node)
         called = [functions()[step.name] for step in steps if isinstance(step, Function)]
         noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in called)
-        ends = ("low", "high", "note") if noted else _ENDS
+        ends = ("low", "high", "note") if noted or notes_limits else _ENDS
         for end in ends if called else ():
             computed: Node = EndOfSteps(tuple(steps), end)
             if isinstance(node, Function) and steps == [node]:

@@ -31,7 +31,7 @@ from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,
 )
-from dfprivacy.release.plan import GROUPING
+from dfprivacy.release.plan import GROUPING, needs_limits
 from dfprivacy.statements.calls import (
     KEEP,
     Call,
@@ -132,10 +132,12 @@ def statement(select: Query, reader: Reader) -> Statement:
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader)
     items = [named_item(node, rows.names, display) for node in select.items]
+    secret_keys = () if reader.has_public_keys else select.keys
+    notes_limits = needs_limits(reader.unit, secret_keys, None)
     if reader.intervals and not select.is_value:  # a number in an expression is a number
-        items = with_intervals(items)
+        items = with_intervals(items, notes_limits=notes_limits)
     keys, sets = _keys(select, rows, items)
-    release = Statement(rows, keys, items, sets, limit=limit, offset=offset)
+    release = Statement(rows, keys, items, sets, notes_limits, limit=limit, offset=offset)
     release.outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
@@ -292,6 +294,8 @@ class Statement:
     keys: tuple[Column, ...]
     items: Items
     sets: tuple[tuple[int, ...], ...]
+    notes_limits: bool
+    """True if each interval stands beside a note, because limits of a unit may be found."""
     limit: int | None = None
     offset: int | None = None
     answers: dict[Call, str] = field(default_factory=dict)
@@ -419,7 +423,7 @@ class Statement:
         if node.name.endswith("_interval"):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
-            noted = call.question.told(interval=True).has_note
+            noted = self.notes_limits or call.question.told(interval=True).has_note
             note = f", 'note': {start}_note" if noted else ""
             if not noted and hasattr(call.question, "searches"):
                 note = ", 'note': NULL::VARCHAR"

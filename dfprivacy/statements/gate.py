@@ -55,6 +55,7 @@ from dfprivacy.errors import (
     UnsupportedDtypeError,
     UnsupportedFrameError,
 )
+from dfprivacy.release.terms import Unit
 from dfprivacy.statements.expressions import field_of
 from dfprivacy.statements.functions import ROW_FUNCTIONS
 from dfprivacy.statements.rules import nearly, refuse, refuse_part, words
@@ -329,16 +330,16 @@ class Given:
 class Reader:
     """The settings of one reading: where tables are, and an embedded engine that parses.
 
-    `unit` is the column that names the unit of a lone table, without a schema. `intervals` says
-    whether each answer is followed by the ends of its interval. `planned` makes the table of a
-    script without rows, and `givens` are those that releases take of others. `computed` makes that
-    of public tables alone.
+    `unit` has the limits of the unit; without a schema its column is one of a lone table.
+    `intervals` says whether each answer is followed by the ends of its interval. `planned` makes
+    the table of a script without rows, and `givens` are those that releases take of others.
+    `computed` makes that of public tables alone.
     """
 
     place: Place
     engine: duckdb.DuckDBPyConnection
     schema: Schema | None = None
-    unit: str | None = None
+    unit: Unit | None = None
     intervals: bool = False
     has_public_keys: bool = False
     planned: Callable[[Any], pa.Table] | None = None

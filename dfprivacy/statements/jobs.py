@@ -131,7 +131,10 @@ class Job:
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
-        return table, replace(origin, keys=keys, answers=numbers, shares=shares)
+        pairs = zip(table.column_names, table.columns, strict=True)
+        computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
+        origin = replace(origin, answers=numbers, computed=computed)
+        return table, replace(origin, keys=keys, shares=shares)
 
     @property
     def _files(self) -> list[Path]:
@@ -288,12 +291,11 @@ def job_of(
         embedded(idle=con is not None) as engine,
     ):
         restrict_optimizer(engine)
-        unit = None if terms.unit is None else str(terms.unit.column)
         reader = Reader(
             catalog,
             engine,
             schema,
-            unit,
+            terms.unit,
             intervals,
             keys is not None,
             planned=lambda nested: _without_rows(nested, plan_script(nested, terms, keys), engine),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidKeysError, MissingDeltaError
 from dfprivacy.frames.arithmetic import Expression, Range
 from dfprivacy.frames.planning import plan_statistics
-from dfprivacy.frames.tables import floats_in, is_number
+from dfprivacy.frames.tables import floats_in, is_number, summarize_notes
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION
 from dfprivacy.release.plan import Plan as ReleasePlan
@@ -328,6 +327,9 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
     if plan.statement.sets:
         others[-1] = GROUPING
     named = answers.rename_columns([*keys, *others])
+    for index in range(len(plan.statement.calls) if plan.statement.notes_limits else 0):
+        if (note := f"answer_{index}_{NOTE}") not in others:  # the limits are known after all
+            named = named.append_column(note, pa.nulls(named.num_rows, pa.string()))
     for derived in plan.statement.givens:
         if derived.single:
             first = pa.array([0] * named.num_rows, pa.int64())  # its one value, in each row
@@ -342,18 +344,16 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
 
     Where the result `has_columns` of notes, only those of calls that have none there.
     """
-    lines, groups = [], answers.num_rows
+    lines: list[str] = []
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
-        if has_columns and plan.questions[name].has_note:
+        question, suffixes = plan.questions[name], plan.questions[name].suffixes
+        has_ends = question.tells_interval and question.answers_one
+        if has_columns and (question.has_note or (plan.statement.notes_limits and has_ends)):
             continue
-        suffixes = plan.questions[name].suffixes
         columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
-        texts = [note for column in columns for note in answers[column].to_pylist() if note]
-        for note, count in Counter(texts).most_common(1):
-            is_about_all = count == groups or " groups" in note
-            where = "" if is_about_all else f", in {count} of {groups} groups"
-            more = "" if count == len(texts) else "; intervals=True shows further notes"
-            lines.append(f"{call}: {note}{where}{more}")
+        texts = [note for column in columns for note in answers[column].to_pylist()]
+        notes = summarize_notes(texts, answers.num_rows, "intervals=True shows further notes")
+        lines += [f"{call}: {note}" for note in notes]
     return lines
 
 
@@ -464,7 +464,7 @@ def _no_answers(plan: Plan, rows: pa.Schema) -> pa.Table:
         ends = ("", "_low", "_high") if question.tells_interval else ("",)
         for suffix in question.suffixes:
             fields += [(f"{name}{suffix}{end}", kind) for end in ends]
-            has_note = question.has_note or (notes_limits and question.has_interval)
+            has_note = question.has_note or notes_limits
             fields += [(f"{name}{suffix}_{NOTE}", pa.string())] if has_note else []
     if plan.statement.sets:
         if not all(map(has_order, keys.types)):

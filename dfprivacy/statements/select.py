@@ -1590,7 +1590,8 @@ def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
 
 def tables_of(reader: Reader) -> Tables:
     """Return the tables that a statement can name."""
-    return Tables(reader.schema, reader.place, reader.engine, reader.givens, reader.unit)
+    unit = None if reader.unit is None else str(reader.unit.column)
+    return Tables(reader.schema, reader.place, reader.engine, reader.givens, unit)
 
 
 def about_all(select: Query, reader: Reader) -> bool:

@@ -5,6 +5,7 @@ import re
 import sys
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -133,6 +134,20 @@ def test_unknown_groups_are_counted_and_not_drawn():
     chart = dfp.plot(released)
     assert rows_of(chart) == []
     assert "Without an answer, because values are too few: 2." in subtitle(chart)
+
+
+@pytest.mark.parametrize("form", [pl.DataFrame, pd.DataFrame])
+def test_null_of_an_expression_is_no_missing_answer(form):
+    """The first month has no month before it, and all months have answers; NaN is none."""
+    rows = form({"m": [0, 1, 2] * 900})
+    query = "SELECT m, dp_count(*) AS n FROM t GROUP BY m"
+    query = f"WITH a AS ({query}) SELECT m, n, n - lag(n) OVER (ORDER BY m) AS c FROM a"
+    released = dfp.sql(query, t=rows, keys=[0, 1, 2])
+    assert "Without an answer" not in repr(dfp.show(released))
+    assert "Without an answer" not in str(subtitle(dfp.plot(released)))
+    few = form({"m": [0, 1], "x": [1.0, 2.0]})
+    released = dfp.sql("SELECT m, dp_mean(x) AS x FROM t GROUP BY m", t=few, keys=[0, 1])
+    assert "because values are too few: 2." in repr(dfp.show(released))
 
 
 def test_histograms(flights, histogram):

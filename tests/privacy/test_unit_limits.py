@@ -3,6 +3,8 @@
 One charge, one promise.
 """
 
+import datetime as dt
+
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -265,6 +267,76 @@ def test_an_answer_that_limits_may_spoil_has_a_note():
     mean = frame.dp(unit="u", epsilon=1).mean("x", (0, 1))
     truth = frame["x"].mean()
     assert "weighted down to max_rows" in (mean.note or "") or mean.low <= truth <= mean.high
+
+
+_KEYS, _TEXT = [0, 1, 2], "SELECT g, dp_count(*) AS n FROM t GROUP BY g HAVING dp_count(*) > 9"
+_DAYS = dt.date(2024, 1, 1), dt.date(2025, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("word", "columns", "ask"),
+    [
+        ("rows", ["note"], lambda t: t.value_counts("g", keys=_KEYS)),
+        ("that are not", ["note"], lambda t: t.value_counts("g", keys=_KEYS, other=True)[3:]),
+        ("selected", ["note"], lambda t: t.top("g", 2, delta=1e-6)),
+        ("selected", ["note"], lambda t: t.mode("g", delta=1e-6)),
+        ("rows", ["note"], lambda t: t.group_by("g", keys=_KEYS).count()),
+        ("rank", ["note"], lambda t: t.group_by("g", keys=_KEYS).median("x", (0, 9), epsilon=0.1)),
+        ("rows", ["note"], lambda t: t.group_by("g", keys=_KEYS).median("day", _DAYS)),
+        ("rows", ["lower_note", "upper_note"], lambda t: t.group_by("g", keys=_KEYS).bounds("x")),
+        ("rows", ["note"], lambda t: t.regression("x", ["y"], {"x": (0, 9), "y": (0, 9)})),
+    ],
+)
+def test_every_table_has_a_note_on_rows_that_limits_leave_out(word, columns, ask):
+    """Each row of an answer says how many of all rows count, behind the notes that it had."""
+    released = ask(dfp.frame(_heavy())(unit="u"))
+    for column in columns:
+        notes = released[column].to_list()
+        assert notes
+        assert all(word in note and note.endswith("of all rows count") for note in notes)
+
+
+@pytest.mark.parametrize("word", ["count", "mean"])
+def test_a_statement_has_a_column_of_notes_on_limits_that_it_may_find(word):
+    """With intervals a count has the note of a sum; limits that are known make no column."""
+    text = _TEXT.replace("dp_count(*) AS", "dp_mean(x, 0, 9) AS") if word == "mean" else _TEXT
+    terms = {"keys": _KEYS, "intervals": True, "epsilon": 1}
+    released = dfp.sql(text, t=_heavy(), unit="u", **terms)
+    assert all("of all rows count" in note for note in released["n_note"])
+    known = dfp.sql(_TEXT, t=_heavy(), unit="u", max_rows=2, **terms)
+    assert known.columns == ["g", "n", "n_low", "n_high"]
+
+
+def test_a_date_has_the_note_that_a_number_has():
+    """The median of dates of a whole frame says that large units are weighted down."""
+    day = dfp.frame(_heavy())(unit="u").median("day", _DAYS)
+    assert "weighted down" in day.note
+    assert "weighted down" in repr(dfp.show(day))
+
+
+@pytest.mark.parametrize("kind", ["crosstab", "pivot", "histogram"])
+def test_tables_without_a_column_of_notes_show_and_log_them(kind, caplog):
+    """Cells and bins share one note: below the table that is shown, and in the log."""
+    rows = dfp.frame(_heavy())(unit="u")
+    keys = {"g": _KEYS, "h": [0, 1]}
+    released = {
+        "crosstab": lambda: rows.crosstab("g", "h", keys=keys),
+        "pivot": lambda: rows.pivot("g", "h", "x", "sum", bounds=(0, 9), keys=keys),
+        "histogram": lambda: rows.histogram("x", [0, 4, 9]),
+    }[kind]()
+    assert repr(dfp.show(released)).count("limits leave out") == 1
+    assert caplog.text.count("limits leave out") == 1
+
+
+def _heavy():
+    """Return rows of units with very different sizes, each in many groups."""
+    rng = np.random.default_rng(1)
+    weights = rng.lognormal(0, 1.1, 4000)
+    units = rng.choice(4000, 30000, p=weights / weights.sum())
+    values, groups = rng.integers(0, 9, len(units)), rng.integers(0, 40, len(units)) // 10
+    days = np.datetime64("2024-03-01") + values.astype("m8[D]")
+    columns = {"u": units, "g": groups, "h": units % 2, "day": days}
+    return pl.DataFrame({**columns, "x": values * 1.0, "y": values % 5})
 
 
 def test_large_units_that_are_too_few_to_move_a_limit_add_a_note():

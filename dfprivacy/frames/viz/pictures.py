@@ -212,7 +212,7 @@ def _chart_groups(
             Dot(label, *cell, count=count, percent=answer.percent)
             for label, cell, count in zip(labels, answer.cells, groups.counts, strict=True)
         ]
-        missing += sum(not dot.known for dot in dots)
+        missing += 0 if answer.computed else sum(not dot.known for dot in dots)
         domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
         out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
         if series is None:
@@ -294,7 +294,7 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
     ]
     compared, first = _split_compared(table, layout, origin)
     answered = groups if compared is None else _read_groups(compared, layout, origin, MOST_ROWS)
-    unknown = sum(math.isnan(value) for answer in answered.answers for value, _ in answer.cells)
+    unknown = sum(answer.unanswered for answer in answered.answers)
     captions = [*groups.captions(table.num_rows, len(layout.answers)), *first]
     return Shown(
         table,
@@ -435,11 +435,17 @@ class Series:
     cells: tuple[Cell, ...]
     notes: tuple[str, ...] = ()
     percent: bool = False
+    computed: bool = False
 
     @property
     def has_ends(self) -> bool:
         """True if there are intervals."""
         return any(ends is not None for _, ends in self.cells)
+
+    @property
+    def unanswered(self) -> int:
+        """The number of groups whose answer is missing; NULL of an expression is none."""
+        return 0 if self.computed else sum(math.isnan(value) for value, _ in self.cells)
 
     @property
     def repeated_notes(self) -> list[str]:
@@ -625,7 +631,8 @@ def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) ->
             if not is_number(table, note):
                 notes = tuple("" if text is None else str(text) for text in shown[note].to_pylist())
         cells = tuple(zip(values, pairs, strict=True))
-        answers.append(Series(legible(name), cells, notes, name in origin.shares))
+        kinds = name in origin.shares, name in origin.computed
+        answers.append(Series(legible(name), cells, notes, *kinds))
     return Groups(
         origin,
         tuple(map(legible, layout.keys)),
