@@ -37,8 +37,19 @@ from dfprivacy.cli.output import (
     show_lines,
     write_table,
 )
-from dfprivacy.cli.sources import File, Source, column_types, open_rows, typed_column
-from dfprivacy.cli.specs import NOT_FOR_QUERIES, Goal, Loss, ReleaseSpec, UnitSpec, histogram_of
+from dfprivacy.cli.specs import (
+    NOT_FOR_QUERIES,
+    File,
+    Goal,
+    Loss,
+    ReleaseSpec,
+    Source,
+    UnitSpec,
+    column_types,
+    histogram_of,
+    open_rows,
+    typed_column,
+)
 from dfprivacy.engine.text_files import FORM
 from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab

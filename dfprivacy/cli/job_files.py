@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 
-from dfprivacy.cli.sources import Read, as_list, checking, read_as, require_kind, spec
-from dfprivacy.cli.specs import JobRelease
+from dfprivacy.cli.specs import JobRelease, Read, as_list, checking, read_as, require_kind, spec
 from dfprivacy.engine.keys import require_constant
 from dfprivacy.errors import MOVED_ARGUMENTS, DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.statements.yaml_files import At, Content, Faults, read_content

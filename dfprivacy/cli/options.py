@@ -11,8 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
-from dfprivacy.cli.sources import Source
-from dfprivacy.cli.specs import Budget, ReleaseSpec, UnitSpec
+from dfprivacy.cli.specs import Budget, ReleaseSpec, Source, UnitSpec
 from dfprivacy.errors import DPError
 from dfprivacy.statistics import Argument
 from dfprivacy.statistics.quantile import end_of

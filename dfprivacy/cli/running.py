@@ -41,8 +41,7 @@ from dfprivacy.cli.output import (
     show_lines,
     write_table,
 )
-from dfprivacy.cli.sources import column_types, open_database, open_rows
-from dfprivacy.cli.specs import JobRelease, Output
+from dfprivacy.cli.specs import JobRelease, Output, column_types, open_database, open_rows
 from dfprivacy.engine.columns import columns_near
 from dfprivacy.engine.embedded import UTC, Engine, in_time_zone
 from dfprivacy.engine.files import list_source_files, quoted

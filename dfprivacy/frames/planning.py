@@ -210,11 +210,8 @@ def plan_histogram(
 def _(
     question: Regression, _: object, terms: Terms, by: By = (), keys: PublicKeys | None = None
 ) -> Plan:
-    return plan_answers(question.questions, terms, by, keys) if by else plan_line(question, terms)
-
-
-def plan_line(question: Regression, terms: Terms) -> Plan:
-    """Return the plan of a regression about all rows."""
+    if by:
+        return plan_answers(question.questions, terms, by, keys)
     plan = plan_statistics(question.questions, terms, form="regression")
     has_notes = plan.search is not None or any(term.has_note for term in plan.questions.values())
     rest = plan.charge.question.removeprefix(question_text(question.questions))

@@ -33,14 +33,23 @@ from dfprivacy.errors import (
 )
 from dfprivacy.release.plan import GROUPING, needs_limits
 from dfprivacy.statements.calls import (
+    CLOCK,
     KEEP,
     Call,
+    find_alternative,
     find_item,
     has_aggregates,
     holds_dp,
+    inline_ctes,
+    name_item,
     private,
     read_call,
     read_keep,
+    read_template,
+    rewrite,
+    select_all,
+    select_from,
+    select_item,
     whole_number,
     with_intervals,
 )
@@ -86,17 +95,6 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rewrites import (
-    CLOCK,
-    find_alternative,
-    inline_ctes,
-    name_item,
-    read_template,
-    rewrite,
-    select_all,
-    select_from,
-    select_item,
-)
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import (
     Rows,

@@ -278,7 +278,7 @@ def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line 
     return f"{name}({', '.join(map(inner, operands))})"
 
 
-def _write_operator(node: Operator, inner: Inner) -> str:  # noqa: PLR0911 one line a sort
+def _write_operator(node: Operator, inner: Inner) -> str:
     sort, operands = node.sort, node.operands
     if sort == "STRUCT_EXTRACT":
         owner, name = _field(node)
@@ -290,21 +290,13 @@ def _write_operator(node: Operator, inner: Inner) -> str:  # noqa: PLR0911 one l
         start = inner(operands[0])
         return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
     parts = list(map(inner, operands)) if sort in {*_TRUTHS, "OPERATOR_COALESCE"} else []
+    if sort in _FORMS and _FORMS[sort].count("{}") == len(parts):
+        return _FORMS[sort].format(*parts)
     match sort, parts:
-        case str(), (left, right) if sort in COMPARED:
-            return f"({left} {COMPARED[sort]} {right})"
         case "CONJUNCTION_AND" | "CONJUNCTION_OR", (_, *_):
             return f"({f' {sort[12:]} '.join(parts)})"
-        case "COMPARE_BETWEEN", (value, low, high):
-            return f"({value} BETWEEN {low} AND {high})"
         case "COMPARE_IN", (value, *values):
             return f"({value} IN ({', '.join(values)}))"
-        case "OPERATOR_NOT", (value,):
-            return f"(NOT {value})"
-        case "OPERATOR_IS_NULL", (value,):
-            return f"({value} IS NULL)"
-        case "OPERATOR_IS_NOT_NULL", (value,):
-            return f"({value} IS NOT NULL)"
         case "OPERATOR_COALESCE", (_, *_):
             return f"coalesce({', '.join(parts)})"
     raise refuse_node(node)
@@ -367,13 +359,14 @@ COMPARED = {
     "COMPARE_NOT_DISTINCT_FROM": "IS NOT DISTINCT FROM",
 }
 _LOGIC = frozenset(("CONJUNCTION_AND", "CONJUNCTION_OR", "OPERATOR_NOT"))
-_TRUTHS = _LOGIC | {
-    *COMPARED,
-    "COMPARE_BETWEEN",
-    "COMPARE_IN",
-    "OPERATOR_IS_NULL",
-    "OPERATOR_IS_NOT_NULL",
+_FORMS = {
+    **{sort: f"({{}} {sign} {{}})" for sort, sign in COMPARED.items()},
+    "COMPARE_BETWEEN": "({} BETWEEN {} AND {})",
+    "OPERATOR_NOT": "(NOT {})",
+    "OPERATOR_IS_NULL": "({} IS NULL)",
+    "OPERATOR_IS_NOT_NULL": "({} IS NOT NULL)",
 }
+_TRUTHS = _LOGIC | {*_FORMS, "COMPARE_IN"}
 _LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
 _NOT_LIKE = {f"!{name}": sign for name, sign in _LIKE.items()}
 _TRUE = frozenset((*_LIKE, *_NOT_LIKE, "like_escape", "ilike_escape"))

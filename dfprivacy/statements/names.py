@@ -11,6 +11,7 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.calls import inline_ctes, list_aggregates, read_name, rewrite
 from dfprivacy.statements.expressions import display, field_of
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
@@ -25,7 +26,6 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Bag
-from dfprivacy.statements.rewrites import inline_ctes, list_aggregates, read_name, rewrite
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse
 from dfprivacy.statements.tree import folded, parse_view
 

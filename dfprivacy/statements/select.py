@@ -17,7 +17,7 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.calls import find_item, holds_dp
+from dfprivacy.statements.calls import MOST_RELATIONS, find_item, holds_dp, list_aggregates
 from dfprivacy.statements.expressions import (
     COMPARED,
     LIST,
@@ -114,7 +114,6 @@ from dfprivacy.statements.relations import (
     united,
     windowed,
 )
-from dfprivacy.statements.rewrites import MOST_RELATIONS, list_aggregates
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import TEXT, Tables
 from dfprivacy.statements.tree import folded, fresh
