@@ -588,8 +588,8 @@ def _read_form(
             else:
                 for name, ends in form.ends.items():
                     column = values.get(name.removesuffix("_bounds"))
-                    if column is not None and (known := bounds_of(column)) is not None:
-                        constants |= zip(ends, (known.lower, known.upper), strict=True)
+                    if column is not None and (pair := bounds_of(column)) is not None:
+                        constants |= zip(ends, (pair.lower, pair.upper), strict=True)
                 if len(constants) < len(form.constants):
                     if not getattr(statistic, "searches", False):
                         continue

@@ -63,7 +63,6 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
-from dfprivacy.statements.functions import AGGREGATES, ROW_FUNCTIONS
 from dfprivacy.statements.gate import Given, Reader, Relation
 from dfprivacy.statements.names import named_item
 from dfprivacy.statements.nodes import (
@@ -97,6 +96,7 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import (
+    Compiler,
     Rows,
     about_all,
     list_keys,
@@ -104,6 +104,7 @@ from dfprivacy.statements.select import (
     read_rows,
     require_handling,
 )
+from dfprivacy.statements.tables import Tables
 from dfprivacy.statements.tree import Target, folded, parse, split_explain, text_of_query
 from dfprivacy.statistics import Count, NUnique
 
@@ -775,6 +776,26 @@ class _Taken:
         self._restore(before)
         return None
 
+    def _unique(self, rest: Query, planned: Any) -> frozenset[str] | None:
+        """Return folded columns that no two rows of a query over answers have in common, if known.
+
+        They are those by which rows of a single release, or groups of them, are made.
+        """
+        givens: dict[str, Given] = {}
+        with suppress(DPError):
+            for name, release in zip(self.names, self.releases.values(), strict=True):
+                outputs = {output.sql: folded(output.name) for output in release.outputs}
+                names = [outputs.get(qualified(f"key_{n}"), "") for n in range(len(release.keys))]
+                unique = None if "" in names or release.sets else frozenset(names)
+                table = planned(Script((release,)))
+                givens[name] = Given(name, None, table, single=False, unique=unique)
+            tables = Tables(None, self.reader.place, self.reader.engine, givens)
+            scope = Compiler(tables).query(_without_conditions(rest))
+            columns = {visible.column: folded(visible.name) for visible in scope.seen}
+            unique = scope.bag.unique
+            return None if unique is None else frozenset(columns[name] for name in unique)
+        return None
+
     def _lent(self, rest: Query, *, single: bool = False) -> str:
         """Return the name of a table that is made of the releases so far."""
         if rest not in self.lent:
@@ -783,15 +804,9 @@ class _Taken:
             computed = self.reader.computed
             assert planned is not None  # noqa: S101 whoever reads plans
             assert computed is not None  # noqa: S101 as above
-            keys: dict[str, Unique] = {}
-            for release_name, release in zip(self.names, self.releases.values(), strict=True):
-                outputs = {output.sql: folded(output.name) for output in release.outputs}
-                names = [outputs.get(qualified(f"key_{n}"), "") for n in range(len(release.keys))]
-                is_complete = "" not in names and not release.sets
-                keys[folded(release_name)] = frozenset(names) if is_complete else None
-            unique = unique_columns(rest, keys)
             table = planned(script)
             compute = None if script.statements else partial(computed, script, table.schema)
+            unique = self._unique(rest, planned)
             self.reader.givens[name] = Given(name, script, table, single, unique, compute)
             self.lent[rest] = name
         return self.lent[rest]
@@ -818,51 +833,11 @@ def _constant(value: str | None) -> str:
     return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
 
 
-Unique = frozenset[str] | None
-"""Folded names of columns that no two rows have in common; None where none are known."""
-
-
-def unique_columns(query: Query, visible: Mapping[str, Unique]) -> Unique:
-    """Return the unique columns of a query that takes rows of one table, groups or filters them.
-
-    `visible` has those of the tables that it can name, by their folded names. Items are all columns
-    as they are, or have different names: DuckDB calls the second of two columns `x` `x_1`.
-    """
-    if not isinstance(query, Select):
-        return None
-    source = folded(query.source.alias)
-    match query.source:
-        case Table(columns=()) as table:
-            unique, source = visible.get(folded(table.name)), source or folded(table.name)
-        case Derived(query=inner, columns=()):
-            unique = unique_columns(inner, visible)
-        case Table() | Derived():
-            return None
-        case _:
-            unique = None
-    if query.keys:
-        names = [_name_column(key, source) for key in query.keys]
-        unique = None if "" in names or len(query.sets) != 1 else frozenset(names)
-    if unique is None or query.items == (Star("", (), (), is_columns=False),):
-        return unique
-    names = [_name_column(item, source) for item in query.items]
-    labels = [folded(item.alias) or name for item, name in zip(query.items, names, strict=True)]
-    calls = (node.name for node in walk(query.items) if isinstance(node, Function))
-    are_known = all(name in _ROW_KEEPERS or not name.isidentifier() for name in calls)
-    if "" in labels or len(set(labels)) < len(labels) or not are_known:
-        return None
-    columns = dict(zip(names, labels, strict=True))
-    return frozenset(columns[name] for name in unique) if unique <= columns.keys() else None
-
-
-def _name_column(node: Node, source: str) -> str:
-    """Return the folded name of a column of a source; "" where it could be a field of one."""
-    *before, name = map(folded, node.path if isinstance(node, Name) else ("",))
-    return name if before in ([], [source]) else ""
-
-
-_ROW_KEEPERS = ROW_FUNCTIONS | AGGREGATES
-"""Functions that make one row of one, or of all: others, as unnest, may make several."""
+def _without_conditions(node: Any) -> Any:
+    """Return a query that has all of its rows, and more: without conditions, order and limits."""
+    if isinstance(node, Select):
+        node = replace(node, where=None, having=None, qualify=None, modifiers=())
+    return rebuild(node, _without_conditions)
 
 
 def _named(tree: object) -> set[str]:
