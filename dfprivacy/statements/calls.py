@@ -26,8 +26,15 @@ from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.engine.embedded import embedded
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.expressions import display, display_call, is_dp
-from dfprivacy.statements.functions import AGGREGATES, OF_FRAMES, of_frame, span_of
+from dfprivacy.statements.expressions import (
+    AGGREGATES,
+    OF_FRAMES,
+    display,
+    display_call,
+    is_dp,
+    of_frame,
+    span_of,
+)
 from dfprivacy.statements.nodes import (
     Argument,
     Case,
@@ -48,16 +55,19 @@ from dfprivacy.statements.nodes import (
     called,
     cast_to,
     conjuncts,
+    folded,
+    fresh,
     literal,
+    parse,
     rebuild,
     rebuild_part,
     refuse_node,
     text_of,
+    text_of_query,
     walk,
 )
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rules import nearly, refuse, refuse_part
-from dfprivacy.statements.tree import folded, fresh, parse, text_of_query
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, functions
 

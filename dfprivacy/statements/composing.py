@@ -64,7 +64,6 @@ from dfprivacy.statements.expressions import (
     write,
 )
 from dfprivacy.statements.gate import Given, Reader, Relation
-from dfprivacy.statements.names import named_item
 from dfprivacy.statements.nodes import (
     Derived,
     Distinct,
@@ -83,13 +82,18 @@ from dfprivacy.statements.nodes import (
     Star,
     Subquery,
     Table,
+    Target,
     called,
     conjuncts,
+    folded,
     literal,
+    parse,
     rebuild,
     rebuild_part,
     refuse_node,
+    split_explain,
     split_modifiers,
+    text_of_query,
     to_json,
     walk,
 )
@@ -100,12 +104,12 @@ from dfprivacy.statements.select import (
     Rows,
     about_all,
     list_keys,
+    named_item,
     names_columns,
     read_rows,
     require_handling,
 )
 from dfprivacy.statements.tables import Tables
-from dfprivacy.statements.tree import Target, folded, parse, split_explain, text_of_query
 from dfprivacy.statistics import Count, NUnique
 
 Items = list[tuple[str, Node]]

@@ -56,11 +56,10 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.release.terms import Unit
-from dfprivacy.statements.expressions import field_of
-from dfprivacy.statements.functions import ROW_FUNCTIONS
+from dfprivacy.statements.expressions import ROW_FUNCTIONS, field_of
+from dfprivacy.statements.nodes import Target, folded
 from dfprivacy.statements.rules import nearly, refuse, refuse_part, words
 from dfprivacy.statements.schema import Schema
-from dfprivacy.statements.tree import Target, folded
 
 Names = tuple[str, ...]
 NO_COLUMN = 'true AS "row"'
@@ -315,15 +314,9 @@ class Given:
         names = tuple(self.table.column_names)
         return Relation((self.name,), names, None, Source(names, self.read, self.read))
 
-    def read(self, names: tuple[str, ...], engine: duckdb.DuckDBPyConnection, *_: object) -> Any:
+    def read(self, names: Names, engine: duckdb.DuckDBPyConnection, *_: object) -> Any:
         """Return some columns on an engine."""
-        return engine.from_arrow(self.columns(names))
-
-    def columns(self, names: tuple[str, ...]) -> pa.Table:
-        """Return some columns."""
-        if not names:
-            return pa.table({"row": pa.nulls(self.table.num_rows, pa.bool_())})
-        return self.table.select(list(names))
+        return engine.from_arrow(held(self.table, names))
 
 
 @dataclass(frozen=True)

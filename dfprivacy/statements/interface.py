@@ -42,9 +42,8 @@ from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.gate import typed_frame
-from dfprivacy.statements.nodes import Other, Select, rebuild, walk
+from dfprivacy.statements.nodes import Other, Select, parse, rebuild, text_of_query, walk
 from dfprivacy.statements.schema import schema_of
-from dfprivacy.statements.tree import parse, text_of_query
 
 if TYPE_CHECKING:
     from dfprivacy.statements.jobs import Job, StatementExplanation

@@ -70,15 +70,13 @@ from dfprivacy.statements.gate import (
     reads,
     twin_of,
 )
-from dfprivacy.statements.names import Scope, VisibleColumn
-from dfprivacy.statements.nodes import Select
+from dfprivacy.statements.nodes import Select, folded, fresh, parse
 from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, declared
-from dfprivacy.statements.select import Compiler, Rows
+from dfprivacy.statements.select import Compiler, Rows, Scope, VisibleColumn
 from dfprivacy.statements.tables import TEXT, WHY, Tables, unplanned
-from dfprivacy.statements.tree import folded, fresh, parse
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.forms import part_of
 from dfprivacy.statistics.linear import LinearPart
@@ -615,7 +613,9 @@ class Job:
         read = guarded(lambda: list(map(_gated, opened, rows)))
         try:
             with self.reading(plain=all(map(is_, read, rows))):
-                stored_rows = guarded(lambda: iter([*map(_store, opened, read)]))
+                stored_rows = guarded(
+                    lambda: iter([Stored(p.rows_of(r)) for p, r in zip(opened, read, strict=True)])
+                )
                 sources = [
                     partial(self._later, plan, releases) if _waits(plan) else next(stored_rows)
                     for plan in self.plans
@@ -643,7 +643,7 @@ class Job:
         with reading_files(()):
             releases.add(answers)
             releases.give(plan)
-        return guarded(lambda: _store(plan, _gated(plan, self._rows(plan))))
+        return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
 
     def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
         return plan.statement.rows.read(plan.used, self.engine)
@@ -677,10 +677,6 @@ class _Drawn:
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     facts = plan.statement.rows.bag.facts
     return gated(rows, {OWNER, *(name for name in facts if facts[name].is_read)})
-
-
-def _store(plan: Plan, rows: duckdb.DuckDBPyRelation) -> Stored:
-    return Stored(plan.rows_of(rows))
 
 
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.statements.expressions import STORED, Size, longest
+from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.tree import folded, fresh
 
 OWNER = "owner"
 """The column that holds the owner; no other column of a relation has this name."""

@@ -11,8 +11,8 @@ from typing import Any
 from dfprivacy.errors import InvalidBoundsError, InvalidDescriptionError, InvalidUnitError, boundary
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.terms import Terms
+from dfprivacy.statements.nodes import folded
 from dfprivacy.statements.rules import nearly
-from dfprivacy.statements.tree import folded
 
 _HINT = (
     'dfp.Schema(unit="customer.id", links={"orders.customer_id": "customer.id"}, public=["nation"])'

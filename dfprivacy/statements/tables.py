@@ -12,8 +12,9 @@ import duckdb
 from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.statements.functions import FLOATS, SINGLE, alike, both_whole, one_float
-from dfprivacy.statements.gate import NO_COLUMN, Given, Place, Relation, reads
+from dfprivacy.statements.expressions import FLOATS, SINGLE, alike, both_whole, one_float
+from dfprivacy.statements.gate import NO_COLUMN, Given, Place, Relation, held, reads
+from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.relations import (
     OWNER,
     Bag,
@@ -27,7 +28,6 @@ from dfprivacy.statements.relations import (
 )
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
-from dfprivacy.statements.tree import folded, fresh
 
 TEXT = "text of a file"
 """The type of a column of a file that declares no types: its text can stand for a number."""
@@ -365,7 +365,7 @@ class Tables:
         columns_by_table, reads_found = self._reads_of(bag, names)
         for table, columns in columns_by_table.items():
             if table in self.givens:
-                rows = self.givens[table].columns(columns)
+                rows = held(self.givens[table].table, columns)
                 sources[table] = self.place.lend(rows, self.engine)
                 continue
             first, *others = (read for read in reads_found if read.table == table)

@@ -18,7 +18,7 @@ from dfprivacy.engine.embedded import restrict_optimizer
 from dfprivacy.release.terms import Terms
 from dfprivacy.statements import gate, jobs
 from dfprivacy.statements.composing import read
-from dfprivacy.statements.functions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
+from dfprivacy.statements.expressions import AGGREGATES, CHANGING, OUTSIDE, PARTS, ROW_FUNCTIONS
 from dfprivacy.statements.gate import Reader, connection_source
 from dfprivacy.statistics import STATISTICS
 
