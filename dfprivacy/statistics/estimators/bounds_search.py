@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -196,17 +197,26 @@ def look_at(
     groups: Integers,
     ruler: Ruler,
     paid: tuple[Loss, Integers],
+    counters: Integers | None = None,
 ) -> Look:
     """Add noise for a sensitivity of 1 to the counts of some groups in a ruler's bins.
 
-    Each group pays its own share of the loss.
+    Each group pays its own share of the loss. `counters` has the bin that counts the rows of each
+    bin, if not itself: such bins get equal parts of one noisy count.
     """
     (loss, shares), counts = paid, ruler.count(table, groups)
+    if counters is not None:
+        bins, rows_of_groups = counts, np.arange(len(counts))[:, None]
+        counts, sizes = np.zeros_like(bins), np.zeros_like(bins)
+        np.add.at(counts, (rows_of_groups, counters), bins)
+        np.add.at(sizes, (rows_of_groups, counters), 1)
     heights, scale = np.empty(counts.shape), measure_spreads(loss, shares)
     for share in np.unique(shares).tolist():
         rows = shares == share
         noise = loss.share(Fraction(share, UNITS)).noise(1, 1)
         heights[rows] = add_to(counts[rows], noise).astype(np.float64)
+    if counters is not None:
+        heights = np.take_along_axis(heights / np.maximum(sizes, 1), counters, 1)
     return Look(ruler, heights / scale[:, None], scale, is_laplace(loss.noise(1, 1)))
 
 
@@ -227,6 +237,28 @@ def rare_height(terms: int, probability: float, *, laplace: bool) -> float:
         return surprise - math.log(2)
     rate = np.linspace(0.02, 0.995, 400)  # Chernoff: the least bound over these rates
     return float(np.min((surprise - terms * np.log1p(-rate * rate)) / rate))
+
+
+@lru_cache(maxsize=4096)  # public arguments only
+def exact_height(terms: int, probability: float, *, laplace: bool) -> float:
+    """Return the height that a sum of noisy empty counts exceeds with this probability."""
+    if not laplace:
+        return math.sqrt(terms) * NormalDist().inv_cdf(1 - probability)
+    low, high = 0.0, 8.0 * (terms - math.log(probability))
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        is_frequent = _tail_of_laplace_sum(terms, middle) > probability
+        low, high = (middle, high) if is_frequent else (low, middle)
+    return high
+
+
+def _tail_of_laplace_sum(terms: int, height: float) -> float:
+    """Return the probability that a sum of standard Laplace variables exceeds a height."""
+    tail, term = np.cumsum([height**i / math.factorial(i) for i in range(terms)]), 0.0
+    for index in range(terms):
+        weight = math.comb(terms - 1 + index, index) / 2.0 ** (terms + index)
+        term += weight * float(tail[terms - 1 - index])
+    return term * math.exp(-height)
 
 
 def window_sums(heights: Floats, size: int) -> Floats:
@@ -366,6 +398,8 @@ class Found:
     """The ends of the dyadic bounds, a row each."""
     groups: Integers
     """The numbers of the groups."""
+    counted: Integers | None = None
+    """The first and last bin of the bounds beyond which doublings were counted, -1 for bins."""
 
     @property
     def ends(self) -> tuple[Floats, Floats]:
@@ -389,6 +423,7 @@ class Found:
             self.left[rows],
             self.reach[:, rows],
             self.groups[rows],
+            None if self.counted is None else self.counted[:, rows],
         )
 
 
@@ -545,12 +580,31 @@ def _zoom(
     rows, ends = rows[is_doubtful], ends[:, is_doubtful]
     if len(rows):
         part = result.of(rows)
-        paid = loss, again[rows]
-        more = part.look + look_at(table, part.groups, part.look.ruler, paid)
+        paid, counters = (loss, again[rows]), _count_doublings(part)
+        more = part.look + look_at(table, part.groups, part.look.ruler, paid, counters)
+        counted = np.full((2, len(left)), -1)
+        counted[:, rows] = part.first, part.last
+        result = replace(result, counted=counted)
         look.heights[rows], look.scale[rows] = more.heights, more.scale
         result.left[rows] -= again[rows]
         result.first[rows], result.last[rows] = _read_zoom(more, ends, policy)
     return result
+
+
+_APART = 1  # doublings beyond the bounds from which on a second zoom counts doublings, not bins
+
+
+def _count_doublings(result: Found) -> Integers:
+    """Return the bin that counts each bin's rows: far from the bounds, the first of a doubling."""
+    ruler = result.look.ruler
+    places = np.arange(result.look.heights.shape[1])
+    offset = np.abs(places - ruler.middle) - 1
+    start = np.where(offset >= 0, offset // ruler.steps * ruler.steps + 1, 0)
+    start = ruler.middle + np.sign(places - ruler.middle) * start
+    gap = _APART * ruler.steps
+    is_far = start > (result.last + gap)[:, None]
+    is_far |= start < (result.first - gap)[:, None]
+    return np.where(is_far, start, places)
 
 
 def round_share(share: Floats, limit: Integers | int = UNITS) -> Integers:
@@ -644,6 +698,7 @@ def clipping_bias(
     )
     is_beyond = ((shown[:, 1:] > single[count]) & is_out[:, 1:]).any(axis=1)
     is_beyond |= ((shown[:, 1:-1] + shown[:, 2:] > double[count]) & is_out[:, 2:]).any(axis=1)
+    is_beyond |= _has_scattered_rows(result, heights, bounds, side)
     falls = fall[:, None] ** (places / steps)
     seen = np.maximum(shown[:, :steps].sum(axis=1), 0.0)
     seen += policy.careful * math.sqrt(variance * steps)
@@ -671,6 +726,36 @@ def clipping_bias(
     ]
     notes = np.where(count[:, 0] > 0, notes, "").astype(object)
     return sums[0], sums[1], np.where(result.is_spike, "a spike: other rows may lie outside", notes)
+
+
+_SCATTERED = (1, 2, 4, 8)
+"""Numbers of doublings in which rows far beyond the bounds are counted together."""
+
+
+def _has_scattered_rows(result: Found, heights: Floats, bounds: Integers, side: int) -> Mask:
+    """Mask groups with more rows in some doublings far beyond an end than noise makes.
+
+    The mean of two looks, of bins and of doublings, has 1.12 times the deviation of the second.
+    """
+    (groups, bins), steps = heights.shape, result.look.ruler.steps
+    last, are_doublings = bounds[1], np.zeros(groups, bool)
+    if result.counted is not None:
+        are_doublings = result.counted[0] >= 0
+        ends = result.counted[1] if side > 0 else bins - 1 - result.counted[0]
+        last = np.where(are_doublings, np.maximum(last, ends), last)
+    is_far = np.arange(bins) > (last + _APART * steps + steps - 1)[:, None]
+    outer, chance = np.where(is_far, heights, 0.0), 0.01 / (len(_SCATTERED) * bins / steps)
+    is_scattered = np.zeros(groups, bool)
+    for doublings in _SCATTERED:
+        size = doublings * steps
+        if size <= bins:
+            of_doublings, of_bins = (
+                exact_height(terms, chance, laplace=result.look.laplace)
+                for terms in (doublings, size)
+            )
+            need = np.where(are_doublings, 1.12 * of_doublings, of_bins)
+            is_scattered |= window_sums(outer, size).max(axis=1) > need
+    return is_scattered
 
 
 def _plausible(rows: Floats, distances: Floats) -> Floats:
