@@ -114,6 +114,12 @@ def answers_table(answers: Any) -> pa.Table:
     return pa.table({"name": list(answers), **arrays, NOTE: pa.array(notes, pa.string())})
 
 
+def excel_hint(name: str) -> str:
+    """Return how an Excel file is made of a release, for the name of one."""
+    is_excel = name.lower().endswith((".xlsx", ".xls"))
+    return "; dfp.show(released).save(path) writes .xlsx" if is_excel else ""
+
+
 def check_output(output: Path | None, source: Path) -> None:
     """Refuse an output that could not be written, or that is read or a ledger."""
     if output is None:
@@ -121,7 +127,7 @@ def check_output(output: Path | None, source: Path) -> None:
     if output.suffix.lower() not in WRITERS:
         raise InvalidQuestionError(
             f"the output file can't end in {output.suffix!r}",
-            hint="name a file that ends in .csv, .parquet or .json",
+            hint=f"name a file that ends in .csv, .parquet or .json{excel_hint(str(output))}",
         )
     if not output.absolute().parent.is_dir():
         raise InvalidQuestionError(

@@ -24,6 +24,7 @@ from dfprivacy.accounting.ledger import analyst_name, dataset_name, version_name
 from dfprivacy.accounting.ledger_file import expand_home
 from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.accounting.memory import fingerprint
+from dfprivacy.cli.output import excel_hint
 from dfprivacy.engine.embedded import (
     UTC,
     Setting,
@@ -559,7 +560,7 @@ def _output_of(value: Any, folder: Path) -> Output:
     if not file.text.lower().endswith(TABLE_ENDINGS):
         raise ValueError(
             f"{file.text!r} does not end in .csv or .parquet; a table is "
-            "{database: FILE, table: NAME}"
+            f"{{database: FILE, table: NAME}}{excel_hint(file.text)}"
         )
     return Output(file.path, file.text)
 
@@ -700,7 +701,8 @@ class ReleaseSpec:
         schema, unit = self.source.owners, self.unit or UnitSpec()
         if schema is not None and unit.column is not None:
             raise InvalidQuestionError(
-                "the schema names the unit already", hint="leave the unit out, or the schema"
+                "the schema names the unit already: leave column out, and keep the limits",
+                hint="in a job unit: {max_rows: 3, max_groups: 2}",
             )
         column = unit.column if schema is None else schema.unit
         return unit_of(column, unit.max_rows, unit.max_groups)

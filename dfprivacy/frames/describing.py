@@ -63,6 +63,7 @@ from dfprivacy.release.plan import JointPlan, Plan
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.base import Question, argument
+from dfprivacy.statistics.quantile import TOO_FEW
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -407,14 +408,14 @@ def _table(
         note_of_mean = getattr(about.get("mean"), "note", None)
         levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
         unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
-        too_few_rows = f"too few rows for this loss: {', '.join(unanswered)}"
+        too_few_rows = f"{TOO_FEW}: {', '.join(unanswered)}"
         if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
             too_few_rows += (
                 " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
             )
         quantiles = [about.get(f"quantiles_{q}") for q in description.quantiles]
         notes = [getattr(quantile, "note", None) for quantile in quantiles]
-        ranks = next((f"quantiles: {note}" for note in notes if note), "")
+        ranks = next((f"quantiles: {note}" for note in notes if note not in (None, TOO_FEW)), "")
         has_zone = any(getattr(answer, "tzinfo", None) for answer in quantiles)
         zone = "times in UTC" if has_zone else ""
         texts = (note_of_mean, ranks, too_few_rows if unanswered else "", zone)

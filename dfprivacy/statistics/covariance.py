@@ -417,10 +417,11 @@ def _floats(vector: NoisyVector) -> Floats:
     return to_floats(vector.coordinates)
 
 
-PAIR_BOUNDS = (
+GIVEN_BOUNDS = (
     "Values of the {} column are clipped to these bounds, (lower, upper). Choose them from what "
-    "you know about the subject, never from the data. Found privately when left out."
+    "you know about the subject, never from the data."
 )
+PAIR_BOUNDS = f"{GIVEN_BOUNDS} Found privately when left out."
 """Documentation of the bounds of a statistic of two columns."""
 
 
@@ -563,6 +564,9 @@ class RatioOfSums(_Pair):
     From the noisy sums of the covariance, into which all of the loss goes. A row that lacks one of
     the values is left out. NaN or with an infinite interval where the sum below may be 0.
     """
+
+    x_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("first"), None)
+    y_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("second"), None)
 
     kind: ClassVar[str] = "ratio"
     aliases: ClassVar[tuple[str, ...]] = ("quotient", "weighted_mean", "weighted_average")

@@ -644,12 +644,16 @@ def _law(loss: Epsilon | Rho, candidates: int, levels: int, fraction: Fraction) 
     return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels)
 
 
+TOO_FEW = "too few rows for this loss"
+
+
 def rank_notes(ranks: Floats, rows: Integers, shown: npt.NDArray[np.bool_]) -> list[str | None]:
-    """Return a note for each group whose answers may be off by many of its ranks."""
-    return [
+    """Return a note for each group without an answer, or whose answer may be many ranks off."""
+    notes = [
         f"rank within about {off:,.0f} of {count:,} rows" if noted else None
-        for off, count, noted in zip(ranks, rows, shown & (ranks > NOTED * rows), strict=True)
+        for off, count, noted in zip(ranks, rows, ranks > NOTED * rows, strict=True)
     ]
+    return [note if is_shown else TOO_FEW for note, is_shown in zip(notes, shown, strict=True)]
 
 
 def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:

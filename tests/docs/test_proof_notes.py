@@ -28,6 +28,16 @@ def test_the_tests_that_pages_name_exist():
         assert [(file, name) for file, name in placed if name not in known[file]] == []
 
 
+def test_the_pages_that_code_names_exist():
+    """A page that a docstring, a comment or a message names is in docs."""
+    paths = {}
+    for file in [*ROOT.glob("dfprivacy/**/*.py"), *ROOT.glob("sql_udfs/**/*.py")]:
+        for path in re.findall(r"docs/[\w./-]+\.md", file.read_text(encoding="utf-8")):
+            paths.setdefault(path, file.name)
+    assert len(paths) > 20
+    assert {path: name for path, name in paths.items() if not (ROOT / path).exists()} == {}
+
+
 def test_the_files_that_contributors_are_sent_to_exist():
     """A path in CONTRIBUTING or SECURITY that has a slash or an ending is in the repository."""
     for page in ("CONTRIBUTING.md", "SECURITY.md"):

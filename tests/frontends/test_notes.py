@@ -93,3 +93,13 @@ def test_ranks_as_bounds_are_named(tails):
     assert tails.dp.subset_mean("x", epsilon=10).note.startswith("clipped by rank")
     nothing = pl.DataFrame({"x": [1.0]}).dp.mean("x", epsilon=0.01)
     assert nothing.note == "too few rows for bounds"
+
+
+def test_a_quantile_without_an_answer_says_why():
+    """NaN has a note in a frame, by group and in a description. False alarm: below 1e-9."""
+    few = pl.DataFrame({"g": ["a", "b"], "x": [1.0, 2.0]})
+    assert few.dp.quantile("x", 0.9, (0, 9), epsilon=0.001).note == "too few rows for this loss"
+    by_group = few.dp.group_by("g", keys=["a", "b"]).median("x", (0, 9), epsilon=0.001)
+    assert by_group["note"].to_list() == ["too few rows for this loss"] * 2
+    (row,) = few.dp.describe(["x"], epsilon=0.001).to_dicts()
+    assert row["note"].count("too few rows for this loss") == 1

@@ -212,7 +212,8 @@ class Shown:
             frame.astype(dict.fromkeys(zoned, str)).to_excel(sink, index=False)
         except ImportError:
             raise PictureError(
-                "an Excel file needs openpyxl, which is not installed", hint="pip install openpyxl"
+                "an Excel file needs openpyxl, which is not installed",
+                hint="pip install 'dfprivacy[plot]'",
             ) from None
         return sink.getvalue()
 
@@ -226,7 +227,7 @@ class Shown:
 
         A page and the caption of a chart have the cost and the date of writing; .csv, .parquet and
         .xlsx have the numbers and notes alone. The file is written wholly or not at all. Charts
-        (.png, .svg) need the extra `plot`, .xlsx needs openpyxl.
+        (.png, .svg) and .xlsx need the extra `plot`.
         """
         target = Path(path)
         ending = target.suffix.lower()
