@@ -207,10 +207,14 @@ class GroupMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The sum of one column over the sum of another, each value clipped to its bounds."""
-        return self._ask(RatioOfSums(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+        return self._ask(
+            RatioOfSums(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
+        )
 
     def slope(
         self,
@@ -534,11 +538,16 @@ class ColumnMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The sum of one column over the sum of another, each value clipped to its bounds."""
         return self._ask(
-            RatioOfSums(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+            RatioOfSums(
+                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
+            ),
+            terms,
         )
 
     def slope(

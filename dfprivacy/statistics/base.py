@@ -317,8 +317,8 @@ class Statistic(Question):
 
         What is not shown costs nothing.
         """
-        notes = hasattr(self, "clipping") and getattr(self, "bounds", None) is not None
-        return replace(self, clipping=False) if notes and not interval else self  # type: ignore[type-var]
+        counts = bool(getattr(self, "clipped", None)) and not interval
+        return replace(self, clipping=False) if counts else self  # type: ignore[type-var]
 
     def check(self) -> None:
         """Refuse arguments that do not go together; called before anything is planned."""

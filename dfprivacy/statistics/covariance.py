@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +35,7 @@ from dfprivacy.release.estimator import (
     to_floats,
 )
 from dfprivacy.statistics.base import Statistic, argument
-from dfprivacy.statistics.linear import LinearStatistic
+from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
 
 Polynomial = npt.NDArray[np.float64]
 """Coefficients of a^i b^j by place (i, j), then by group."""
@@ -421,7 +422,7 @@ GIVEN_BOUNDS = (
     "Values of the {} column are clipped to these bounds, (lower, upper). Choose them from what "
     "you know about the subject, never from the data."
 )
-PAIR_BOUNDS = f"{GIVEN_BOUNDS} Found privately when left out."
+PAIR_BOUNDS = f"{GIVEN_BOUNDS} No note says how much they clip. Found privately when left out."
 """Documentation of the bounds of a statistic of two columns."""
 
 
@@ -561,12 +562,13 @@ class SumsEstimator(PairEstimator):
 class RatioOfSums(_Pair):
     """The sum of one column over the sum of another, each value clipped to its bounds.
 
-    From the noisy sums of the covariance, into which all of the loss goes. A row that lacks one of
-    the values is left out. NaN or with an infinite interval where the sum below may be 0.
+    From the noisy sums of the covariance. A row that lacks one of the values is left out. NaN or
+    with an infinite interval where the sum below may be 0.
     """
 
     x_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("first"), None)
     y_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("second"), None)
+    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
 
     kind: ClassVar[str] = "ratio"
     aliases: ClassVar[tuple[str, ...]] = ("quotient", "weighted_mean", "weighted_average")
@@ -576,6 +578,9 @@ class RatioOfSums(_Pair):
     units: ClassVar[str] = "units of {x!r} a unit of {y!r}"
     reader: ClassVar[type[PairEstimator]] = SumsEstimator
     searches: ClassVar[bool] = False
+    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"x": "x_bounds", "y": "y_bounds"}
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
+from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
@@ -80,24 +81,28 @@ _ALONE = 0.02  # probability that a release that clips nothing has a note
 _LEVEL = 0.95
 
 
-def with_clip_counts(linear: Linear, column: Hashable, bounds: Bounds) -> tuple[Linear, Linear]:
-    """Return a vector of a column within bounds over one source with the counts, and the counts.
+def with_clip_counts(linear: Linear, clipped: Mapping[Hashable, Bounds]) -> list[Linear]:
+    """Return a vector of columns within bounds and the counts of each column, over one source.
 
     These are of the values below, within and above the bounds: a row moves them by `WHOLE` in all.
     A value that lies beyond a bound by less than a step of the grid is rounded, not clipped.
     """
-    step = grid_from_lower(bounds).step
-    below = min(bounds.lower - step, math.nextafter(bounds.lower, -math.inf))
-    above = max(bounds.upper + step, bounds.upper)
-    ends = (Above(column, below, WHOLE), Above(column, above, WHOLE))
-    source = replace(linear.source, terms=(*linear.source.terms, *ends))
-    zeros = (0,) * len(linear.source.terms)
-    counts = ((WHOLE, *zeros, -1, 0), (0, *zeros, 1, -1), (0, *zeros, 0, 1))
-    wider = tuple((*row, 0, 0) for row in linear.matrix)
-    return (
-        replace(linear, source=source, matrix=wider),
-        Linear(source, counts, WHOLE, WHOLE * WHOLE),
-    )
+    terms = list(linear.source.terms)
+    for column, bounds in clipped.items():
+        step = grid_from_lower(bounds).step
+        below = min(bounds.lower - step, math.nextafter(bounds.lower, -math.inf))
+        above = max(bounds.upper + step, bounds.upper)
+        terms += [Above(column, below, WHOLE), Above(column, above, WHOLE)]
+    source = replace(linear.source, terms=tuple(terms))
+    matrices = [linear.matrix]
+    for index in range(len(linear.source.terms), len(terms), 2):
+        zeros = (0,) * index
+        matrices.append(((WHOLE, *zeros, -1, 0), (0, *zeros, 1, -1), (0, *zeros, 0, 1)))
+    wide = [
+        tuple((*row, *(0,) * (1 + len(terms) - len(row))) for row in matrix) for matrix in matrices
+    ]
+    counts = [Linear(source, matrix, WHOLE, WHOLE * WHOLE) for matrix in wide[1:]]
+    return [replace(linear, source=source, matrix=wide[0]), *counts]
 
 
 def note_clipping(
@@ -160,10 +165,10 @@ def measure_rooms(
     In a partition of unity a row at a bound adds all of its `l1` to one coordinate, and no row
     adds less than 0. Other sums leave room for any number.
     """
-    ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
-    is_unity = linear.count == CountWeights(tuple(range(ends.shape[1])), linear.l1)
-    if not is_unity or linear.source.totals:
+    is_unity = linear.count == CountWeights(tuple(range(len(linear.matrix))), linear.l1)
+    if not is_unity or linear.source.totals or len(linear.source.columns) > 1:
         return [np.full(noisy.coordinates.shape[1], np.inf)] * 2
+    ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
     return [to_floats(noisy.coordinates[end.argmax()]) * (WHOLE / linear.l1) for end in ends]
 
 
@@ -208,16 +213,21 @@ class LinearStatistic(Statistic):
         """True if the bounds are missing and have to be found first."""
         return getattr(self, "bounds", self) is None
 
+    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType({"column": "bounds"})
+    """The argument with the bounds of each column whose clipping can be counted."""
+
     @property
-    def clipping_bounds(self) -> Bounds | None:
-        """Bounds whose clipping is counted; None if it isn't."""
+    def clipped(self) -> dict[Hashable, Bounds]:
+        """The bounds of columns whose clipping is counted; none if it isn't."""
         is_counted = getattr(self, "clipping", False)
-        return bounds_of(getattr(self, "bounds", None)) if is_counted else None
+        arguments = self.bounds_by_column.items() if is_counted else ()
+        pairs = ((getattr(self, name), getattr(self, bounds)) for name, bounds in arguments)
+        return {column: pair for column, ends in pairs if (pair := bounds_of(ends)) is not None}
 
     @property
     def has_note(self) -> bool:
         """True if the bounds are found first or their clipping is counted."""
-        return self.finds_bounds or self.clipping_bounds is not None
+        return self.finds_bounds or bool(self.clipped)
 
     def noted(self, circumstances: Circumstances) -> tuple[str, ...]:  # noqa: ARG002 most have nothing to say
         """Return remarks on the half-widths."""
@@ -243,12 +253,17 @@ class Vectors:
 
     linears: tuple[Linear, ...]
     answers: tuple[Read, ...]
-    counts_clipped: Mapping[int, int] = field(default_factory=dict)
+    counts_clipped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def counting_clipped(self) -> int:
+        """How many vectors count what is clipped."""
+        return len({index for counts in self.counts_clipped.values() for index in counts})
 
     @property
     def answering(self) -> int:
         """How many vectors answer; those that count what is clipped come after them."""
-        return len(self.linears) - len(set(self.counts_clipped.values()))
+        return len(self.linears) - self.counting_clipped
 
     def shares(self) -> list[Fraction]:
         """Return each query's fraction of the loss: even, minus the count of clipped rows."""
@@ -256,7 +271,8 @@ class Vectors:
         fractions = [even] * self.answering + [Fraction(0)] * (len(self.linears) - self.answering)
         for vector, counts in self.counts_clipped.items():
             fractions[vector] -= even * SHARE
-            fractions[counts] += even * SHARE
+            for index in counts:
+                fractions[index] += even * SHARE / len(counts)
         return fractions
 
     def noises(self, loss: Epsilon | Rho) -> list[Noise]:
@@ -319,16 +335,17 @@ def plan_vectors(
 def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) -> Vectors:
     """Return the vectors with others that count what is clipped: one for each column and bounds."""
     linears, counts = list(vectors.linears), {}
-    clipped_indexes: dict[tuple[Hashable, Bounds], int] = {}
+    clipped_indexes: dict[Hashable, tuple[int, ...]] = {}
     for answer in vectors.answers:
-        question = questions[answer.name]
-        if question.clipping_bounds is None or answer.vector in counts:
+        clipped = questions[answer.name].clipped
+        if not clipped or answer.vector in counts:
             continue
-        about = (question.column, question.clipping_bounds)
+        about = tuple(clipped.items())
         if about not in clipped_indexes:
-            counted_linear, clipped = with_clip_counts(linears[answer.vector], *about)
-            clipped_indexes[about], linears[answer.vector] = len(linears), counted_linear
-            linears.append(clipped)
+            first = len(linears)
+            linears[answer.vector], *others = with_clip_counts(linears[answer.vector], clipped)
+            linears += others
+            clipped_indexes[about] = tuple(range(first, len(linears)))
         counts[answer.vector] = clipped_indexes[about]
     return Vectors(tuple(linears), vectors.answers, counts)
 
@@ -475,7 +492,7 @@ class LinearPart:
                 circumstances,
                 unit=question.unit(),
             )
-            remarks = [REMARK] if question.clipping_bounds is not None else []
+            remarks = [REMARK] if question.clipped else []
             remarks += [TOTALS] if linear.source.totals else []
             forecasts.append(forecast.noted(*remarks))
         return forecasts
@@ -535,28 +552,18 @@ class MeasuredSums:
         if rule is not None and weights is not None:
             shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)
             noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
-        sharing = self.part.sharing * max(len(set(vectors.counts_clipped.values())), 1)
-        notes: dict[int, list[str | None]] = {}
+        notes: dict[tuple[int, ...], list[str | None]] = {}
         answers = {}
         for answer in vectors.answers:
             question = self.part.questions[answer.name]
             estimator, texts = answer.estimator, None
-            if question.clipping_bounds is not None:
+            if question.clipped:
                 counts = vectors.counts_clipped[answer.vector]
                 if counts not in notes:
-                    linear, bounds = vectors.linears[answer.vector], question.clipping_bounds
-                    read = noisy_vectors[answer.vector]
-                    rooms = measure_rooms(linear, read, question.column, bounds)
-                    notes[counts] = note_clipping(
-                        noisy_vectors[counts],
-                        rooms,
-                        bounds,
-                        _ALONE / sharing,
-                        grouped=self.part.grouped,
-                    )
+                    notes[counts] = self._note_clipping(answer.vector, question, noisy_vectors)
                 texts = notes[counts]
                 if isinstance(estimator, Counting):
-                    estimator = estimator.counted_by(noisy_vectors[counts])
+                    estimator = estimator.counted_by(noisy_vectors[counts[0]])
             vector = noisy_vectors[answer.vector]
             piece = Piece(shown, estimator, vector, texts)
             is_integer = answer.estimator.value(vector.of_groups(shown[:0])).dtype.kind == "i"
@@ -568,6 +575,21 @@ class MeasuredSums:
             return Answered(noisy.keys, answers)
         count = CountPiece(shown, noisy_vectors[index], weights)
         return Answered(noisy.keys, answers, Counted(groups, (count,)))
+
+    def _note_clipping(
+        self, index: int, question: LinearStatistic, noisy: Sequence[NoisyVector]
+    ) -> list[str | None]:
+        """Return the note of each group on what bounds clip, by column where there are several."""
+        vectors = self.part.vectors
+        outside = _ALONE / (self.part.sharing * vectors.counting_clipped)
+        lines = []
+        pairs = zip(question.clipped.items(), vectors.counts_clipped[index], strict=True)
+        for (column, bounds), counts in pairs:
+            rooms = measure_rooms(vectors.linears[index], noisy[index], column, bounds)
+            notes = note_clipping(noisy[counts], rooms, bounds, outside, grouped=self.part.grouped)
+            start = f"{column}: " if len(question.clipped) > 1 else ""
+            lines.append([note and f"{start}{note}" for note in notes])
+        return ["; ".join(filter(None, texts)) or None for texts in zip(*lines, strict=True)]
 
 
 def shown_from(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:

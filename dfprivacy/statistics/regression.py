@@ -83,7 +83,8 @@ class Regression(Question):
     )
     bounds: Mapping[Hashable, BoundsLike] | None = argument(
         "(lower, upper) of each column, from what you know and never from the data; those that the "
-        "terms of the frame know are used as well, and others are found privately.",
+        "terms of the frame know are used as well, and others are found privately. No note says "
+        "how much they clip.",
         None,
         form="Mapping[Hashable, tuple[float, float]] | None",
     )

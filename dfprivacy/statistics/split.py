@@ -102,9 +102,7 @@ def split(
         else:
             single.append(part)
     read = population_vectors if cluster else None
-    sharing = sum(
-        any(question.clipping_bounds for question in group.values()) for group in linear.values()
-    )
+    sharing = sum(any(question.clipped for question in group.values()) for group in linear.values())
     parts: list[Part] = [
         LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
         if mechanism == "units"

@@ -75,6 +75,30 @@ def test_it_can_be_left_out(tmp_path):
             frame.dp.mean("x", BOUNDS, clipping=wrong)
 
 
+def test_a_ratio_says_what_the_bounds_of_both_columns_clip(tmp_path):
+    """A column that is clipped has a note at every door, for half of a twentieth of the loss."""
+    frame = pl.DataFrame(DATA).with_columns(y=pl.lit(1.0))
+    question = dfp.ratio("x", "y", BOUNDS, (2, 3))
+    note = f"x: {NOTE}; y: clipped: 100 % [100, 100] below 2"
+    for rows in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow())):
+        assert dfp.frame(rows).agg(r=question, **HUGE)["r"].note == note
+    dfp.statistics(frame, tmp_path / "part.parquet", r=question)
+    assert dfp.merge(tmp_path / "part.parquet", **HUGE)["r"].note == note
+    connection = duckdb.connect()
+    connection.register("t", frame.to_arrow())
+    sql_udfs.register(connection, **HUGE)
+    call = "SELECT dp_ratio_interval(x, y, -2, 60, 2, 3) AS r FROM t"
+    assert connection.sql(call).fetchall()[0][0]["note"] == note
+    assert dfp.sql(call, t=frame, **HUGE)["r"][0]["note"] == note
+    by_group = frame.dp.group_by("g", keys=["a", "b"]).agg(r=question, **HUGE)
+    assert by_group["note"].str.contains("below -2 in 2 of 2 groups.*; y: clipped").all()
+    assert frame.dp.ratio("x", "y", (-5, 91), (0, 3), **HUGE).note is None
+    quiet = frame.dp.ratio("x", "y", BOUNDS, (2, 3), clipping=False)
+    told = frame.dp.ratio("x", "y", BOUNDS, (2, 3))
+    assert told.mechanism.scale * 19 == pytest.approx(quiet.mechanism.scale * 20)
+    assert quiet.note is None
+
+
 def test_a_statement_pays_for_notes_with_intervals_or_without():
     """A mean has nineteen twentieths of the loss; beside its interval it is the same draw."""
     frame = pl.DataFrame(DATA)
