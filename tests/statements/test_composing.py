@@ -54,6 +54,7 @@ OVER_ANSWERS = [
         WITH RECURSIVE r AS ({BY_CITY}), up AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM
         up WHERE i < (SELECT count(*) FROM r)) SELECT * FROM up
     """,
+    f"WITH c (a, b) AS ({BY_CITY}) SELECT x, b FROM c AS d (x) ORDER BY x",
     """
         WITH v AS (FROM visits), a AS (FROM v) SELECT * FROM (WITH v AS (SELECT * FROM
         visits WHERE vip) SELECT * FROM (SELECT dp_count(*) AS n FROM a))
@@ -95,9 +96,10 @@ def test_statement_costs_its_terms_however_many_releases_it_has(shared, tmp_path
 
 
 def test_releases_share_what_calls_do_not_name(shared):
-    """A release whose calls name an epsilon takes no share, one that has dp_keep no delta."""
+    """A call's own epsilon is no share, nor is dp_keep's delta; what nothing names is free."""
     query = (
         "WITH a AS (SELECT dp_count(age, 0.25) AS n FROM visits), "
+        "unnamed AS (SELECT dp_count(*) AS n FROM visits), "
         "b AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city HAVING dp_keep(1e-7)), "
         "c AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) "
         "SELECT a.n, b.n, c.n FROM a, b, c"
