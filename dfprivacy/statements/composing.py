@@ -350,10 +350,6 @@ class Statement:
                 return self.written(item, index)
         return None
 
-    def _over_rows(self, node: Node) -> Expression:
-        """Return an expression over the protected rows."""
-        return self.rows.written(node, self.items)
-
     def _special(self, node: Node) -> str | None:
         match node:
             case Function() if is_dp(node):
@@ -379,7 +375,7 @@ class Statement:
         if not self.keys or holds_dp(node):
             return None
         try:
-            sql = self._over_rows(node).sql
+            sql = self.rows.written(node, self.items).sql
         except (RefusedStatementError, MissingColumnError):
             return None
         texts = [key.sql for key in self.keys]
@@ -387,7 +383,7 @@ class Statement:
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
-        sqls = [self._over_rows(operand).sql for operand in node.operands]
+        sqls = [self.rows.written(operand, self.items).sql for operand in node.operands]
         texts = [key.sql for key in self.keys]
         if not all(sql in texts for sql in sqls):
             raise refuse("GROUPING of no key")
@@ -416,7 +412,7 @@ class Statement:
 
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
-        call = read_call(node, self._over_rows, self.rows.bounds)
+        call = read_call(node, partial(self.rows.written, items=self.items), self.rows.bounds)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 

@@ -609,7 +609,7 @@ class Job:
             else:
                 releases.give(plan)
         opened = [plan for plan in self.plans if not _waits(plan)]
-        rows = guarded(lambda: list(map(self._rows, opened)))
+        rows = guarded(lambda: [p.statement.rows.read(p.used, self.engine) for p in opened])
         read = guarded(lambda: list(map(_gated, opened, rows)))
         try:
             with self.reading(plain=all(map(is_, read, rows))):
@@ -643,10 +643,8 @@ class Job:
         with reading_files(()):
             releases.add(answers)
             releases.give(plan)
-        return guarded(lambda: Stored(plan.rows_of(_gated(plan, self._rows(plan)))))
-
-    def _rows(self, plan: Plan) -> duckdb.DuckDBPyRelation:
-        return plan.statement.rows.read(plan.used, self.engine)
+        rows = guarded(lambda: plan.statement.rows.read(plan.used, self.engine))
+        return guarded(lambda: Stored(plan.rows_of(_gated(plan, rows))))
 
 
 @dataclass

@@ -633,8 +633,9 @@ class Compiler:
                 raise refuse_part("unnest")
             case _:
                 raise refuse_node(node)
-        named = _with_aliases(compiled, node.columns)
-        return _renamed(named, used_names, (node.alias,) if node.alias else path)
+        if node.columns:
+            compiled = _with_aliases(compiled, node.columns)
+        return _renamed(compiled, used_names, (node.alias,) if node.alias else path)
 
     def _table(self, relation: Relation, used_names: set[str]) -> Scope:
         if relation.definition is None:
@@ -642,7 +643,14 @@ class Compiler:
             facts = self.tables.facts(relation, "bounds")
             bounds = {name: Bounds(*ends) for name, ends in facts.items()}
             seen = (replace(term, bounds=bounds.get(folded(term.name))) for term in scope.seen)
-            return self._within_matches(relation, replace(scope, seen=tuple(seen)))
+            scope = replace(scope, seen=tuple(seen))
+            limits = self.tables.facts(relation, "matches") if scope.bag.owned else {}
+            for name, number in limits.items():  # the first of these rows of each unit
+                columns = {folded(visible.name): visible.column for visible in scope.seen}
+                bag = self.first_rows(scope.bag, [columns[name]], [], number, set())
+                seen = (term for term in scope.seen if term.column in bag.columns)
+                scope = Scope(bag, tuple(seen))
+            return scope
         above, self.view_around = (self.view_around, self.tables), relation
         names_units = relation is self.tables.lone
         try:
@@ -733,16 +741,6 @@ class Compiler:
         for name, term in zip(bag.columns, kinds, strict=True):
             require_single(term, f"DISTINCT over column {name!r}")
         return distinct(unify_equal_values(bag, bag.columns, kinds))
-
-    def _within_matches(self, relation: Relation, compiled: Scope) -> Scope:
-        """Return the rows of a table that each unit has, within the matches that are declared."""
-        bag, limits = compiled.bag, self.tables.facts(relation, "matches")
-        if not limits or not bag.owned:
-            return compiled
-        columns = {folded(visible.name): visible.column for visible in compiled.seen}
-        for term, number in limits.items():
-            bag = self.first_rows(bag, [columns[term]], [], number, set())
-        return Scope(bag, tuple(term for term in compiled.seen if term.column in bag.columns))
 
     def first_rows(
         self,
