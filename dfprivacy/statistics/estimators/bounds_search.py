@@ -202,21 +202,19 @@ def look_at(
     """Add noise for a sensitivity of 1 to the counts of some groups in a ruler's bins.
 
     Each group pays its own share of the loss. `counters` has the bin that counts the rows of each
-    bin, if not itself: such bins get equal parts of one noisy count.
+    bin, if not itself: nothing is counted in the others.
     """
     (loss, shares), counts = paid, ruler.count(table, groups)
     if counters is not None:
-        bins, rows_of_groups = counts, np.arange(len(counts))[:, None]
-        counts, sizes = np.zeros_like(bins), np.zeros_like(bins)
-        np.add.at(counts, (rows_of_groups, counters), bins)
-        np.add.at(sizes, (rows_of_groups, counters), 1)
+        bins, counts = counts, np.zeros_like(counts)
+        np.add.at(counts, (np.arange(len(bins))[:, None], counters), bins)
     heights, scale = np.empty(counts.shape), measure_spreads(loss, shares)
     for share in np.unique(shares).tolist():
         rows = shares == share
         noise = loss.share(Fraction(share, UNITS)).noise(1, 1)
         heights[rows] = add_to(counts[rows], noise).astype(np.float64)
     if counters is not None:
-        heights = np.take_along_axis(heights / np.maximum(sizes, 1), counters, 1)
+        heights[counters != np.arange(counts.shape[1])] = 0.0
     return Look(ruler, heights / scale[:, None], scale, is_laplace(loss.noise(1, 1)))
 
 
@@ -595,16 +593,15 @@ _APART = 1  # doublings beyond the bounds from which on a second zoom counts dou
 
 
 def _count_doublings(result: Found) -> Integers:
-    """Return the bin that counts each bin's rows: far from the bounds, the first of a doubling."""
-    ruler = result.look.ruler
-    places = np.arange(result.look.heights.shape[1])
-    offset = np.abs(places - ruler.middle) - 1
-    start = np.where(offset >= 0, offset // ruler.steps * ruler.steps + 1, 0)
-    start = ruler.middle + np.sign(places - ruler.middle) * start
-    gap = _APART * ruler.steps
-    is_far = start > (result.last + gap)[:, None]
-    is_far |= start < (result.first - gap)[:, None]
-    return np.where(is_far, start, places)
+    """Return the bin that counts each bin's rows: far from the bounds, the last of a doubling."""
+    middle, steps = result.look.ruler.middle, result.look.ruler.steps
+    offset = np.arange(-middle, middle + 1)
+    start = (np.maximum(np.abs(offset), 1) - 1) // steps * steps + 1
+    last, start = np.sign(offset) * np.minimum(start + steps - 1, middle), np.sign(offset) * start
+    first_bin, last_bin = result.first - middle, result.last - middle
+    is_far = start > (last_bin + _APART * steps)[:, None]
+    is_far |= start < (first_bin - _APART * steps)[:, None]
+    return middle + np.where(is_far, last, offset)
 
 
 def round_share(share: Floats, limit: Integers | int = UNITS) -> Integers:
