@@ -77,18 +77,25 @@ def has_order(kind: pa.DataType) -> bool:
 
 
 def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -> Estimated:
-    """Return an answer about groups of cells: a piece for each number of cells."""
+    """Return an answer about groups of cells, with the notes of these: a piece a size."""
     assert isinstance(answer, Estimated)  # noqa: S101 others are refused before they are measured
     (piece,) = answer.pieces
     cells = np.bincount(group_of_cell, minlength=groups)
-    cell_vector = piece.vector.of_groups(np.searchsorted(piece.groups, shown))
+    indices = np.searchsorted(piece.groups, shown)
+    cell_vector = piece.vector.of_groups(indices)
+    texts: list[dict[str, None]] = [{} for _ in range(groups)]
+    cell_notes = [] if piece.notes is None else [piece.notes[index] or "" for index in indices]
+    for note, group in zip(cell_notes, group_of_cell, strict=False):
+        texts[group] |= dict.fromkeys(note.split("; "))
+    notes = ["; ".join(filter(None, parts)) or None for parts in texts]
     sums = added_up(cell_vector.coordinates, group_of_cell, groups)
     pieces = []
     for many in np.unique(cells) if groups else [1]:
         members = np.flatnonzero(cells == many)
         cell_noise = piece.vector.noise
         noise = Summed(cell_noise, many * cell_noise.variance, int(many))
-        pieces.append(Piece(members, piece.estimator, NoisyVector(sums[:, members], noise)))
+        vector, members_notes = NoisyVector(sums[:, members], noise), [notes[i] for i in members]
+        pieces.append(Piece(members, piece.estimator, vector, members_notes))
     is_count = piece.estimator.value(piece.vector).dtype.kind == "i"
     blank = NO_COUNT if is_count else answer.blank
     return replace(answer, groups=groups, pieces=tuple(pieces), blank=blank)

@@ -303,6 +303,9 @@ def test_a_statement_has_a_column_of_notes_on_limits_that_it_may_find(word):
     terms = {"keys": _KEYS, "intervals": True, "epsilon": 1}
     released = dfp.sql(text, t=_heavy(), unit="u", **terms)
     assert all("of all rows count" in note for note in released["n_note"])
+    rolled = dfp.sql(_TEXT.replace("BY g", "BY ROLLUP(g)"), t=_heavy(), unit="u", **terms)
+    assert rolled["g"].null_count() == 1
+    assert all("of all rows count" in note for note in rolled["n_note"])
     known = dfp.sql(_TEXT, t=_heavy(), unit="u", max_rows=2, **terms)
     assert known.columns == ["g", "n", "n_low", "n_high"]
 
