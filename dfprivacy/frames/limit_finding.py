@@ -49,8 +49,8 @@ _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 _SUSPECT = 7.0
 """Noise scales above which units may be in a bin: false in 1 of 50 histograms without any."""
 
-_CLIFF = 1 / 48
-"""Decline from one doubling of the size to the next that ends the extrapolation of a tail."""
+_CLIFF = 1 / 16
+"""Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
 
 _HIDDEN = 4.0
 """Factor by which hidden rows may exceed their expectation before an interval misses them."""
@@ -272,8 +272,9 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Flo
     units_at_top = max(top.sum(), scale)
     so_far = units_at_top / below.sum() if below.sum() > 0 else 1 / 2
     possible = max(following.sum(), 0.0) + deviation * math.sqrt(2)
-    decline = min(max(so_far, following.sum() / units_at_top), 1 / 2, possible / units_at_top)
-    if decline > _CLIFF:
+    seen, possible = max(so_far, following.sum() / units_at_top), possible / units_at_top
+    decline = min(seen, 1 / 2, possible)
+    if decline > (_CLIFF if seen > possible else _CLIFF / 3):
         rest = units_at_top * decline / (1 - decline)
         reached = rest * decline ** np.log2(sizes[last:])
         hidden[last + 1 :] = reached[:-1] - reached[1:]
