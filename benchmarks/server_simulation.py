@@ -33,9 +33,9 @@ import subprocess
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -52,11 +52,12 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 import dfprivacy as dfp
 from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.ledger_file import _SEEN
+from dfprivacy.server.catalog import Answer
 from dfprivacy.server.listener import Listener
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import open_ledgers
 from dfprivacy.server.users import Verifier, write_users
-from dfprivacy.server.workers import Answer, DatasetReader, Request, ServerError, describe_error
+from dfprivacy.server.workers import DatasetReader, ServerError, describe_error
 
 WORKERS = 3
 WITHOUT_NOTES = SimpleNamespace(notes=())
@@ -165,13 +166,13 @@ class SimulatedWorker:
         self.reply: Future[Seen] = Future()
         self._go, self._stop = threading.Semaphore(0), threading.Semaphore(0)
 
-    def run(self, request: Request, arrivals: queue.Queue[SimulatedWorker]) -> Answer:
+    def run(self, request: tuple[Any, ...], arrivals: queue.Queue[SimulatedWorker]) -> Answer:
         """Answer a request, or raise its error, or that of a worker that has ended."""
-        CURRENT.worker, self.statement = self, request.statement
+        CURRENT.worker, self.statement = self, request[1]
         arrivals.put(self)
         try:
             self.pause()
-            answer: Answer | ServerError = self.reader.answer(request)
+            answer: Answer | ServerError = self.reader.answer(*request)
             self.pause()
         except Killed:
             pass
@@ -224,23 +225,34 @@ class SimulatedWorker:
 class SimulatedPool:
     """The workers of the schedule that runs."""
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self) -> None:
         self.arrivals: queue.Queue[SimulatedWorker] = queue.Queue()
         self.schedule: Schedule | None = None
 
-    @asynccontextmanager
-    async def lend_worker(self) -> AsyncIterator[Any]:
-        """Yield a worker. The declared tables are known without one."""
-        if self.schedule is None:
-            tables = {"flights": [("x", "BIGINT"), ("city", "VARCHAR")]}
-            yield SimpleNamespace(ask=lambda _: Answer(tables=tables))
-            return
+    async def get(self) -> Any:
+        """Return a worker."""
+        assert self.schedule is not None
         worker = self.schedule.start_worker()
 
-        def ask(request: Request) -> Answer:
+        def ask(*request: Any) -> Answer:
             return worker.run(request, self.arrivals)
 
-        yield SimpleNamespace(ask=ask, process=worker)
+        return SimpleNamespace(ask=ask, process=worker)
+
+    def put_nowait(self, worker: Any) -> None:
+        """Do nothing: the schedule takes workers back."""
+
+
+class ColumnReader:
+    """A worker that knows the declared columns."""
+
+    def __init__(self, *_: object) -> None:
+        """Open no data."""
+
+    def ask(self, *_: object) -> Answer:
+        """Return the columns."""
+        columns = {"column_name": ["x", "city"], "data_type": ["BIGINT", "VARCHAR"]}
+        return Answer(pa.table({"table_name": ["flights", "flights"], **columns}))
 
 
 @dataclass(frozen=True)
@@ -345,10 +357,11 @@ class Listeners:
         self.threads = ThreadPoolExecutor(WORKERS)
 
     async def _open(self, policy: Policy) -> None:
-        with mock.patch("dfprivacy.server.session.WorkerPool", SimulatedPool):
-            self.listener = Listener(policy)
-        self.port = await self.listener.open()
-        self.pool: Any = self.listener.server.pools["flights"]
+        self.listener, self.pool = Listener(policy), SimulatedPool()
+        with mock.patch("dfprivacy.server.session.Worker", ColumnReader):
+            self.port = await self.listener.open()
+        idle: dict[str, Any] = self.listener.idle_workers
+        idle["flights"] = self.pool
 
     def find_client(self, kind: str, analyst: str, slot: int) -> Any:
         """Return a client of a listener for an analyst, which is made at first."""
@@ -554,8 +567,8 @@ class Schedule:
             rows = worker.reply.result().rows
             if rows is not None:
                 with suppress(dfp.BudgetExceededError):  # raised for an answer that is not there
-                    again = reader.answer(Request("release", worker.statement, analyst="ann"))
-                    if list_rows(again.to_table()) == rows and again.price == 0:
+                    again = reader.answer("release", worker.statement, analyst="ann")
+                    if list_rows(again.table) == rows and again.price == 0:
                         continue
                 return f"an answer to {worker.statement} is not in the ledger"
         return ""

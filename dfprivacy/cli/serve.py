@@ -26,10 +26,20 @@ from dfprivacy.errors import (
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.server.users import Verifier, make_password, read_users, write_users
 
-if TYPE_CHECKING:
-    from dfprivacy.server.policy import Policy
 
-PolicyFile = Annotated[Path, typer.Argument(metavar="POLICY", help="The YAML file of the policy.")]
+def _read_policy(file: Path) -> Any:
+    from dfprivacy.server.policy import read_policy  # noqa: PLC0415 loads pydantic
+
+    return read_policy(file)
+
+
+if TYPE_CHECKING:
+    from dfprivacy.server.policy import Policy as PolicyFile
+else:
+    _HELP = "The YAML file of the policy."
+    PolicyFile = Annotated[
+        Path, typer.Argument(metavar="POLICY", help=_HELP, callback=_read_policy)
+    ]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of an analyst.")]
 Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the statement.")]
 
@@ -68,19 +78,8 @@ def run(policy: PolicyFile) -> None:
 
     dfprivacy serve policy.yml
     """
-    _run_server(_read_policy(policy))
-
-
-def _read_policy(file: Path) -> Policy:
-    from dfprivacy.server.policy import read_policy  # noqa: PLC0415 loads pydantic
-
-    return read_policy(file)
-
-
-def _run_server(policy: Policy) -> None:
     try:
         from dfprivacy.server.listener import Listener  # noqa: PLC0415 needs an extra
-        from dfprivacy.server.workers import ServerError  # noqa: PLC0415 needs the same
     except ImportError:
         raise EngineError(
             "the server needs the package pygwire", hint="pip install 'dfprivacy[server]'"
@@ -95,39 +94,34 @@ def _run_server(policy: Policy) -> None:
             typer.echo(f"Flight SQL on {host}:{listener.flight.port}.")
         await listener.serve()
 
-    try:
-        asyncio.run(serve())
-    except ServerError as error:
-        raise EngineError(error.message, hint=error.hint or None) from None
+    asyncio.run(serve())
 
 
 @serve_app.command("check")
 def check(policy: PolicyFile) -> None:
     """Check a policy, the files that it names and their rights. No row is read."""
-    rules = _read_policy(policy)
     faults = [
         f"dataset {name}: there is no file {file}"
-        for name, dataset in rules.datasets.items()
+        for name, dataset in policy.datasets.items()
         for file in dataset.files
         if not file.is_file()
     ]
-    users = read_users(rules.users)
-    faults += [f"analyst {name} has no password" for name in rules.analysts if name not in users]
-    if rules.has_expired:
-        faults.append(f"the policy expired on {rules.expires}")
+    users = read_users(policy.users)
+    faults += [f"analyst {name} has no password" for name in policy.analysts if name not in users]
+    if policy.has_expired:
+        faults.append(f"the policy expired on {policy.expires}")
     if faults:
         raise InvalidDescriptionError(
-            f"the policy {policy.name!r} can't be served: {'; '.join(faults)}",
+            f"the policy can't be served: {'; '.join(faults)}",
             hint="dfprivacy serve user add POLICY NAME sets a password",
         )
-    typer.echo(f"{policy} can be served: {len(rules.datasets)} dataset(s), {len(users)} user(s).")
+    typer.echo(f"Ready to serve {len(policy.datasets)} dataset(s) to {len(users)} user(s).")
 
 
 @user_app.command("add")
 def add_user(policy: PolicyFile, name: UserName) -> None:
     """Set the password of an analyst. It is read from the terminal, or generated if left empty."""
-    rules = _read_policy(policy)
-    if name not in rules.analysts:
+    if name not in policy.analysts:
         raise InvalidQuestionError(
             f"the policy has no analyst {name!r}", hint="add the analyst to the policy first"
         )
@@ -138,23 +132,23 @@ def add_user(policy: PolicyFile, name: UserName) -> None:
     if not password:
         password = make_password()
         typer.echo(f"Password of {name}: {password}")
-    users = read_users(rules.users)
-    write_users(rules.users, {**users, name: Verifier.from_password(password)})
+    users = read_users(policy.users)
+    write_users(policy.users, {**users, name: Verifier.from_password(password)})
 
 
 @user_app.command("list")
 def list_users(policy: PolicyFile) -> None:
     """List the analysts who have a password."""
-    for name in sorted(read_users(_read_policy(policy).users)):
+    for name in sorted(read_users(policy.users)):
         typer.echo(name)
 
 
 @user_app.command("remove")
 def remove_user(policy: PolicyFile, name: UserName) -> None:
     """Remove the password of an analyst, who can't log in any more."""
-    rules = _read_policy(policy)
-    users = read_users(rules.users)
-    write_users(rules.users, {user: key for user, key in users.items() if user != name})
+    users = read_users(policy.users)
+    users.pop(name, None)
+    write_users(policy.users, users)
 
 
 @serve_app.command("approve")
@@ -169,8 +163,8 @@ def reject(policy: PolicyFile, number: Number) -> None:
     _decide(policy, number, "rejected")
 
 
-def _decide(policy: Path, number: int, state: str) -> None:
-    entry = ReviewQueue(_read_policy(policy).ledger).decide(number, state)
+def _decide(policy: PolicyFile, number: int, state: str) -> None:
+    entry = ReviewQueue(policy.ledger).decide(number, state)
     typer.echo("{number} of {analyst} is {state}: {statement}".format(**entry))
 
 
@@ -181,15 +175,14 @@ def show_log(
     waiting: Annotated[bool, typer.Option(help="List statements that wait for approval.")] = False,
 ) -> None:
     """Show who asked which statement, its price and its outcome."""
-    rules = _read_policy(policy)
     if waiting:
-        for entry in ReviewQueue(rules.ledger).read():
+        for entry in ReviewQueue(policy.ledger).read():
             if entry["state"] == "waiting":
                 typer.echo("{number} {analyst} {epsilon:g} {statement}".format(**entry))
         return
-    lines = rules.log.read_text(encoding="utf-8").splitlines() if rules.log.exists() else []
-    for line in map(json.loads, lines):
-        typer.echo(" | ".join(str(value) for value in line.values()))
+    if policy.log.exists():
+        for line in policy.log.read_text(encoding="utf-8").splitlines():
+            typer.echo(" | ".join(map(str, json.loads(line).values())))
 
 
 _ROOT_OPTION = "adbc.flight.sql.client_option.tls_root_certs"
@@ -251,7 +244,7 @@ def demo(
         terms = f'"username": "ann", "password": "{password}", "{_ROOT_OPTION}": {root}'
         address = f"grpc+tls://localhost:{policy.listen.flight}"
         typer.echo(f'adbc_driver_flightsql.dbapi.connect("{address}", db_kwargs={{{terms}}})')
-    _run_server(policy)
+    run(policy)
 
 
 def _make_certificate(folder: Path) -> str:

@@ -10,13 +10,18 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from dfprivacy.accounting.memory import release_bytes, released_table
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.server.encoding import DATE, TYPES
 from dfprivacy.statements.nodes import (
     Distinct,
     Limit,
@@ -30,168 +35,221 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 
-Tables = Mapping[str, Sequence[tuple[str, str]]]
-"""Names and DuckDB types of the columns of each table."""
-
-_MACROS = (
-    "pg_get_userbyid(a) AS 'owner'",
-    "pg_encoding_to_char(a) AS 'UTF8'",
-    "pg_char_to_encoding(a) AS 6",
-    "quote_ident(a) AS a",
-    "pg_get_partkeydef(a) AS NULL",
-    "pg_is_in_recovery() AS false",
-    "to_regtype(a) AS NULL",
-    "pg_size_pretty(a) AS NULL",
-    "pg_table_size(a) AS NULL",
-    "array_upper(a, b) AS len(a)",
-    "array_lower(a, b) AS 1",
-    "pg_backend_pid() AS 1",
-    "pg_get_indexdef(a, b, c) AS NULL",
-    "pg_get_expr(a, b) AS NULL, (a, b, c) AS NULL",
-    "pg_advisory_unlock_all() AS NULL",
+SETTINGS = {
+    "server_version": "15.0",
+    "server_encoding": "UTF8",
+    "client_encoding": "UTF8",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "integer_datetimes": "on",
+    "standard_conforming_strings": "on",
+    "transaction_isolation": "read committed",
+    "search_path": "main",
+    "max_index_keys": "32",
+    "password_encryption": "scram-sha-256",
+}
+"""Parameters of the server, which SHOW and `pg_settings` show."""
+_MACROS = """
+    pg_get_userbyid(a) AS 'owner'; pg_encoding_to_char(a) AS 'UTF8'; pg_char_to_encoding(a) AS 6;
+    quote_ident(a) AS a; array_upper(a, b) AS len(a); array_lower(a, b) AS 1;
+    pg_is_in_recovery() AS false; pg_backend_pid() AS 1; _pg_expandarray(a) AS {'n': 0, 'x': 0};
+    current_setting(a) AS (SELECT setting FROM settings() WHERE lower(name) = lower(a));
+    version() AS 'PostgreSQL 15.0 (dfprivacy)'; current_schema() AS 'main'; array_remove(a, b) AS a;
+    pg_get_expr(a, b) AS NULL, (a, b, c) AS NULL; pg_get_viewdef(a) AS NULL, (a, b) AS NULL;
+    pg_get_indexdef(a) AS NULL, (a, b, c) AS NULL; to_regtype(a) AS NULL
+"""
+_WITHOUT_VALUE = "() AS NULL, (a) AS NULL, (a, b) AS NULL, (a, b, c) AS NULL"
+"""The definition of a function of Postgres that DuckDB lacks, for any number of arguments."""
+_TYPES = ", ".join(
+    f"({kind.oid}, '{kind.name}', '{kind.name}{'_' * (kind.oid >= DATE)}recv', {kind.array_oid})"
+    for kind in TYPES
 )
-_VIEWS = {  # of Postgres, and missing in DuckDB
-    "pg_inherits": (
-        "SELECT 0 AS inhrelid, 0 AS inhparent, 0 AS inhseqno, false AS inhdetachpending WHERE false"
-    ),
-    "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper",
+_RELATIONS = {  # of Postgres, where DuckDB has another content
     "pg_database": (
-        "SELECT *, NULL AS datacl, 0 AS dattablespace FROM pg_catalog.pg_database "
+        "SELECT *, 0 AS dattablespace, 'c' AS datlocprovider FROM pg_catalog.pg_database "
         "WHERE datname = current_database()"
     ),
-    "pg_extension": (
-        "SELECT 0 AS oid, '' AS extname, '' AS extversion, 0 AS extnamespace WHERE false"
+    "pg_proc": "FROM pg_catalog.pg_proc WHERE false",
+    "pg_roles": "SELECT 10 AS oid, 'owner' AS rolname, true AS rolsuper, -1 AS rolconnlimit",
+    "pg_settings": "SELECT *, 'override' AS source, 'user' AS context FROM settings()",
+    "pg_type": (
+        "SELECT * EXCLUDE (receiver, arrays) REPLACE (receiver AS typreceive, "  # noqa: S608
+        "arrays AS typarray, coalesce(typtype, 'b') AS typtype, 0 AS typbasetype, 0 AS typrelid) "
+        f"FROM pg_catalog.pg_type FULL JOIN (VALUES {_TYPES}) "
+        "types(oid, typname, receiver, arrays) USING (oid, typname)"
     ),
 }
 _REWRITES = (
-    (r"\bpg_catalog\.", ""),  # names are found in Postgres's catalog where there is no other
+    (r"\b(pg_catalog|information_schema(?=\._pg))\.", ""),  # names are found there without it
     (r"OPERATOR\((\S+?)\)", r"\1"),
     (
         r"(\$\d+|'\w+')::regclass(?:::oid)?(?!\w)",
         r"(SELECT max(oid) FROM pg_class WHERE relname = trim(\1, '\"'))",
     ),
     (r'\s+COLLATE\s+"?\w+"?', ""),
-    (r'::(regclass|regtype|regproc|oid|name|"char")(?!\w)(\[\])?', ""),
+    (r'::(regclass|regtype|regproc|regnamespace|oid|name|"char")(?!\w)(\[\])?', ""),
     (r"\bANY\((\$\d+)\)", r"ANY(regexp_extract_all(\1, '[^{}\",]+'))"),
     (r"array_to_string\(c\.reloptions \|\| array\(.*?\), ', '\)", "''"),
-    (r"c\.relforcerowsecurity", "false AS relforcerowsecurity"),
-    (r"\bd\.datcollate\b|\bd\.datctype\b|\bd\.daticulocale\b|\bd\.datlocale\b", "''"),
-    (r"\bd\.datlocprovider\b", "'c'"),
-)
-_RECEIVERS = (  # ADBC asks which function reads a type
-    "SELECT oid, typname, typreceive, 0 AS typbasetype, 0 AS typrelid, typarray "
-    "FROM (VALUES (16, 'bool', 'boolrecv', 1000), (17, 'bytea', 'bytearecv', 1001), "
-    "(20, 'int8', 'int8recv', 1016), (21, 'int2', 'int2recv', 1005), "
-    "(23, 'int4', 'int4recv', 1007), (25, 'text', 'textrecv', 1009), "
-    "(700, 'float4', 'float4recv', 1021), (701, 'float8', 'float8recv', 1022), "
-    "(1043, 'varchar', 'varcharrecv', 1015), (1082, 'date', 'date_recv', 1182), "
-    "(1083, 'time', 'time_recv', 1183), (1114, 'timestamp', 'timestamp_recv', 1115), "
-    "(1184, 'timestamptz', 'timestamptz_recv', 1185), (1186, 'interval', 'interval_recv', 1187), "
-    "(1700, 'numeric', 'numeric_recv', 1231)) types(oid, typname, typreceive, typarray)"
-)
-_CONSTANTS = (
-    ("pg_auth_members", "SELECT NULL WHERE false"),
-    ("pg_get_function_result", "SELECT NULL WHERE false"),
-    ("pg_policy", "SELECT NULL WHERE false"),
-    ("pg_publication", "SELECT NULL WHERE false"),
-    ("pg_statistic_ext", "SELECT NULL WHERE false"),
-    ("max_index_keys", "SELECT 32 AS setting"),
-    ("typreceive", _RECEIVERS),
-    (
-        "_pg_expandarray",
-        (
-            "SELECT NULL AS TABLE_CAT, NULL AS TABLE_SCHEM, NULL AS TABLE_NAME, "
-            "NULL AS COLUMN_NAME, 0 AS KEY_SEQ, NULL AS PK_NAME WHERE false"
-        ),
-    ),
+    (r"\btyp(receive|send) != 0", "true"),
 )
 _MOCK_VALUES = ("example", "2000-01-01 12:00:00", "12:00:00", "1")  # the first that a type holds
 _MOCK_ROWS = 5
 _LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
 
 
-MADE_UP = b"dfprivacy.made_up"
-"""The mark in the schema of made-up rows."""
+@dataclass(frozen=True)
+class Answer:
+    """The rows that answer a statement, or None, with a notice and the price in epsilon."""
+
+    table: pa.Table
+    notice: str = ""
+    price: float = 0.0
+    tag: str = "SELECT"
+    """The command that is complete, as Postgres names it."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Cross processes as the bytes of these rows alone: slices of tables hold all others."""
+        return _read_answer, (release_bytes(self.table), self.notice, self.price)
+
+
+def _read_answer(stream: bytes, *terms: Any) -> Answer:
+    return Answer(released_table(stream), *terms)
 
 
 class Catalog:
     """The tables of a dataset without their rows."""
 
-    def __init__(self, name: str, tables: Tables) -> None:
-        self.tables = {table.lower() for table in tables}
-        self._empty = make_database(tables, name)
-        self._mock = make_database(tables, name, _MOCK_ROWS)
-        for macro in _MACROS:
+    def __init__(self, name: str, columns: pa.Table) -> None:
+        self.tables = {str(name).lower() for name in columns["table_name"].to_pylist()}
+        self._empty = make_database(columns, name)
+        self._mock = make_database(columns, name, _MOCK_ROWS)
+        settings = ", ".join(map(str, SETTINGS.items()))
+        table = f"settings() AS TABLE FROM (VALUES {settings}) settings(name, setting)"
+        for macro in (table, *_MACROS.split(";")):
             self._empty.execute(f"CREATE MACRO {macro}")
-        self._empty.execute(
-            "CREATE MACRO version() AS 'PostgreSQL 15.0 (dfprivacy)'; "
-            "CREATE MACRO current_schema() AS 'main'"
-        )
+        functions = self._empty.execute("SELECT function_name FROM duckdb_functions()").fetchall()
+        self._functions = {name for (name,) in functions}
+        views = self._empty.execute(
+            "SELECT view_name FROM duckdb_views() WHERE schema_name = 'pg_catalog'"
+        ).fetchall()
+        self._relations = {name: f"FROM pg_catalog.{name}" for (name,) in views} | _RELATIONS
+        self._columns = {
+            name: {*self._empty.sql(query).columns} for name, query in self._relations.items()
+        }
         for database in (self._empty, self._mock):
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
 
     def _parse_tree(self, statement: str) -> tuple[Any, ...]:
-        cursor = self._empty.cursor()
-        for text in (statement, rewrite_for_duckdb(statement)):
-            row = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
-            parsed: dict[str, Any] = json.loads(row[0]) if row else {"error": True}
-            if not parsed["error"]:
-                return tuple(read_node(entry["node"]) for entry in parsed["statements"])
-        raise RefusedStatementError(
-            f"the statement can't be parsed: {parsed.get('error_message', 'unknown')}",
-            hint="this server answers SELECT statements of DuckDB's SQL",
-        )
+        serialize = "SELECT json_serialize_sql(?::VARCHAR)"
+        ((text,),) = self._empty.cursor().execute(serialize, [statement]).fetchall()
+        parsed = json.loads(text)
+        if parsed["error"]:
+            reason = parsed["error_message"]
+            if "serialize" in reason:
+                reason = "it is no SELECT"
+            raise RefusedStatementError(
+                f"the statement can't be parsed: {reason}",
+                hint="this server answers SELECT statements of DuckDB's SQL",
+            )
+        return tuple(read_node(entry["node"]) for entry in parsed["statements"])
 
-    def answer(self, statement: str, parameters: Sequence[Any]) -> pa.Table | None:
+    def answer(self, statement: str, parameters: Sequence[Any]) -> Answer | None:
         """Answer a statement without data, or return None if it asks for a release.
 
-        A preview of a table is answered from made-up rows, and its schema says `MADE_UP`. Columns
-        of no rows (`WHERE 0 = 1`) are answered from the tables without rows.
+        A listing of a table is answered from made-up rows, and a notice says so.
         """
-        tree = self._parse_tree(statement)
+        text, asks_catalog = statement, "pg_" in statement or "information_schema" in statement
+        if asks_catalog:
+            for pattern, replacement in _REWRITES:
+                text = re.sub(pattern, replacement, text, flags=re.IGNORECASE)
+        tree = self._parse_tree(text)
         parts = [node.json for node in walk(tree)]
         reads_table = any(
-            node.get("type") == "BASE_TABLE"
-            and node.get("schema_name", "") in {"", "main"}
-            and node["table_name"].lower() in self.tables
-            for node in parts
+            part.get("type") == "BASE_TABLE"
+            and part.get("schema_name", "") in {"", "main"}
+            and part["table_name"].lower() in self.tables
+            for part in parts
         )
-        calls = [node["function_name"].lower() for node in parts if "function_name" in node]
-        if reads_table and _is_preview(tree):
-            preview = _run(self._mock, statement, parameters)
-            return preview.replace_schema_metadata({MADE_UP: b""})
-        asks_release = reads_table or any(name.startswith("dp_") for name in calls)
-        if asks_release and not _has_no_rows(tree):
+        if reads_table and _is_listing(tree):
+            table = _run(self._mock, statement, parameters)
+            notice = "these rows are made up from the declared types: they hold no data"
+            return Answer(table, notice if table.num_rows else "")
+        calls = [part["function_name"].lower() for part in parts if "function_name" in part]
+        if reads_table or any(name.startswith("dp_") for name in calls):
             return None
-        return _run(self._empty, rewrite_for_duckdb(statement), parameters)
+        if asks_catalog:
+            text = self._define_relations(text, parts)
+        lacking = {name for name in calls if name.startswith("pg_")} - self._functions
+        return Answer(_run(self._empty, text, parameters, sorted(lacking)))
+
+    def _define_relations(self, text: str, parts: Sequence[Mapping[str, Any]]) -> str:
+        """Put Postgres's relations before a statement as common tables.
+
+        Columns that DuckDB lacks are NULL, and relations that it lacks have no rows.
+        """
+        names = {
+            part["alias"] or part["table_name"]: part["table_name"].lower()
+            for part in parts
+            if part.get("type") == "BASE_TABLE" and part["table_name"].lower().startswith("pg_")
+        }
+        missing = [name for name in names.values() if name not in self._columns]
+        present = set[str]().union(*(self._columns.get(name, ()) for name in names.values()))
+        needed: dict[str, set[str]] = {name: set() for name in names.values()}
+        unqualified = set()
+        for part in parts:
+            match part.get("column_names", []):
+                case [column]:
+                    unqualified.add(column.lower())
+                case [*_, alias, column] if alias in names:
+                    needed[names[alias]].add(column.lower())
+        for name in missing[:1]:
+            needed[name] |= unqualified.difference(present, *needed.values())
+        views = []
+        for name, columns in needed.items():
+            nulls = sorted(columns - self._columns.get(name, {"oid"}))
+            items = ["*", *(f"NULL AS {quoted(column)}" for column in nulls)]
+            source = self._relations.get(name, "SELECT NULL AS oid WHERE false")
+            views.append(f"{quoted(name)} AS (SELECT {', '.join(items)} FROM ({source}))")  # noqa: S608 quoted
+        if not views:
+            return text
+        rest = re.sub(r"^\s*WITH\s", ", ", text, flags=re.IGNORECASE)
+        return f"WITH {', '.join(views)} {rest}"
 
 
-def make_database(tables: Tables, name: str = "memory", rows: int = 0) -> duckdb.DuckDBPyConnection:
-    """Make an in-memory database with the declared tables, and made-up rows if any."""
+def make_database(
+    columns: pa.Table, name: str = "memory", rows: int = 0
+) -> duckdb.DuckDBPyConnection:
+    """Make an in-memory database with columns of tables, and made-up rows if any."""
     connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
     if name != "memory":
         database = quoted(name)
         connection.execute(f"ATTACH ':memory:' AS {database}; USE {database}; DETACH memory")
-    for table, columns in tables.items():
-        declared = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    for table, group in groupby(columns.to_pylist(), itemgetter("table_name")):
+        kinds = {column["column_name"]: column["data_type"] for column in group}
+        declared = ", ".join(f"{quoted(column)} {kind}" for column, kind in kinds.items())
+        values = [
+            ", ".join(f"TRY_CAST('{text}' AS {kind})" for text in _MOCK_VALUES)
+            for kind in kinds.values()
+        ]
         connection.execute(f"CREATE TABLE {quoted(table)} ({declared})")
-        if rows:
-            values = [
-                ", ".join(f"TRY_CAST('{text}' AS {kind})" for text in _MOCK_VALUES)
-                for _, kind in columns
-            ]
-            connection.execute(
-                f"INSERT INTO {quoted(table)} "  # noqa: S608 quoted
-                f"SELECT coalesce({'), coalesce('.join(values)}) FROM range({rows})"
-            )
+        connection.execute(
+            f"INSERT INTO {quoted(table)} "  # noqa: S608 quoted
+            f"SELECT coalesce({'), coalesce('.join(values)}) FROM range({rows})"
+        )
     return connection
 
 
 def _run(
-    database: duckdb.DuckDBPyConnection, statement: str, parameters: Sequence[Any]
+    database: duckdb.DuckDBPyConnection,
+    statement: str,
+    parameters: Sequence[Any],
+    lacking: Sequence[str] = (),
 ) -> pa.Table:
     cursor = database.cursor()
+    for function in lacking:
+        cursor.execute(f"CREATE TEMP MACRO {quoted(function)}{_WITHOUT_VALUE}")
     timer = threading.Timer(_LONGEST_SECONDS, cursor.interrupt)
     timer.start()
     try:
@@ -204,47 +262,20 @@ def _run(
         timer.cancel()
 
 
-def rewrite_for_duckdb(statement: str) -> str:
-    """Rewrite what clients ask of Postgres's catalogs for those of DuckDB."""
-    if "pg_" not in statement and "information_schema" not in statement:
-        return statement
-    for mark, answer in _CONSTANTS:
-        if mark in statement:
-            return answer
-    for pattern, replacement in _REWRITES:
-        statement = re.sub(pattern, replacement, statement, flags=re.IGNORECASE)
-    views = [f"{name} AS ({query})" for name, query in _VIEWS.items() if name in statement]
-    if not views:
-        return statement
-    rest = re.sub(r"^\s*WITH\s", ", ", statement, flags=re.IGNORECASE)
-    return f"WITH {', '.join(views)} {rest}"
+def _is_listing(tree: Any) -> bool:
+    """Check whether a statement is columns or *, of a table with LIMIT or of no rows.
 
-
-def _is_preview(tree: Any) -> bool:
-    """Check whether a statement is columns or * of one table, with a LIMIT."""
-    return _lists_columns(tree) and (
-        isinstance(tree[0].source, Table)
-        and any(isinstance(part, Limit) for part in tree[0].modifiers)
-    )
-
-
-def _has_no_rows(tree: Any) -> bool:
-    """Check whether a statement is columns or *, with a condition that is false by its constants.
-
-    Clients ask so for names and types.
+    Clients ask WHERE 0 = 1 for names and types.
     """
-    if not _lists_columns(tree):
+    if len(tree) != 1 or not isinstance(tree[0], Select) or tree[0].keys:
         return False
-    match tree[0].where:
+    (node,) = tree
+    modifiers = {type(part) for part in node.modifiers}
+    match node.where:
         case Operator(sort="COMPARE_EQUAL", operands=sides):
-            return set(map(literal, sides)) == {("INTEGER", "0"), ("INTEGER", "1")}
-    return literal(tree[0].where) == ("BOOLEAN", "false")
-
-
-def _lists_columns(tree: Any) -> bool:
-    """Check whether a statement is columns or * of tables, and no aggregate of them."""
-    match tree:
-        case (Select(keys=()) as node,):
-            has_distinct = any(isinstance(part, Distinct) for part in node.modifiers)
-            return not has_distinct and all(isinstance(item, Star | Name) for item in node.items)
-    return False
+            has_no_rows = set(map(literal, sides)) == {("INTEGER", "0"), ("INTEGER", "1")}
+        case where:
+            has_no_rows = literal(where) == ("BOOLEAN", "false")
+    is_preview = isinstance(node.source, Table) and Limit in modifiers
+    is_plain = all(isinstance(item, Star | Name) for item in node.items)
+    return is_plain and Distinct not in modifiers and (is_preview or has_no_rows)

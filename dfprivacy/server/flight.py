@@ -88,10 +88,10 @@ def _find_statement(name: str, fields: dict[int, str]) -> str:
 async def _answer(session: Session, text: str) -> pa.Table:
     """Run a statement, and return its rows as its command wants them."""
     kind, _, statement = text.partition(":")
-    outcome = await session.run(statement)
-    table = pa.table({}) if outcome.table is None else outcome.table
+    answer = await session.run(statement)
+    table = pa.table({}) if answer.table is None else answer.table
     if kind == "rows":
-        return table.replace_schema_metadata({"dfprivacy.notice": outcome.notice})
+        return table.replace_schema_metadata({"dfprivacy.notice": answer.notice})
     if kind == "schemas":
         content = []
         for name in table["table_name"].to_pylist():
@@ -117,8 +117,7 @@ def _readable_errors(context: fl.ServerCallContext | None = None) -> Iterator[An
         return
     is_login = safe.code.startswith("28")
     kind = fl.FlightUnauthenticatedError if is_login else fl.FlightServerError
-    hint = f"\n\nHint: {safe.hint}" if safe.hint else ""
-    raise kind(f"{safe.message}{hint}\n\nSQLSTATE: {safe.code}")
+    raise kind(f"{safe}\n\nSQLSTATE: {safe.code}")
 
 
 class _Call(fl.ServerMiddleware):  # type: ignore[misc]
@@ -257,7 +256,7 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
                 raise _refuse(action.type)
             statement = _read_command(action.body.to_pybytes())[1].get(1, "")
             schema = None
-            with suppress(ServerError, DPError):  # the statement has parameters, or is refused
+            with suppress(DPError):  # the statement has parameters, or is refused
                 schema = self._wait(context, session, session.describe(statement, ()))
             columns = b"" if schema is None else schema.serialize().to_pybytes()
             handle = self._seal(session, f"rows:{statement}")

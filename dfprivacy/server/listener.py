@@ -21,13 +21,11 @@ from pygwire.constants import StartupRequestCode, TransactionStatus
 from pygwire.exceptions import PygwireError
 from pygwire.messages import PGMessage
 
-from dfprivacy.errors import DPError
 from dfprivacy.server import encoding
+from dfprivacy.server.catalog import SETTINGS, Answer
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import (
     FAILED_LOGIN_SECONDS,
-    STATUS,
-    Outcome,
     Server,
     Session,
     find_keyword,
@@ -42,10 +40,6 @@ _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
 _LOGIN_SECONDS = 20
 _SSL_REQUEST_SIZE = 8  # bytes
-_SAMPLES = dict.fromkeys((encoding.FLOAT4, encoding.FLOAT8, encoding.NUMERIC), 0.0)
-_SAMPLES |= dict.fromkeys((encoding.INT2, encoding.INT4, encoding.INT8), 0)
-_SAMPLES[encoding.BOOL] = True
-"""Values to describe a statement with, by type. Those of other types are described by NULL."""
 _COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
     r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
@@ -54,27 +48,22 @@ _COPY = re.compile(
 )
 
 
-class Disconnect(Exception):  # noqa: N818 no error
-    """End the connection."""
-
-
 @dataclass
 class Portal:
-    """A statement with values, and the rows that are left of its answer."""
+    """A statement with values, the tag of its answer once it has run, and the rows left of it."""
 
     statement: str
-    parameters: tuple[Any, ...] = ()
+    parameters: Sequence[Any] = ()
     formats: Sequence[int] = ()
-    outcome: Outcome | None = None
+    tag: str | None = None
     rows: list[list[bytes | None]] = field(default_factory=list)
 
 
-class Listener:
+class Listener(Server):
     """A server on an address."""
 
     def __init__(self, policy: Policy) -> None:
-        self.policy = policy
-        self.server = Server(policy)
+        super().__init__(policy)
         self.sessions: dict[int, Client] = {}
         self.secret = make_secret(32)
         self.tls: ssl.SSLContext | None = None
@@ -85,12 +74,12 @@ class Listener:
 
     async def open(self) -> int:
         """Open the data and the port, which is returned."""
-        await self.server.open()
+        await self.open_data()
         self.flight: Any = None
         if self.policy.listen.flight is not None:
             from dfprivacy.server.flight import FlightListener  # noqa: PLC0415 loads gRPC
 
-            self.flight = FlightListener(self.server)
+            self.flight = FlightListener(self)
         host, number = self.policy.listen.host_and_port
         self._listening = await asyncio.start_server(self._accept, host, number, limit=2**16)
         port: int = self._listening.sockets[0].getsockname()[1]
@@ -114,10 +103,10 @@ class Listener:
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = Client(self, reader, writer)
         try:
-            if len(self.sessions) >= self.policy.limits.connections:
-                raise client.turn_away("53300", "the server has no room for another connection")
             await client.run()
-        except (Disconnect, OSError, EOFError):
+        except ServerError as error:
+            client.send_error(error, "FATAL")
+        except (OSError, EOFError):
             pass
         finally:
             self.sessions.pop(client.number, None)
@@ -137,7 +126,7 @@ class Client:
         self.number, self.key = int.from_bytes(make_secret(4)) >> 1, make_secret(4)
         self.session: Session | None = None
         self.status = TransactionStatus.IDLE
-        self.prepared: dict[str, tuple[str, tuple[int, ...]]] = {}
+        self.prepared: dict[str, tuple[str, list[int]]] = {}
         """Statements and the types of their parameters."""
         self.portals: dict[str, Portal] = {}
         self.skips_to_sync = False
@@ -155,11 +144,6 @@ class Client:
         fields |= {"H": error.hint} if error.hint else {}
         self.send(messages.ErrorResponse(fields=fields))
 
-    def turn_away(self, code: str, message: str) -> Disconnect:
-        """Write an error that ends the connection, and return the exception to raise."""
-        self.send_error(ServerError(code, message), "FATAL")
-        return Disconnect()
-
     async def receive(self, largest: int) -> AsyncIterator[PGMessage]:
         """Yield messages. A message of more bytes than `largest` ends the connection."""
         unread = 0
@@ -171,18 +155,20 @@ class Client:
                     unread = 0
                     yield message
             except (PygwireError, UnicodeDecodeError, struct.error, ValueError, IndexError):
-                raise self.turn_away("08P01", "the bytes are no message of the protocol") from None
+                raise ServerError("08P01", "the bytes are no message of the protocol") from None
             if unread > largest:
-                raise self.turn_away("08P01", f"a message has more than {largest:,} bytes")
+                raise ServerError("08P01", f"a message has more than {largest:,} bytes")
             await self.writer.drain()
 
     async def run(self) -> None:
         """Log the analyst in, then answer messages until the connection ends."""
+        if len(self.listener.sessions) >= self.listener.policy.limits.connections:
+            raise ServerError("53300", "the server has no room for another connection")
         try:
             async with asyncio.timeout(_LOGIN_SECONDS):
                 await self._log_in()
-        except (ValueError, LookupError, DPError):  # a malformed proof, or no file of users
-            raise self.turn_away("28P01", "the login can't be read") from None
+        except (ValueError, LookupError):  # a malformed proof, or no file of users
+            raise ServerError("28P01", "the login can't be read") from None
         self.listener.sessions[self.number] = self
         async for message in self.receive(_LARGEST_MESSAGE):
             if isinstance(message, messages.Terminate):
@@ -203,7 +189,7 @@ class Client:
                     self.wire = BackendConnection(strict=False)
                 case messages.CancelRequest():
                     self._cancel(message)
-                    raise Disconnect
+                    raise EOFError
                 case messages.StartupMessage():
                     exchange = self._start_login(message)
                 case messages.SASLInitialResponse() if exchange:
@@ -213,13 +199,13 @@ class Client:
                     await self._finish_login(exchange.finish(message.data.decode()))
                     return
                 case _:
-                    raise self.turn_away("08P01", "the login has another order of messages")
+                    raise ServerError("08P01", "the login has another order of messages")
             await self.writer.drain()
-        raise Disconnect
+        raise EOFError
 
     async def _start_tls(self) -> None:
         if self.chunk_size > _SSL_REQUEST_SIZE:  # unencrypted bytes must not pass for encrypted
-            raise Disconnect
+            raise EOFError
         self.writer.write(b"S" if self.listener.tls else b"N")
         await self.writer.drain()
         if self.listener.tls:
@@ -228,7 +214,7 @@ class Client:
 
     def _start_login(self, startup: messages.StartupMessage) -> ScramExchange:
         if self.listener.tls and self.writer.get_extra_info("ssl_object") is None:
-            raise self.turn_away("28000", "this server takes encrypted connections only")
+            raise ServerError("28000", "this server takes encrypted connections only")
         if startup.protocol_version > StartupRequestCode.V3_0:
             self.send(messages.NegotiateProtocolVersion(StartupRequestCode.V3_0, []))
         self.user = startup.params.get("user", "")
@@ -238,17 +224,16 @@ class Client:
         return ScramExchange(self.user, verifier, self.listener.secret)
 
     async def _finish_login(self, signature: bytes | None) -> None:
-        server = self.listener.server
+        is_proven = signature is not None
         try:
-            self.session = server.log_in(self.user, self.dataset, is_proven=signature is not None)
-        except ServerError as error:
+            self.session = self.listener.log_in(self.user, self.dataset, is_proven=is_proven)
+        except ServerError:
             await asyncio.sleep(FAILED_LOGIN_SECONDS)
-            self.send_error(error, "FATAL")
-            raise Disconnect from None
+            raise
         self.send(
             messages.AuthenticationSASLFinal(data=b"v=" + b64encode(signature or b"")),
             messages.AuthenticationOk(),
-            *(messages.ParameterStatus(name, value) for name, value in STATUS.items()),
+            *(messages.ParameterStatus(name, value) for name, value in SETTINGS.items()),
             messages.BackendKeyData(process_id=self.number, secret_key=self.key),
             messages.ReadyForQuery(status=self.status),
         )
@@ -285,27 +270,29 @@ class Client:
                 for statement in statements:
                     await self._execute(Portal(statement), describes=True)
             case messages.Parse():
-                numbers = {int(number) for number in re.findall(r"\$(\d+)", message.query)}
-                oids = [
-                    *message.param_types,
-                    *[0] * (max(numbers, default=0) - len(message.param_types)),
-                ]
-                self.prepared[message.statement] = message.query, tuple(oids)
+                count = max([0, *map(int, re.findall(r"\$(\d+)", message.query))])
+                unknown = [0] * (count - len(message.param_types))
+                self.prepared[message.statement] = message.query, [*message.param_types, *unknown]
                 self.send(messages.ParseComplete())
             case messages.Bind():
                 statement, types = _find(self.prepared, message.statement)
-                values = tuple(
+                values = [
                     encoding.decode_parameter(
-                        value, oid, binary=encoding.find_format(message.param_formats, index) == 1
+                        value, oid, encoding.find_format(message.param_formats, index)
                     )
                     for index, (value, oid) in enumerate(
                         zip(message.param_values, types, strict=True)
                     )
-                )
+                ]
                 self.portals[message.portal] = Portal(statement, values, message.result_formats)
                 self.send(messages.BindComplete())
+            case messages.Describe(kind="S"):
+                statement, types = _find(self.prepared, message.name)
+                parameters = [oid or encoding.TEXT for oid in types]
+                self.send(messages.ParameterDescription(type_oids=parameters))
+                await self._describe(Portal(statement, [*map(encoding.SAMPLES.get, types)]))
             case messages.Describe():
-                await self._describe(message)
+                await self._describe(_find(self.portals, message.name))
             case messages.Execute():
                 await self._execute(_find(self.portals, message.portal), message.max_rows)
             case messages.Close():
@@ -317,52 +304,48 @@ class Client:
             case _:
                 self.send_error(ServerError("0A000", "this server has no such message"))
 
-    async def _run(self, statement: str, parameters: Sequence[Any]) -> Outcome:
+    async def _run(self, statement: str, parameters: Sequence[Any]) -> Answer:
         assert self.session is not None  # noqa: S101 the login has made it
         ends = {"ROLLBACK", "ABORT", "COMMIT", "END"}
         has_failed = self.status is TransactionStatus.ERROR_TRANSACTION
         if has_failed and find_keyword(statement) not in ends:
             raise ServerError("25P02", "the transaction has failed", "ROLLBACK ends it")
-        outcome = await self.session.run(statement, parameters)
-        if outcome.tag == "BEGIN":
+        answer = await self.session.run(statement, parameters)
+        if answer.tag == "BEGIN":
             self.status = TransactionStatus.IN_TRANSACTION
-        elif outcome.tag in ends and "TO" not in statement.upper().split():
+        elif answer.tag in ends and "TO" not in statement.upper().split():
             self.status = TransactionStatus.IDLE
-        if outcome.notice:
-            fields = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": outcome.notice}
+        if answer.notice:
+            fields = {"S": "NOTICE", "V": "NOTICE", "C": "00000", "M": answer.notice}
             self.send(messages.NoticeResponse(fields=fields))
-        return outcome
+        return answer
 
     async def _execute(self, portal: Portal, size: int = 0, *, describes: bool = False) -> None:
         """Run a portal, if it has not run, and send its next rows. A size of 0 means all."""
         if copied := _COPY.match(portal.statement):
             await self._copy(copied["query"], (copied["format"] or "text").lower())
             return
-        if portal.outcome is None:
-            portal.outcome = await self._run(portal.statement, portal.parameters)
-            if portal.outcome.table is not None:
-                portal.rows = encoding.encode_rows(portal.outcome.table, portal.formats)
+        if portal.tag is None:
+            answer = await self._run(portal.statement, portal.parameters)
+            portal.tag = answer.tag
+            if answer.table is not None:
+                portal.rows = encoding.encode_rows(answer.table, portal.formats)
+                if answer.tag == "SELECT":
+                    portal.tag = f"SELECT {len(portal.rows)}"
                 if describes:
-                    self.send(_describe_rows(portal.outcome.table.schema, portal.formats))
+                    self.send(_describe_rows(answer.table.schema, portal.formats))
         size = size or len(portal.rows)
         self.send(*(messages.DataRow(columns=row) for row in portal.rows[:size]))
         portal.rows = portal.rows[size:]
         if portal.rows:
             self.send(messages.PortalSuspended())
-        elif portal.outcome.tag:
-            self.send(messages.CommandComplete(tag=portal.outcome.tag))
+        elif portal.tag:
+            self.send(messages.CommandComplete(tag=portal.tag))
         else:
             self.send(messages.EmptyQueryResponse())
 
-    async def _describe(self, message: messages.Describe) -> None:
+    async def _describe(self, portal: Portal) -> None:
         assert self.session is not None  # noqa: S101 the login has made it
-        if message.kind == "S":
-            statement, oids = _find(self.prepared, message.name)
-            types = [oid or encoding.TEXT for oid in oids]
-            self.send(messages.ParameterDescription(type_oids=types))
-            portal = Portal(statement, tuple(map(_SAMPLES.get, oids)))
-        else:
-            portal = _find(self.portals, message.name)
         schema = None
         if not _COPY.match(portal.statement):
             schema = await self.session.describe(portal.statement, portal.parameters)
@@ -372,21 +355,23 @@ class Client:
         """Answer COPY (query) TO STDOUT, as text or binary."""
         if form not in {"text", "binary"}:
             raise ServerError("0A000", "COPY writes text or binary", "leave FORMAT out")
-        outcome = await self._run(query, ())
-        if outcome.table is None:
+        table = (await self._run(query, ())).table
+        if table is None:
             raise ServerError("42601", "COPY needs a SELECT")
-        code = int(form == "binary")
-        formats = [code] * outcome.table.num_columns
-        rows = encoding.encode_rows(outcome.table, formats)
-        if code:  # a row is the body of a DataRow
+        formats = [int(form == "binary")] * table.num_columns
+        rows = encoding.encode_rows(table, formats)
+        if form == "binary":  # a row is the body of a DataRow
             lines = [messages.DataRow(columns=row).encode() for row in rows]
             header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
             lines = [header + b"".join(lines[:1]), *lines[1:], b"\xff\xff"]
         else:
             lines = [b"\t".join(map(_escape_cell, row)) + b"\n" for row in rows]
-        self.send(messages.CopyOutResponse(overall_format=code, col_formats=formats))
-        self.send(*(messages.CopyData(data=line) for line in lines), messages.CopyDone())
-        self.send(messages.CommandComplete(tag=f"COPY {len(rows)}"))
+        self.send(
+            messages.CopyOutResponse(overall_format=int(form == "binary"), col_formats=formats),
+            *(messages.CopyData(data=line) for line in lines),
+            messages.CopyDone(),
+            messages.CommandComplete(tag=f"COPY {len(rows)}"),
+        )
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -404,16 +389,16 @@ def _find(entries: Mapping[str, Entry], name: str) -> Entry:
 
 
 def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDescription:
-    fields = []
-    for index, column in enumerate(schema):
-        oid = encoding.find_oid(column.type)
-        fields.append(
+    oids = [encoding.find_oid(kind) for kind in schema.types]
+    return messages.RowDescription(
+        fields=[
             messages.FieldDescription(
-                name=column.name,
+                name=name,
                 type_oid=oid,
                 type_size=encoding.SIZES.get(oid, -1),
                 type_modifier=-1,
                 format_code=encoding.find_format(formats, index),
             )
-        )
-    return messages.RowDescription(fields=fields)
+            for index, (name, oid) in enumerate(zip(schema.names, oids, strict=True))
+        ]
+    )

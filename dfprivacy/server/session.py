@@ -9,45 +9,23 @@ import re
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pydantic import TypeAdapter
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.server.catalog import MADE_UP, Catalog
+from dfprivacy.server.catalog import SETTINGS, Answer, Catalog
 from dfprivacy.server.policy import Policy
-from dfprivacy.server.workers import (
-    Answer,
-    Request,
-    ServerError,
-    Worker,
-    WorkerPool,
-    describe_error,
-)
+from dfprivacy.server.workers import ServerError, Worker, describe_error
 
 LONGEST_STATEMENT = 100_000  # characters
 FAILED_LOGIN_SECONDS = 1
-
-STATUS = {
-    "server_version": "15.0",
-    "server_encoding": "UTF8",
-    "client_encoding": "UTF8",
-    "DateStyle": "ISO, MDY",
-    "IntervalStyle": "postgres",
-    "TimeZone": "UTC",
-    "integer_datetimes": "on",
-    "standard_conforming_strings": "on",
-}
-"""Parameters of the server that each client is sent."""
-_SHOWN = {name.lower(): value for name, value in STATUS.items()} | {
-    "transaction isolation level": "read committed",
-    "transaction_isolation": "read committed",
-    "search_path": "main",
-}
+_SHOWN = {name.lower(): value for name, value in SETTINGS.items()}
+_SHOWN["transaction isolation level"] = _SHOWN["transaction_isolation"]
 _TAGS = {"END": "COMMIT", "ABORT": "ROLLBACK", "START": "BEGIN"}
-_UTILITIES = {*_TAGS, *_TAGS.values(), "SET", "RESET", "DISCARD", "DEALLOCATE", "CLOSE"}
+_UTILITIES = {"", *_TAGS, *_TAGS.values(), "SET", "RESET", "DISCARD", "DEALLOCATE", "CLOSE"}
 _UTILITIES |= {"SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN"}
 """Statements without rows. Only SET and RESET of the terms of a session change anything here."""
 _SET_TERM = re.compile(
@@ -70,31 +48,26 @@ def find_keyword(statement: str) -> str:
     return word[0].upper() if word else "SELECT" if text else ""
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The answer to a statement: a table or None, the tag of the command, and a notice."""
-
-    table: pa.Table | None
-    tag: str
-    notice: str = ""
-
-
 class Server:
     """The shared state of all sessions: policy, catalogs, workers, log."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.ledgers = open_ledgers(policy)
-        self.pools = {name: WorkerPool(name, policy) for name in policy.datasets}
-        self.catalogs: dict[str, Catalog] = {"": Catalog("postgres", {})}
+        self.idle_workers: dict[str, asyncio.Queue[Worker]] = {}
+        self.catalogs: dict[str, Catalog] = {}
         self.recent: dict[str, deque[float]] = {}
 
-    async def open(self) -> None:
-        """Read the declared tables of each dataset."""
-        for name, pool in self.pools.items():
-            async with pool.lend_worker() as worker:
-                answer = await asyncio.to_thread(worker.ask, Request("tables"))
-            self.catalogs[name] = Catalog(name, answer.tables)
+    async def open_data(self) -> None:
+        """Start the workers of each dataset, and read the columns of its tables."""
+        for name in self.policy.datasets:
+            workers = [Worker(name, self.policy) for _ in range(self.policy.limits.workers)]
+            self.idle_workers[name] = asyncio.Queue()
+            for worker in workers:
+                self.idle_workers[name].put_nowait(worker)
+            columns = (await asyncio.to_thread(workers[0].ask, "columns")).table
+            self.catalogs[name] = Catalog(name, columns)
+        self.catalogs[""] = Catalog("postgres", columns.slice(0, 0))  # of monitors
 
     def log_in(self, user: str, dataset: str, *, is_proven: bool) -> Session:
         """Return a session of a user whose password is right. A monitor has no dataset."""
@@ -141,13 +114,14 @@ class Session:
     worker: Worker | None = None
     """The worker that runs a statement of this session now."""
 
-    async def run(self, statement: str, parameters: Sequence[Any] = ()) -> Outcome:
+    async def run(self, statement: str, parameters: Sequence[Any] = ()) -> Answer:
         """Answer a statement, and log who asked it."""
         begin, outcome, price = time.monotonic(), "answered", 0.0
         try:
             self._check_statement(statement)
             self._count_statement()
-            answer, price = await self._route(statement, tuple(parameters))
+            answer = await self._route(statement, parameters, "release")
+            price = answer.price
         except Exception as error:
             outcome = f"refused: {describe_error(error).message}"
             raise
@@ -167,16 +141,12 @@ class Session:
     async def describe(self, statement: str, parameters: Sequence[Any]) -> pa.Schema | None:
         """Return the columns of a statement's answer. It reads no data and charges nothing."""
         keyword = find_keyword(statement)
-        if keyword in {"", *_UTILITIES}:
+        if keyword in _UTILITIES:
             return None
-        if keyword in {"SHOW", "EXPLAIN"}:
-            name = "QUERY PLAN" if keyword == "EXPLAIN" else _find_shown_name(statement)
-            return pa.schema({name: pa.string()})
+        if keyword == "EXPLAIN":
+            return pa.schema({"QUERY PLAN": pa.string()})
         self._check_statement(statement)
-        table = await self._ask_catalog(statement, tuple(parameters))
-        if table is None:
-            table = (await self._ask("describe", statement, tuple(parameters))).to_table()
-        return table.schema
+        return (await self._route(statement, parameters, "describe")).table.schema
 
     def _check_statement(self, statement: str) -> None:
         if len(statement) > LONGEST_STATEMENT:
@@ -201,18 +171,17 @@ class Session:
             )
         times.append(now)
 
-    async def _route(self, statement: str, parameters: tuple[Any, ...]) -> tuple[Outcome, float]:
-        """Return the answer and its price."""
+    async def _route(self, statement: str, parameters: Sequence[Any], kind: Any) -> Answer:
         keyword = find_keyword(statement)
-        if keyword in {"", *_UTILITIES}:
+        if keyword in _UTILITIES:
             if setting := _SET_TERM.match(statement):
                 self._set_term(setting[1].lower(), setting[2].strip())
             if reset := _RESET_TERM.match(statement):
                 for name in [reset[1]] if reset[1] else [*self.terms]:
                     self.terms.pop(name, None)
-            return Outcome(None, _TAGS.get(keyword, keyword)), 0.0
+            return Answer(None, tag=_TAGS.get(keyword, keyword))
         if keyword == "SHOW":
-            name = _find_shown_name(statement)
+            name = statement.strip(" \t\r\n;")[len("SHOW") :].strip().lower()
             text = _SHOWN.get(name, "")
             if name == "dfprivacy.budget" and self.dataset:
                 ledger = self.server.ledgers[self.dataset]
@@ -221,33 +190,26 @@ class Session:
                 )
             elif name.startswith("dfprivacy."):
                 text = str(self.terms.get(name.partition(".")[2], "not set"))
-            return Outcome(pa.table({name: [text]}), "SHOW"), 0.0
+            return Answer(pa.table({name: [text]}), tag="SHOW")
         if keyword == "EXPLAIN":
-            answer = await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
-            return Outcome(answer.to_table(), "EXPLAIN"), 0.0
-        table, notice, price = await self._ask_catalog(statement, parameters), "", 0.0
-        if table is None:
-            answer = await self._ask("release", statement, parameters)
-            table, notice, price = answer.to_table(), answer.notice, answer.price
-        elif MADE_UP in (table.schema.metadata or {}):
-            notice = "these rows are made up from the declared types: they hold no data"
-        return Outcome(table, f"SELECT {table.num_rows}", notice), price
-
-    async def _ask_catalog(self, statement: str, parameters: tuple[Any, ...]) -> pa.Table | None:
-        """Return the answer of the catalog, or None if the statement asks for a release."""
+            plan = await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
+            return replace(plan, tag="EXPLAIN")
         catalog = self.server.catalogs[self.dataset]
-        return await asyncio.to_thread(catalog.answer, statement, parameters)
+        answer = await asyncio.to_thread(catalog.answer, statement, parameters)
+        return answer or await self._ask(kind, statement, parameters)
 
-    async def _ask(self, kind: Any, statement: str, parameters: tuple[Any, ...]) -> Answer:
+    async def _ask(self, kind: Any, statement: str, parameters: Sequence[Any]) -> Answer:
         if not self.dataset:
             raise ServerError("42501", f"{self.analyst} has a part of no dataset")
-        request = Request(kind, statement, parameters, {**self.terms}, self.analyst)
-        async with self.server.pools[self.dataset].lend_worker() as worker:
-            self.worker = worker
-            try:
-                return await asyncio.to_thread(worker.ask, request)
-            finally:
-                self.worker = None
+        idle = self.server.idle_workers[self.dataset]
+        self.worker = worker = await idle.get()
+        try:
+            return await asyncio.to_thread(
+                worker.ask, kind, statement, parameters, {**self.terms}, self.analyst
+            )
+        finally:
+            self.worker = None
+            idle.put_nowait(worker)
 
     def cancel(self) -> None:
         """End the worker that runs a statement of this session, if one does."""
@@ -278,24 +240,12 @@ class Session:
         self.terms[name] = value
 
 
-def _find_shown_name(statement: str) -> str:
-    return statement.strip(" \t\r\n;")[len("SHOW") :].strip().lower()
-
-
 def split_statements(text: str) -> list[str]:
     r"""Split a text at the semicolons outside of quotes and comments.
 
     >>> split_statements("SELECT ';'; -- a; b\nSELECT 2;")
     ["SELECT ';'", ' -- a; b\nSELECT 2']
     """
-    token = re.compile(
-        r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|;|.",
-        re.DOTALL,
-    )
-    statements = [""]
-    for match in token.finditer(text):
-        if match[0] == ";":
-            statements.append("")
-        else:
-            statements[-1] += match[0]
+    part = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^;]"
+    statements = (match[0] for match in re.finditer(f"(?:{part})+", text, re.DOTALL))
     return [statement for statement in statements if statement.strip()]

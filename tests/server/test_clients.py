@@ -165,14 +165,16 @@ def test_copy_gives_the_rows_of_a_release(connect):
 
 
 def test_tables_and_columns_are_listed(connect):
-    """information_schema and pg_catalog name the declared tables."""
+    """information_schema and pg_catalog name the declared tables, and no others have rows."""
     with connect() as connection:
         tables = connection.execute("SELECT table_name FROM information_schema.tables").fetchall()
         columns = connection.execute(
             "SELECT column_name FROM information_schema.columns WHERE table_name = 'flights'"
         ).fetchall()
+        missing = connection.execute("SELECT count(*) FROM pg_catalog.pg_stat_activity").fetchall()
     assert tables == [("flights",)]
     assert ("delay",) in columns
+    assert missing == [(0,)]
 
 
 def test_asyncpg_reads_binary_values(port):
@@ -254,11 +256,15 @@ def test_columns_of_no_rows_are_described(connect):
 
 
 def test_psql_describes_and_asks(port):
-    r"""The client psql answers a mean by carrier, \d describes a table, and others list."""
+    r"""The client psql answers a mean by carrier, \d describes a table, and others list.
+
+    Lists of what this server lacks are empty, with their columns.
+    """
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
-    commands = (f"{MEANS} ORDER BY 1", r"\d flights", r"\dt+", r"\du", r"\dx", r"\df", r"\l")
+    names = r"\d flights \d+ \dt+ \du \dx \df+ \do \db+ \dconfig \dp \dn+ \dT \dD+ \dC \dL \l"
+    commands = (f"{MEANS} ORDER BY 1", *names.replace(" \\", "\n\\").splitlines())
     asked = subprocess.run(
         ["psql", address, "-At", *(part for command in commands for part in ("-c", command))],
         capture_output=True,
@@ -267,7 +273,8 @@ def test_psql_describes_and_asks(port):
     )
     assert "ERROR" not in asked.stderr
     assert asked.stdout.startswith("AA|2"), asked.stderr
-    assert "delay|float8|" in asked.stdout, asked.stderr
+    for line in ("delay|float8|", "\npg_default|owner|", "\nDateStyle|ISO, MDY\n"):
+        assert line in asked.stdout, asked.stderr
     assert asked.stdout.splitlines()[-1].startswith("flights|")
 
 
