@@ -64,6 +64,7 @@ from dfprivacy.statements.expressions import (
     write,
 )
 from dfprivacy.statements.gate import Given, Reader, Relation
+from dfprivacy.statements.names import named_item, names_columns, require_handling
 from dfprivacy.statements.nodes import (
     Derived,
     Distinct,
@@ -98,17 +99,14 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.select import (
-    Compiler,
+from dfprivacy.statements.rows import (
     Rows,
     about_all,
     list_keys,
-    named_item,
-    names_columns,
     read_rows,
-    require_handling,
 )
+from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statistics import Count, NUnique
 

@@ -70,12 +70,14 @@ from dfprivacy.statements.gate import (
     reads,
     twin_of,
 )
+from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.nodes import Select, folded, fresh, parse
 from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
+from dfprivacy.statements.rows import Rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, declared
-from dfprivacy.statements.select import Compiler, Rows, Scope, VisibleColumn
+from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import TEXT, WHY, Tables, unplanned
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.forms import part_of

@@ -1,4 +1,4 @@
-"""Read SELECTs over rows: names, FROM and WHERE, groups, windows, UNION ALL and subqueries.
+"""Read SELECTs over rows: FROM and WHERE, groups, windows, UNION ALL and subqueries.
 
 What runs is written by relations.py, which keeps owners apart by itself. The refusals here keep a
 statement from meaning something else than what runs.
@@ -8,23 +8,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-import duckdb
-
 from dfprivacy.engine.files import quoted
-from dfprivacy.errors import DPError, MissingColumnError, RefusedStatementError
+from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
     MOST_RELATIONS,
     find_item,
-    holds_dp,
-    inline_ctes,
     list_aggregates,
-    read_name,
-    rewrite,
 )
 from dfprivacy.statements.expressions import (
     AGGREGATES,
@@ -47,10 +40,7 @@ from dfprivacy.statements.expressions import (
     check_frame,
     condition,
     direction,
-    display,
     exact_sum,
-    field_of,
-    is_dp,
     is_number_of_rows,
     is_single,
     is_whole_sum,
@@ -63,7 +53,23 @@ from dfprivacy.statements.expressions import (
     write,
     write_frame,
 )
-from dfprivacy.statements.gate import Reader, Relation
+from dfprivacy.statements.gate import Relation
+from dfprivacy.statements.names import (
+    Scope,
+    VisibleColumn,
+    definition_of,
+    holds_subquery,
+    is_plain,
+    list_operands,
+    name_unnamed,
+    names_columns,
+    put_beside,
+    require,
+    require_apart,
+    require_handling,
+    split_condition,
+    unfold_star,
+)
 from dfprivacy.statements.nodes import (
     Argument,
     Derived,
@@ -84,11 +90,9 @@ from dfprivacy.statements.nodes import (
     Table,
     arguments,
     called,
-    conjuncts,
     folded,
     fresh,
     literal,
-    parse_view,
     rebuild,
     refuse_node,
     split_modifiers,
@@ -113,203 +117,8 @@ from dfprivacy.statements.relations import (
     united,
     windowed,
 )
-from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
+from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
 from dfprivacy.statements.tables import TEXT, Tables
-
-
-@dataclass(frozen=True)
-class VisibleColumn:
-    """A column that can be named: qualified by a path; `plain` where its name alone will do."""
-
-    path: tuple[str, ...]
-    name: str
-    column: str
-    plain: bool = True
-    bounds: Bounds | None = None
-
-    @property
-    def written(self) -> str:
-        """The name by which a statement can write it."""
-        return ".".join((*self.path[-1:], self.name))
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The rows of a FROM, and what can be named; `outer` are those around a subquery."""
-
-    bag: Bag
-    seen: tuple[VisibleColumn, ...]
-    outer: Scope | None = None
-
-    @classmethod
-    def of(cls, bag: Bag, names: Iterable[tuple[str, str]]) -> Scope:
-        """Return a relation with pairs of a name and its column, in order."""
-        return cls(bag, tuple(VisibleColumn((), name, column) for name, column in names))
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that can be named, in order."""
-        return [visible.column for visible in self.seen]
-
-    def find(self, parts: Sequence[str]) -> tuple[str, str] | None:
-        """Return the SQL of a name, and the column that it is, or is a field of."""
-        last = len(parts) - 1
-        for length in dict.fromkeys((last, *range(last))):  # a table's column before a field
-            path, name = parts[:length], parts[length]
-            matches = [
-                visible
-                for visible in self.seen
-                if folded(visible.name) == folded(name)
-                and (qualifies(visible.path, path) if path else visible.plain)
-            ]
-            if len({visible.column for visible in matches}) > 1:
-                names = " or ".join(visible.written for visible in matches)
-                raise refuse("column of several tables", name=name, names=names)
-            if matches:
-                sql = quoted(matches[0].column)
-                for field in parts[length + 1 :]:
-                    sql = field_of(sql, field)
-                return sql, matches[0].column
-        return None
-
-    def without_plain(self, name: str) -> Scope:
-        """Return the scope where a name alone means none of its columns."""
-        seen = (
-            replace(column, plain=column.plain and folded(column.name) != folded(name))
-            for column in self.seen
-        )
-        return replace(self, seen=tuple(seen))
-
-    def kind(self, parts: Sequence[str]) -> str:
-        """Return the declared type of a column, where a catalog says it; "" for other names."""
-        sql, result = self.find(parts) or ("", "")
-        return self.bag.kind(result) if sql == quoted(result) else ""
-
-    def missing(self, parts: Sequence[str]) -> Exception:
-        """Return the error for a name that is no column."""
-        name = ".".join(parts)
-        if f"@{folded(name)}" in REFUSALS:
-            return refuse(f"@{folded(name)}")
-        visible_names = [visible.name for visible in self.seen]
-        return MissingColumnError(
-            f"no table in FROM has a column {name!r}",
-            hint=f"{nearly(name, visible_names)}the columns are "
-            f"{', '.join(map(repr, visible_names[:20]))}; text stands in "
-            f"single quotes, '{name}', and double quotes make a name",
-        )
-
-
-def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None:  # noqa: FBT001 the condition
-    """Refuse a query over several units unless the condition that names the unit holds.
-
-    relations.py writes the owner wherever rows meet. So a wrong condition here can answer another
-    question, but can't release what should not be released.
-    """
-    if not holds:
-        raise refuse("several protected rows", what=what) if bag.single else refuse(rule, **words)
-
-
-def named_item(
-    node: Node, columns: Iterable[tuple[str, object]], shown: Callable[[Node], str] | None = None
-) -> tuple[str, Node]:
-    """Return an item of a SELECT list with its name; a column's as its relation spells it."""
-    if not node.alias and isinstance(node, Name):
-        name = node.path[-1]
-        return next((column for column, _ in columns if folded(column) == folded(name)), name), node
-    return node.alias or (shown or name_unnamed)(node), node
-
-
-def name_unnamed(node: Node) -> str:
-    """Return the name of an expression without one: its text, or its place in the statement."""
-    try:
-        return display(node)
-    except RefusedStatementError:
-        return f"column {node.json.get('query_location', 0)}"
-
-
-def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
-    """Check if parts of a name before a column mean a relation of this path."""
-    return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
-
-
-def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
-    """Return the tree of the query that a view stands for."""
-    text = view.definition
-    select = parse_view(text, engine) if text and "_scan(" not in text else None
-    if select is None:
-        raise refuse("view without definition")
-    return inline_ctes(rewrite(select))
-
-
-def require_apart(scope: Scope) -> Scope:
-    """Refuse a subquery, CTE or view with two columns of the same name, and return all others."""
-    if len({folded(visible.name) for visible in scope.seen}) < len(scope.seen):
-        raise refuse("two columns in a subquery")
-    return scope
-
-
-def put_beside(views: Sequence[Scope]) -> Scope:
-    """Return the columns of several relations; their rows are joined later."""
-    seen = tuple(column for view in views for column in view.seen)
-    if len(views) == 1:
-        return Scope(views[0].bag, seen)
-    facts = {name: fact for view in views for name, fact in view.bag.facts.items()}
-    owned = any(view.bag.owned for view in views)
-    return Scope(Bag(facts, owned, _no_text), seen)
-
-
-def _no_text(*_: object) -> str:
-    raise AssertionError("relations that are not joined have no text")
-
-
-def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
-    """Return items of a SELECT list with their names, * written out."""
-    if not isinstance(node, Star) or node.is_columns:
-        return [named_item(node, ((column.name, column) for column in view.seen))]
-    table = node.table
-    seen = [
-        column
-        for column in view.seen
-        if (qualifies(column.path, [table]) if table else column.plain)
-    ]
-    if not seen:
-        raise view.missing([table or "*"])
-    replaced = {folded(entry.name): entry.value for entry in node.replaced}
-    left_out = {folded(name) for name in node.left_out}
-    for name in [*left_out, *replaced]:
-        if name not in {folded(column.name) for column in seen}:
-            raise view.missing([name])
-    items: list[tuple[str, Node]] = []
-    for visible in seen:
-        name = folded(visible.name)
-        item = replaced.get(name, read_name(*visible.path[-1:], visible.name))
-        items += [] if name in left_out else [(visible.name, item)]
-    return items
-
-
-def split_condition(node: Node | None) -> list[Node]:
-    """Return the conditions that AND combines, and those that every side of an OR has."""
-    result = list[Node]()
-    for part in conjuncts(node):
-        result.append(part)
-        if isinstance(part, Operator) and part.sort == "CONJUNCTION_OR":
-            first, *others = map(split_condition, part.operands)
-            result += [term for term in first if all(term in other for other in others)]
-    return result
-
-
-def holds_subquery(node: Node) -> bool:
-    """Check for a subquery in an expression."""
-    return any(isinstance(part, Subquery) for part in walk(node))
-
-
-def is_plain(query: Query) -> bool:
-    """Check if a query only projects and filters."""
-    if not isinstance(query, Select):
-        return False
-    parts = (query.is_grouped, query.having, query.qualify, query.modifiers, query.sets)
-    return not any(parts) and not list_aggregates(query.items)
-
 
 _MOST_SIGNS = 200_000
 """How many signs the SQL of an expression may have, and how many nodes it may be read from."""
@@ -1654,139 +1463,3 @@ class _Select:
         lists = {term: Facts(size=LIST) for term, call in self.calls.items() if call.is_list}
         bag = replace(bag, facts={**bag.facts, **lists})
         return chosen(bag, {term: after.get(term, column(term)) for term in bag.columns})
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The protected rows of a release: its FROM and WHERE, as one relation with owners.
-
-    `constants` are the SQL of released numbers, by the names under which they are lent.
-    """
-
-    scope: Scope
-    compiler: Compiler
-    constants: Mapping[str, str]
-
-    @property
-    def bag(self) -> Bag:
-        """The relation."""
-        return self.scope.bag
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the relation, the owner's last."""
-        return (*self.bag.columns, OWNER)
-
-    @property
-    def unit_columns(self) -> list[str]:
-        """The columns whose values are those of the unit's column: one for each owner."""
-        keys, unit_key = self.bag.keys, self.tables.unit_key
-        return [name for name in keys if keys[name] == unit_key]
-
-    @property
-    def names(self) -> list[tuple[str, str]]:
-        """The columns that their names alone mean, each with its SQL."""
-        return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]
-
-    @property
-    def bounds(self) -> dict[str, Bounds]:
-        """The bounds that a schema declares, by the SQL of columns."""
-        pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
-        return {sql: bounds for sql, bounds in pairs if bounds is not None}
-
-    def written(self, node: Node, items: Items) -> Expression:
-        """Return an expression over the rows; `items` are aliases that it may name."""
-
-        def constant(part: Node) -> ColumnRef | None:
-            name = part.released if isinstance(part, Subquery) else None
-            sql = None if name is None else self.constants.get(name)
-            return None if sql is None else ColumnRef(sql)
-
-        return self.compiler.written(node, self.scope, items, constant)
-
-    @property
-    def tables(self) -> Tables:
-        """The tables that the rows are made of."""
-        return self.compiler.tables
-
-    @property
-    def table(self) -> Relation:
-        """The table of the unit."""
-        return self.tables.protected
-
-    def read(
-        self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return some columns; no row is read yet."""
-        text = self.bag.sql(names, self.tables.leaves(self.bag, names))
-        return self.tables.place.query(text, engine)
-
-
-def require_handling(select: Select) -> None:
-    """Refuse a SELECT with groups of an unknown kind."""
-    if not select.groups_all and select.handling != "STANDARD_HANDLING":
-        raise refuse_part("aggregate_handling")
-
-
-def names_columns(node: Node) -> bool:
-    """Check for a column in an expression."""
-    return any(isinstance(part, Name) for part in walk(node))
-
-
-def list_operands(call: Function | Over) -> list[Node]:
-    """Return the arguments of an aggregate or window, without *; none may have a name."""
-    if any(argument.name for argument in call.arguments):
-        raise refuse_part("name")
-    return [a.value for a in call.arguments if not isinstance(a.value, Star)]
-
-
-def read_rows(select: Select, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM and WHERE."""
-    compiler = Compiler(tables_of(reader))
-    items = [(item.alias, item) for item in select.items if item.alias]
-    compiler.outermost = select.source
-    scope, _ = compiler.from_where(select, items)
-    if not scope.bag.owned:
-        are_answers = any(value.script.statements for value in reader.givens.values())
-        raise refuse("answers alone" if are_answers else "public tables alone")
-    # released numbers that calls and keys name are joined: one row of each
-    constant_items = [item for item in select.items if not holds_dp(item)]
-    parts = [constant_items, select.keys, *(node for node in walk(select) if is_dp(node))]
-    subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
-    names = dict.fromkeys(node.released for node in subqueries if node.released)
-    tables, constants = compiler.tables, dict[str, str]()
-    used_names = {folded(name) for name in scope.bag.columns}
-    for name in names:
-        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
-        used_names.add(folded(column))
-        row = Scope(replace(value, unique=frozenset()), ())
-        scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
-        constants[name] = quoted(column)
-    return Rows(scope, compiler, constants)
-
-
-def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
-    """Return all values of keys over the public table that lists them, if there is one."""
-    if rows.compiler.key_table is None:
-        return None
-    tables, bag = rows.tables, rows.compiler.key_table.bag
-    uses = frozenset[str]().union(*(key.uses for key in keys))
-    if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
-        raise refuse("keys of a public table")
-    names = [f"key_{position}" for position in range(len(keys))]
-    values = tables.different(chosen(bag, dict(zip(names, keys, strict=True))), names)
-    return values if len(keys) > 1 else [value for (value,) in values]
-
-
-def tables_of(reader: Reader) -> Tables:
-    """Return the tables that a statement can name."""
-    unit = None if reader.unit is None else str(reader.unit.column)
-    return Tables(reader.schema, reader.place, reader.engine, reader.givens, unit)
-
-
-def about_all(select: Query, reader: Reader) -> bool:
-    """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
-    compiler = Compiler(tables_of(reader))
-    with suppress(DPError):
-        compiler.query(select)
-    return any(node is select for node in compiler.about_all)

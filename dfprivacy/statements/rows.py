@@ -1,0 +1,158 @@
+"""Read the protected rows of a release: what its FROM and WHERE leave, with their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import duckdb
+
+from dfprivacy.engine.files import quoted
+from dfprivacy.errors import DPError
+from dfprivacy.measurement.bounds import Bounds
+from dfprivacy.statements.calls import (
+    holds_dp,
+)
+from dfprivacy.statements.expressions import (
+    ColumnRef,
+    is_dp,
+)
+from dfprivacy.statements.gate import Reader, Relation
+from dfprivacy.statements.names import Scope
+from dfprivacy.statements.nodes import (
+    Node,
+    Query,
+    Select,
+    Subquery,
+    folded,
+    walk,
+)
+from dfprivacy.statements.relations import (
+    OWNER,
+    Bag,
+    Expression,
+    chosen,
+)
+from dfprivacy.statements.rules import refuse
+from dfprivacy.statements.select import Compiler, Items
+from dfprivacy.statements.tables import Tables
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The protected rows of a release: its FROM and WHERE, as one relation with owners.
+
+    `constants` are the SQL of released numbers, by the names under which they are lent.
+    """
+
+    scope: Scope
+    compiler: Compiler
+    constants: Mapping[str, str]
+
+    @property
+    def bag(self) -> Bag:
+        """The relation."""
+        return self.scope.bag
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the relation, the owner's last."""
+        return (*self.bag.columns, OWNER)
+
+    @property
+    def unit_columns(self) -> list[str]:
+        """The columns whose values are those of the unit's column: one for each owner."""
+        keys, unit_key = self.bag.keys, self.tables.unit_key
+        return [name for name in keys if keys[name] == unit_key]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The columns that their names alone mean, each with its SQL."""
+        return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]
+
+    @property
+    def bounds(self) -> dict[str, Bounds]:
+        """The bounds that a schema declares, by the SQL of columns."""
+        pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
+        return {sql: bounds for sql, bounds in pairs if bounds is not None}
+
+    def written(self, node: Node, items: Items) -> Expression:
+        """Return an expression over the rows; `items` are aliases that it may name."""
+
+        def constant(part: Node) -> ColumnRef | None:
+            name = part.released if isinstance(part, Subquery) else None
+            sql = None if name is None else self.constants.get(name)
+            return None if sql is None else ColumnRef(sql)
+
+        return self.compiler.written(node, self.scope, items, constant)
+
+    @property
+    def tables(self) -> Tables:
+        """The tables that the rows are made of."""
+        return self.compiler.tables
+
+    @property
+    def table(self) -> Relation:
+        """The table of the unit."""
+        return self.tables.protected
+
+    def read(
+        self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
+    ) -> duckdb.DuckDBPyRelation:
+        """Return some columns; no row is read yet."""
+        text = self.bag.sql(names, self.tables.leaves(self.bag, names))
+        return self.tables.place.query(text, engine)
+
+
+def read_rows(select: Select, reader: Reader) -> Rows:
+    """Return the rows of the outermost SELECT: its FROM and WHERE."""
+    compiler = Compiler(tables_of(reader))
+    items = [(item.alias, item) for item in select.items if item.alias]
+    compiler.outermost = select.source
+    scope, _ = compiler.from_where(select, items)
+    if not scope.bag.owned:
+        are_answers = any(value.script.statements for value in reader.givens.values())
+        raise refuse("answers alone" if are_answers else "public tables alone")
+    # released numbers that calls and keys name are joined: one row of each
+    constant_items = [item for item in select.items if not holds_dp(item)]
+    parts = [constant_items, select.keys, *(node for node in walk(select) if is_dp(node))]
+    subqueries = [node for node in walk(parts) if isinstance(node, Subquery)]
+    names = dict.fromkeys(node.released for node in subqueries if node.released)
+    tables, constants = compiler.tables, dict[str, str]()
+    used_names = {folded(name) for name in scope.bag.columns}
+    for name in names:
+        value, ((_, column),) = tables.bag(tables.find([name], None), used_names)
+        used_names.add(folded(column))
+        row = Scope(replace(value, unique=frozenset()), ())
+        scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
+        constants[name] = quoted(column)
+    return Rows(scope, compiler, constants)
+
+
+def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
+    """Return all values of keys over the public table that lists them, if there is one."""
+    if rows.compiler.key_table is None:
+        return None
+    tables, bag = rows.tables, rows.compiler.key_table.bag
+    uses = frozenset[str]().union(*(key.uses for key in keys))
+    if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
+        raise refuse("keys of a public table")
+    names = [f"key_{position}" for position in range(len(keys))]
+    values = tables.different(chosen(bag, dict(zip(names, keys, strict=True))), names)
+    return values if len(keys) > 1 else [value for (value,) in values]
+
+
+def tables_of(reader: Reader) -> Tables:
+    """Return the tables that a statement can name."""
+    unit = None if reader.unit is None else str(reader.unit.column)
+    return Tables(reader.schema, reader.place, reader.engine, reader.givens, unit)
+
+
+def about_all(select: Query, reader: Reader) -> bool:
+    """Check whether the aggregates of a SELECT are about several units, so that it is a release."""
+    compiler = Compiler(tables_of(reader))
+    with suppress(DPError):
+        compiler.query(select)
+    return any(node is select for node in compiler.about_all)
