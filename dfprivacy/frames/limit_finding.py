@@ -291,14 +291,14 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, their share within a limit, and their number.
 
-    `least_share` is the share if suspected units exist. Without `grouped` all rows are one group.
+    A `note` tells that some units may be in more groups. Without `grouped` all rows are one group.
     """
 
     limit: int
     share: float
-    least_share: float
     number: float
     grouped: bool
+    note: str | None = None
 
 
 def errors_of(
@@ -314,37 +314,54 @@ def errors_of(
     total = max(float(SIZES @ expected), 1.0)
     counting = np.maximum(capped @ expected, 1.0)
     shares = np.minimum(counting / total, 1.0) * groups.share
-    rows_of_suspects = SIZES @ sizes.suspects
-    rows_lost = (SIZES - capped) @ sizes.suspects
-    largest_total = total + rows_of_suspects
-    counted_shares = np.minimum((counting + rows_of_suspects - rows_lost) / largest_total, 1.0)
-    least_shares = counted_shares * groups.least_share
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
-        units = sizes.units + sizes.suspects
-        unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (units > 0))
-        upper = over @ units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
-        upper = worth * (upper + (1 - groups.least_share) * largest_total) / groups.number
+        unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
+        upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
+        upper = worth * (upper + (1 - groups.share) * total) / groups.number
         errors = noise**2 + (worth * total / groups.number * (1 - shares)) ** 2
         is_known = bool(expected.any())
-        ends = zip(least_shares, upper, half, strict=True)
-        return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
+        ends = zip(shares, upper, half, strict=True)
+        lost = [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
+        return errors, _note_suspects(lost, part, sizes, limits, groups)
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
-    shift = np.minimum(shift + _UNKNOWN_MEAN * rows_lost / largest_total, 1.0)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     errors = (relative / rows) ** 2 + bias
     errors = errors + (_SHIFT * (1 - groups.share)) ** 2
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half / rows
-    for limit, share, move, room_of_noise in zip(limits, least_shares, shift, wide, strict=True):
+    for limit, share, move, room_of_noise in zip(limits, shares, shift, wide, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
         silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
         lost.append(Lost(float(share), room, room, None if silent else weighted(limit, share)))
-    return errors, lost
+    return errors, _note_suspects(lost, part, sizes, limits, groups)
+
+
+def _note_suspects(
+    lost: list[Lost], part: Any, sizes: NoisySizes, limits: Integers, groups: Groups
+) -> list[Lost]:
+    """Return the losses of each limit, with notes on units that may have more rows."""
+    is_total = size_kind(part).startswith("sum")
+    entries = "times the largest value in a group" if is_total else "rows in a group"
+    notes = [suspects_note(sizes, limit, entries) for limit in limits.tolist()]
+    texts = [
+        "; ".join(filter(None, (loss.note, note, groups.note)))
+        for loss, note in zip(lost, notes, strict=True)
+    ]
+    return [replace(loss, note=text or None) for loss, text in zip(lost, texts, strict=True)]
+
+
+def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
+    """Return a note on units that noisy counts suspect beyond a limit; None without any."""
+    suspects = np.where(limit < CANDIDATES, sizes.suspects, 0.0)
+    size = int(CANDIDATES[np.argmax(suspects)])
+    if not suspects.any():
+        return None
+    return f"some units may have about {size:,} {entries}, of which {limit:,} count"
 
 
 def _bias_of_mean(
@@ -471,13 +488,10 @@ def choose_limits(
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
     for limit in candidates:
-        share = least_share = 1.0
+        share, group_note = 1.0, None
         if by_groups is not None and limit is not None:
-            capped, suspects = np.minimum(SIZES, limit), by_groups.suspects
-            share = float(capped @ _expected(by_groups)) / every
-            least_share = (share * every + float(capped @ suspects)) / (
-                every + float(SIZES @ suspects)
-            )
+            share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
+            group_note = suspects_note(by_groups, limit, "groups")
         size = min(limit or public_groups or 1, public_groups or limit or 1)
         chosen: list[int] = []
         lost: list[Lost | None] = []
@@ -488,17 +502,12 @@ def choose_limits(
                 missing = (1 - share) * every / number if by_groups is not None else 0.0
                 logarithm += math.log(noise.variance + missing**2)
                 chosen.append(1)
-                left_out = (1 - least_share) * every / number > _NARROW * float(
-                    noise.quantile(0.05)
-                )
-                note = (
-                    f"max_groups={limit}: about {100 * least_share:.3g} % counts"
-                    if left_out
-                    else None
-                )
-                lost.append(None if by_groups is None else Lost(least_share, note=note))
+                left_out = missing > _NARROW * float(noise.quantile(0.05))
+                note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
+                note = "; ".join(filter(None, (note, group_note))) or None
+                lost.append(None if by_groups is None else Lost(share, note=note))
                 continue
-            facts = Groups(size, share, least_share, number, grouped=by_groups is not None)
+            facts = Groups(size, share, number, grouped=by_groups is not None, note=group_note)
             errors, effects = errors_of(part, noisy[size_kind(part)], loss, limits, facts)
             index = int(np.argmin(errors))
             logarithm += math.log(max(float(errors[index]), _TINY))
