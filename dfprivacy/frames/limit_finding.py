@@ -25,10 +25,12 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
+from dfprivacy.noise.laws import is_laplace, spread_of
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan, counts_units
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
+from dfprivacy.statistics.estimators.bounds_search import exact_height
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart
@@ -46,8 +48,11 @@ UNIT_MEAN = 2**12
 _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 """Noise scales above which units are in a bin, and the increase for each doubling of the size."""
 
-_SUSPECT = 7.0
-"""Noise scales above which units may be in a bin: false in 1 of 50 histograms without any."""
+_SUSPICION = 1 / 50
+"""Probability that noise alone makes some units suspects ..."""
+
+_WINDOWS = (1, 2, 4, 8)
+"""... in so many adjacent bins together."""
 
 _CLIFF = 1 / 16
 """Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
@@ -242,13 +247,24 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
     coordinates = add_to(exact, noise).astype(np.float64) / step
     counts = coordinates.sum(axis=0)
     deviation = math.sqrt(len(exact) * noise.variance) / step
-    units, hidden, suspects = estimate_tail(counts, deviation)
+    units, hidden = estimate_tail(counts, deviation)
+    suspects = np.zeros(len(counts))
+    if units.any():  # a doubling beyond those that stand out is part of their tail
+        last = int(np.max(np.flatnonzero(units)))
+        counts_beyond = np.where(2 * CANDIDATES[last] < CANDIDATES, counts, 0.0)
+        chance = _SUSPICION / len(_WINDOWS) / len(counts)
+        for size in _WINDOWS:
+            law = exact_height(size * len(exact), chance, laplace=is_laplace(noise))
+            sums = np.convolve(counts_beyond, np.ones(size), "valid")
+            for start in np.flatnonzero(sums > law * spread_of(noise) / step):
+                window = slice(start, start + size)
+                suspects[window] = np.maximum(counts_beyond[window], 0.0)
     means = coordinates[1] if len(exact) > 1 else None
     return NoisySizes(units, hidden, suspects, deviation, means)
 
 
-def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Floats]:
-    """Return units in bins that stand out, units expected beyond the last, and suspected units.
+def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
+    """Return the units in each bin that stands out, and the ones expected beyond the last.
 
     Sizes are assumed to decline from one doubling to the next as between the last two that stand
     out, or as the next one shows, but as fast as the next one allows.
@@ -257,14 +273,12 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Flo
     hidden = np.zeros(len(counts))
     last = int(np.argmax(counts))
     if counts[last] <= _FIRST_THRESHOLD * scale:
-        return hidden, hidden, hidden
+        return hidden, hidden
     for index in range(last + 1, len(counts)):
         gap = math.log2(CANDIDATES[index] / CANDIDATES[last])
         if counts[index] > (_FIRST_THRESHOLD + _GROWTH * gap) * scale:
             last = index
-    is_beyond = np.arange(len(counts)) > last
-    units = np.where(is_beyond, 0.0, np.maximum(counts, 0))
-    suspects = np.where(is_beyond & (counts > _SUSPECT * scale), counts, 0.0)
+    units = np.where(np.arange(len(counts)) <= last, np.maximum(counts, 0), 0.0)
     sizes = CANDIDATES / CANDIDATES[last]
     below, top, following = (
         counts[(sizes > 2.0 ** (power - 1)) & (sizes <= 2.0**power)] for power in (-1, 0, 1)
@@ -278,7 +292,7 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats, Flo
         rest = units_at_top * decline / (1 - decline)
         reached = rest * decline ** np.log2(sizes[last:])
         hidden[last + 1 :] = reached[:-1] - reached[1:]
-    return units, hidden, suspects
+    return units, hidden
 
 
 def _expected(sizes: NoisySizes) -> Floats:
