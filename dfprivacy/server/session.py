@@ -199,8 +199,7 @@ class Session:
         return answer or await self._ask(kind, statement, parameters)
 
     async def _ask(self, kind: Any, statement: str, parameters: Sequence[Any]) -> Answer:
-        if not self.dataset:
-            raise ServerError("42501", f"{self.analyst} has a part of no dataset")
+        self._require_dataset()
         idle = self.server.idle_workers[self.dataset]
         self.worker = worker = await idle.get()
         try:
@@ -211,6 +210,10 @@ class Session:
             self.worker = None
             idle.put_nowait(worker)
 
+    def _require_dataset(self) -> None:
+        if not self.dataset:
+            raise ServerError("42501", f"{self.analyst} has a part of no dataset")
+
     def cancel(self) -> None:
         """End the worker that runs a statement of this session, if one does."""
         if self.worker is not None:
@@ -218,6 +221,7 @@ class Session:
 
     def _set_term(self, name: str, text: str) -> None:
         """Change a term of this session's statements."""
+        self._require_dataset()
         if name not in _TERMS:
             raise ServerError(
                 "42704", f"a session has no term dfprivacy.{name}", f"terms: {', '.join(_TERMS)}"
