@@ -25,12 +25,11 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import is_laplace, spread_of
+from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan, counts_units
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
-from dfprivacy.statistics.estimators.bounds_search import exact_height
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart

@@ -340,3 +340,32 @@ def selected_outside(
     sure = 1 - smallest_exceedance(tail, SPARED / 2)  # groups from least - sure on are shown
     excess_far = smallest_exceedance(tail, wide * tail(sure)) - sure
     return excess_far, max(float(outside_near), _LEAST_OUTSIDE), float(wide)
+
+
+_NORMAL_FROM = 64
+
+
+@lru_cache(maxsize=4096)  # public arguments only
+def exact_height(terms: int, probability: float, *, laplace: bool) -> float:
+    """Return the height that a sum of noisy empty counts exceeds with this probability.
+
+    A sum of more than 64 Laplace variables is taken for a normal one.
+    """
+    if not laplace or terms > _NORMAL_FROM:
+        return math.sqrt(terms * (1 + laplace)) * statistics.NormalDist().inv_cdf(1 - probability)
+    low, high = 0.0, 8.0 * (terms - math.log(probability))
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        is_frequent = _tail_of_laplace_sum(terms, middle) > probability
+        low, high = (middle, high) if is_frequent else (low, middle)
+    return high
+
+
+def _tail_of_laplace_sum(terms: int, height: float) -> float:
+    """Return the probability that a sum of standard Laplace variables exceeds a height."""
+    sums = np.cumsum([height**i / math.factorial(i) for i in range(terms)])
+    probability = 0.0
+    for index in range(terms):
+        weight = math.comb(terms - 1 + index, index) / 2.0 ** (terms + index)
+        probability += weight * float(sums[terms - 1 - index])
+    return probability * math.exp(-height)

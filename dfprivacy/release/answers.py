@@ -16,7 +16,7 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.grid import Clock, typed_moments
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
-from dfprivacy.noise.laws import KeyRule, reach_down, selected_outside
+from dfprivacy.noise.laws import KeyRule, exact_height, reach_down, selected_outside
 from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, Estimator, to_floats
 
 Column = npt.NDArray[Any]
@@ -119,8 +119,28 @@ class Piece:
 UNKNOWN = (np.nan, -np.inf, np.inf)
 """Value, low and high where there is no answer."""
 
+_FAR_ROWS = "some groups have rows far beyond their bounds"
+
 NO_COUNT = (np.int64(0), -np.inf, np.inf)
 """The same for a count, which is an integer."""
+
+
+@dataclass(frozen=True, eq=False)
+class OuterCounts:
+    """Noisy counts of each group in bins far beyond the bounds of all, in units of their noise."""
+
+    heights: npt.NDArray[np.float32]
+    laplace: bool
+
+    def are_rows(self, groups: Integers) -> bool:
+        """Check the sums over some groups, which noise alone passes 1 time in 100."""
+        chance = 0.01 / max(self.heights.shape[1], 1)
+        sums = np.cumsum(self.heights[groups].sum(axis=0, dtype=np.float64)[::-1])
+        return any(
+            total > exact_height(bins * len(groups), chance, laplace=self.laplace)
+            for bins, total in enumerate(sums.tolist(), start=1)
+            if len(groups)
+        )
 
 
 @dataclass(frozen=True)
@@ -132,6 +152,7 @@ class Estimated:
     pieces: tuple[Piece, ...]
     blank: tuple[Any, Any, Any] = UNKNOWN
     has_notes: bool = False
+    outer: OuterCounts | None = None
     declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:
@@ -165,6 +186,21 @@ class Estimated:
             notes = append_note(piece.notes or [None] * len(piece.groups), note)
             pieces.append(replace(piece, estimator=estimator, notes=notes))
         return replace(self, pieces=tuple(pieces), has_notes=True)
+
+    def note_outer_rows(self, shown: Integers) -> Estimated:
+        """Return the answer with a note if the groups that are shown have rows far outside.
+
+        Only counts of groups that are shown are read, since which groups there are is secret.
+        """
+        if self.outer is None or not self.outer.are_rows(shown):
+            return self
+        pieces = [
+            replace(piece, notes=[text or _FAR_ROWS for text in piece.notes])
+            if piece.notes is not None
+            else piece
+            for piece in self.pieces
+        ]
+        return replace(self, pieces=tuple(pieces))
 
     def conditional_on_selection(
         self, counted: Counted, rule: KeyRule, selected: Integers

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
+from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
     Answer,
     Answered,
@@ -157,17 +159,20 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     answers = _note_limits(plan, {name: by_name[name] for name in plan.questions})
     groups = keys.num_rows if plan.by else 1
     shown = all_groups(groups) if rule is None else counted.kept(rule)
-    if rule is not None:  # intervals hold for the groups that it shows
-        answers = {
-            name: tuple(
-                answer.conditional_on_selection(counted, rule, shown)
-                if isinstance(answer, Estimated)
-                else answer
-                for answer in parts
-            )
-            for name, parts in answers.items()
-        }
+    answers = {
+        name: tuple(_about_shown(answer, counted, rule, shown) for answer in parts)
+        for name, parts in answers.items()
+    }
     return Answers(keys, answers, counted, shown)
+
+
+def _about_shown(answer: Any, counted: Counted, rule: KeyRule | None, shown: Integers) -> Answer:
+    """Return an answer whose intervals and notes are about the groups that are shown."""
+    if not isinstance(answer, Estimated):
+        return cast("Answer", answer)
+    if rule is not None:
+        answer = answer.conditional_on_selection(counted, rule, shown)
+    return cast("Answer", answer.note_outer_rows(shown))
 
 
 def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:

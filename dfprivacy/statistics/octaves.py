@@ -308,6 +308,7 @@ class MeasuredOctaves(MeasuredTable):
                     tuple(pieces[name]),
                     NO_COUNT if isinstance(question, Count) else UNKNOWN,
                     has_notes=question.has_note,
+                    outer=None if isinstance(question, Count) else bounds.outer,
                 ),
             )
             for name, question in part.questions.items()

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +25,8 @@ from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import Noise, is_laplace, spread_of
+from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
+from dfprivacy.release.answers import OuterCounts
 from dfprivacy.statistics.estimators.quantile import ranked_rows, select_rank
 
 Mask = npt.NDArray[np.bool_]
@@ -235,28 +235,6 @@ def rare_height(terms: int, probability: float, *, laplace: bool) -> float:
         return surprise - math.log(2)
     rate = np.linspace(0.02, 0.995, 400)  # Chernoff: the least bound over these rates
     return float(np.min((surprise - terms * np.log1p(-rate * rate)) / rate))
-
-
-@lru_cache(maxsize=4096)  # public arguments only
-def exact_height(terms: int, probability: float, *, laplace: bool) -> float:
-    """Return the height that a sum of noisy empty counts exceeds with this probability."""
-    if not laplace:
-        return math.sqrt(terms) * NormalDist().inv_cdf(1 - probability)
-    low, high = 0.0, 8.0 * (terms - math.log(probability))
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        is_frequent = _tail_of_laplace_sum(terms, middle) > probability
-        low, high = (middle, high) if is_frequent else (low, middle)
-    return high
-
-
-def _tail_of_laplace_sum(terms: int, height: float) -> float:
-    """Return the probability that a sum of standard Laplace variables exceeds a height."""
-    tail, term = np.cumsum([height**i / math.factorial(i) for i in range(terms)]), 0.0
-    for index in range(terms):
-        weight = math.comb(terms - 1 + index, index) / 2.0 ** (terms + index)
-        term += weight * float(tail[terms - 1 - index])
-    return term * math.exp(-height)
 
 
 def window_sums(heights: Floats, size: int) -> Floats:
@@ -818,6 +796,7 @@ class FoundBounds:
     `zeros` marks groups of which only zeros stand out. `left` is the share of the loss that is
     left, in UNITS. `bias` has four rows: the distances of the rows below the bounds, their squares,
     and those above, as `clipping_bias` bounds them. A note says that the bias can't be relied on.
+    `outer` has the noisy counts of groups far beyond the bounds of all.
     """
 
     table: BinTable
@@ -827,6 +806,7 @@ class FoundBounds:
     left: Integers
     bias: Floats
     notes: Notes
+    outer: OuterCounts | None = None
 
     @classmethod
     def unknown(cls, table: BinTable, left: Fraction) -> FoundBounds:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -20,6 +20,7 @@ from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import is_laplace, spread_of
+from dfprivacy.release.answers import OuterCounts
 from dfprivacy.statistics.estimators.bounds_search import (
     MIDDLE,
     POLICY,
@@ -214,15 +215,17 @@ def find_group_bounds(
         pooled_bias=np.ravel([*biases[0][:2], *biases[1][:2]]) / max(rows, 1.0),
     )
     note = write_note(biases[0][2][0], biases[1][2][0], distances.bounds)
+    outer = counts[:, distances.pooled + 2 :].astype(np.float32)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
         noisy = add_to(counts[part], noise).astype(np.float64)
+        outer[part] = noisy[:, distances.pooled + 2 :] / reader.scale
         reach, bounds.bias[:, part], is_narrow, has_outliers = reader.read(noisy / reader.scale)
         bounds.lower[part], bounds.upper[part] = distances.ends(reach)
         bounds.notes[part] = note
         bounds.notes[part][is_narrow] = None
         bounds.notes[part][has_outliers] = "rows lie beyond the bounds of all groups"
-    return bounds
+    return replace(bounds, outer=OuterCounts(outer, laplace=reader.laplace))
 
 
 def _read_levels(
