@@ -117,7 +117,7 @@ def answers_table(answers: Any) -> pa.Table:
 def excel_hint(name: str) -> str:
     """Return how an Excel file is made of a release, for the name of one."""
     is_excel = name.lower().endswith((".xlsx", ".xls"))
-    return "; spreadsheets open .csv files" if is_excel else ""
+    return "; spreadsheets open .csv" if is_excel else ""
 
 
 def check_output(output: Path | None, source: Path) -> None:
