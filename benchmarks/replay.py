@@ -211,19 +211,24 @@ def score_gap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
     return int(np.ptp((losses - others)[inside])) if inside.any() else 0
 
 
+_SIZE_OF_PAIRS = 64
+
+
 def least_gaps(gaps_of: Callable[[Any], list[int]], size: int, smaller: int) -> tuple[Any, Any]:
     """Return the gaps of matching groups, and the places of the second table's groups.
 
     Groups that the second table lacks are the last ones, in each of equal blocks where columns are
-    stacked, or a single one anywhere. The match with the least gaps is the right one. A wrong match
-    can't hide a leak, because the releases must be equal with the results it assigns.
+    stacked, or a single one anywhere, or two of few. The match with the least gaps is the right
+    one. A wrong match can't hide a leak, because the releases must be equal with the results it
+    assigns.
     """
     missing = size - smaller
     require(missing >= 0, "more groups than recorded")
     blocks = [b for b in range(1, max(missing, 1) + 1) if missing % b == 0 and size % b == 0]
     matches = [np.arange(size).reshape(b, -1)[:, : smaller // b].ravel() for b in blocks]
-    if missing == 1:
-        matches += [np.delete(np.arange(size), place) for place in range(smaller)]
+    if missing == 1 or (missing == 2 and size <= _SIZE_OF_PAIRS):
+        lost = itertools.combinations(range(size), missing)
+        matches += [np.delete(np.arange(size), list(places)) for places in lost]
     sized = [(gaps_of(places), places) for places in matches]
     return min(sized, key=lambda match: sum(map(abs, match[0])))
 
