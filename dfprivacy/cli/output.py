@@ -115,7 +115,7 @@ def answers_table(answers: Any) -> pa.Table:
 
 
 def excel_hint(name: str) -> str:
-    """Return how an Excel file is made of a release, for the name of one."""
+    """Return a hint for the name of an Excel file; nothing for other names."""
     is_excel = name.lower().endswith((".xlsx", ".xls"))
     return "; spreadsheets open .csv" if is_excel else ""
 

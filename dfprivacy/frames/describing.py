@@ -57,7 +57,7 @@ from dfprivacy.frames.tables import released_arrow
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.grid import plain_type
-from dfprivacy.release.answers import Answers, Measured
+from dfprivacy.release.answers import Answers, Measured, join_notes
 from dfprivacy.release.pipeline import Release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, label_of
@@ -419,7 +419,7 @@ def _table(
         has_zone = any(getattr(answer, "tzinfo", None) for answer in quantiles)
         zone = "times in UTC" if has_zone else ""
         texts = (note_of_mean, ranks, too_few_rows if unanswered else "", zone)
-        row["note"] = "; ".join(filter(None, texts)) or None
+        row["note"] = join_notes(texts)
         rows.append(row)
     return pa.Table.from_pylist(rows, schema)
 

@@ -15,7 +15,7 @@ from dfprivacy.engine.returning import values_of
 from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.planning import By, plan_question, plan_statistics
 from dfprivacy.measurement.exact import whole_number
-from dfprivacy.release.answers import Answers
+from dfprivacy.release.answers import Answers, join_notes
 from dfprivacy.release.plan import NOTE, Plan
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import Count
@@ -220,8 +220,7 @@ def _append_notes(table: pa.Table, notes: Sequence[str | None]) -> pa.Table:
     """Return a table with notes of its rows, in front of those that it has in its last column."""
     if table.column_names[-1] == NOTE:
         *_, last = table.columns
-        pairs = zip(notes, last.to_pylist(), strict=True)
-        notes = ["; ".join(filter(None, pair)) or None for pair in pairs]
+        notes = list(map(join_notes, zip(notes, last.to_pylist(), strict=True)))
         table = table.remove_column(table.num_columns - 1)
     return table.append_column(NOTE, pa.array(notes, pa.string()))
 

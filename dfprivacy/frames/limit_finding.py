@@ -7,7 +7,7 @@ confidence limit of this loss goes into the interval or a note. Proof: docs/expl
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
+from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan, counts_units
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
@@ -48,10 +49,10 @@ _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 """Noise scales above which units are in a bin, and the increase for each doubling of the size."""
 
 _SUSPICION = 1 / 50
-"""Probability that noise alone makes some units suspects ..."""
+"""Probability that noise alone makes some units suspects."""
 
 _WINDOWS = (1, 2, 4, 8)
-"""... in so many adjacent bins together."""
+"""Numbers of adjacent bins that are searched for suspects together."""
 
 _CLIFF = 1 / 16
 """Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
@@ -247,19 +248,33 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
     counts = coordinates.sum(axis=0)
     deviation = math.sqrt(len(exact) * noise.variance) / step
     units, hidden = estimate_tail(counts, deviation)
-    suspects = np.zeros(len(counts))
-    if units.any():  # a doubling beyond those that stand out is part of their tail
-        last = int(np.max(np.flatnonzero(units)))
-        counts_beyond = np.where(2 * CANDIDATES[last] < CANDIDATES, counts, 0.0)
-        chance = _SUSPICION / len(_WINDOWS) / len(counts)
-        for size in _WINDOWS:
-            law = exact_height(size * len(exact), chance, laplace=is_laplace(noise))
-            sums = np.convolve(counts_beyond, np.ones(size), "valid")
-            for start in np.flatnonzero(sums > law * spread_of(noise) / step):
-                window = slice(start, start + size)
-                suspects[window] = np.maximum(counts_beyond[window], 0.0)
+    chance = _SUSPICION / len(_WINDOWS) / len(counts)
+    heights = {
+        size: exact_height(size * len(exact), chance, laplace=is_laplace(noise))
+        * (spread_of(noise) / step)
+        for size in _WINDOWS
+    }
     means = coordinates[1] if len(exact) > 1 else None
-    return NoisySizes(units, hidden, suspects, deviation, means)
+    return NoisySizes(units, hidden, find_suspects(counts, units, heights), deviation, means)
+
+
+def find_suspects(counts: Floats, units: Floats, heights: Mapping[int, float]) -> Floats:
+    """Return the counts of bins that are too high for noise, far beyond the bins that stand out.
+
+    `heights` has the sum of so many adjacent bins that noise rarely makes. The doubling after the
+    last bin that stands out belongs to its tail.
+    """
+    suspects = np.zeros(len(counts))
+    if not units.any():
+        return suspects
+    last = int(np.max(np.flatnonzero(units)))
+    counts_beyond = np.where(2 * CANDIDATES[last] < CANDIDATES, counts, 0.0)
+    for size, height in heights.items():
+        sums = np.convolve(counts_beyond, np.ones(size), "valid")
+        for start in np.flatnonzero(sums > height):
+            window = slice(start, start + size)
+            suspects[window] = np.maximum(counts_beyond[window], 0.0)
+    return suspects
 
 
 def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
@@ -304,14 +319,13 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, their share within a limit, and their number.
 
-    A `note` tells that some units may be in more groups. Without `grouped` all rows are one group.
+    Without `grouped` the whole frame is one group.
     """
 
     limit: int
     share: float
     number: float
     grouped: bool
-    note: str | None = None
 
 
 def errors_of(
@@ -336,8 +350,7 @@ def errors_of(
         errors = noise**2 + (worth * total / groups.number * (1 - shares)) ** 2
         is_known = bool(expected.any())
         ends = zip(shares, upper, half, strict=True)
-        lost = [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
-        return errors, _note_suspects(lost, part, sizes, limits, groups)
+        return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
@@ -351,30 +364,16 @@ def errors_of(
         silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
         lost.append(Lost(float(share), room, room, None if silent else weighted(limit, share)))
-    return errors, _note_suspects(lost, part, sizes, limits, groups)
-
-
-def _note_suspects(
-    lost: list[Lost], part: Any, sizes: NoisySizes, limits: Integers, groups: Groups
-) -> list[Lost]:
-    """Return the losses of each limit, with notes on units that may have more rows."""
-    is_total = size_kind(part).startswith("sum")
-    entries = "times the largest value in a group" if is_total else "rows in a group"
-    notes = [suspects_note(sizes, limit, entries) for limit in limits.tolist()]
-    texts = [
-        "; ".join(filter(None, (loss.note, note, groups.note)))
-        for loss, note in zip(lost, notes, strict=True)
-    ]
-    return [replace(loss, note=text or None) for loss, text in zip(lost, texts, strict=True)]
+    return errors, lost
 
 
 def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
     """Return a note on units that noisy counts suspect beyond a limit; None without any."""
     suspects = np.where(limit < CANDIDATES, sizes.suspects, 0.0)
-    size = int(CANDIDATES[np.argmax(suspects)])
     if not suspects.any():
         return None
-    return f"some units may have about {size:,} {entries}, of which {limit:,} count"
+    size = int(CANDIDATES[np.argmax(suspects)])
+    return f"some units may have about {size:,} {entries}; only {limit:,} count"
 
 
 def _bias_of_mean(
@@ -517,15 +516,20 @@ def choose_limits(
                 chosen.append(1)
                 left_out = missing > _NARROW * float(noise.quantile(0.05))
                 note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
-                note = "; ".join(filter(None, (note, group_note))) or None
+                note = join_notes((note, group_note))
                 lost.append(None if by_groups is None else Lost(share, note=note))
                 continue
-            facts = Groups(size, share, number, grouped=by_groups is not None, note=group_note)
-            errors, effects = errors_of(part, noisy[size_kind(part)], loss, limits, facts)
+            facts = Groups(size, share, number, grouped=by_groups is not None)
+            kind = size_kind(part)
+            errors, effects = errors_of(part, noisy[kind], loss, limits, facts)
             index = int(np.argmin(errors))
             logarithm += math.log(max(float(errors[index]), _TINY))
             chosen.append(int(limits[index]))
-            lost.append(effects[index])
+            is_total = kind.startswith("sum")
+            entries = "times the largest value in a group" if is_total else "rows in a group"
+            unit_note = suspects_note(noisy[kind], chosen[-1], entries)
+            notes = effects[index].note, unit_note, group_note
+            lost.append(replace(effects[index], note=join_notes(notes)))
         if best is None or logarithm < best[0]:
             best = logarithm, chosen, limit, lost
     assert best is not None  # noqa: S101 there are candidates

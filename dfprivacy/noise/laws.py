@@ -343,14 +343,12 @@ def selected_outside(
 
 
 _NORMAL_FROM = 64
+"""Terms beyond which a sum of Laplace variables is taken for a normal one."""
 
 
 @lru_cache(maxsize=4096)  # public arguments only
 def exact_height(terms: int, probability: float, *, laplace: bool) -> float:
-    """Return the height that a sum of noisy empty counts exceeds with this probability.
-
-    A sum of more than 64 Laplace variables is taken for a normal one.
-    """
+    """Return the height that a sum of noisy empty counts exceeds with this probability."""
     if not laplace or terms > _NORMAL_FROM:
         return math.sqrt(terms * (1 + laplace)) * statistics.NormalDist().inv_cdf(1 - probability)
     low, high = 0.0, 8.0 * (terms - math.log(probability))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -119,10 +119,11 @@ class Piece:
 UNKNOWN = (np.nan, -np.inf, np.inf)
 """Value, low and high where there is no answer."""
 
-_FAR_ROWS = "some groups have rows far beyond their bounds"
-
 NO_COUNT = (np.int64(0), -np.inf, np.inf)
 """The same for a count, which is an integer."""
+
+FAR_ROWS = "some groups have rows far beyond their bounds"
+"""The note on answers of groups that together have more far rows than noise makes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,17 +191,18 @@ class Estimated:
     def note_outer_rows(self, shown: Integers) -> Estimated:
         """Return the answer with a note if the groups that are shown have rows far outside.
 
-        Only counts of groups that are shown are read, since which groups there are is secret.
+        Only counts of groups that are shown are read, since which groups there are is secret. The
+        counts end here.
         """
-        if self.outer is None or not self.outer.are_rows(shown):
-            return self
-        pieces = [
-            replace(piece, notes=[text or _FAR_ROWS for text in piece.notes])
-            if piece.notes is not None
-            else piece
-            for piece in self.pieces
-        ]
-        return replace(self, pieces=tuple(pieces))
+        pieces = self.pieces
+        if self.outer is not None and self.outer.are_rows(shown):
+            pieces = tuple(
+                replace(piece, notes=[text or FAR_ROWS for text in piece.notes])
+                if piece.notes is not None
+                else piece
+                for piece in pieces
+            )
+        return replace(self, pieces=pieces, outer=None)
 
     def conditional_on_selection(
         self, counted: Counted, rule: KeyRule, selected: Integers
@@ -262,9 +264,14 @@ class Dated:
         return replace(self, number=self.number.within_limits(below, above, note))
 
 
+def join_notes(texts: Iterable[str | None]) -> str | None:
+    """Return several notes as one; None if there are none."""
+    return "; ".join(filter(None, texts)) or None
+
+
 def append_note(notes: Sequence[str | None], note: str | None) -> list[str | None]:
     """Return the notes of groups, each followed by a note that is about all of them."""
-    return ["; ".join(filter(None, (text, note))) or None for text in notes]
+    return [join_notes((text, note)) for text in notes]
 
 
 def arrow(column: Column, declared: pa.DataType | None = None) -> pa.Array:

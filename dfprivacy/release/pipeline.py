@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -166,13 +166,13 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     return Answers(keys, answers, counted, shown)
 
 
-def _about_shown(answer: Any, counted: Counted, rule: KeyRule | None, shown: Integers) -> Answer:
+def _about_shown(answer: Answer, counted: Counted, rule: KeyRule | None, shown: Integers) -> Answer:
     """Return an answer whose intervals and notes are about the groups that are shown."""
     if not isinstance(answer, Estimated):
-        return cast("Answer", answer)
+        return answer
     if rule is not None:
         answer = answer.conditional_on_selection(counted, rule, shown)
-    return cast("Answer", answer.note_outer_rows(shown))
+    return answer.note_outer_rows(shown)
 
 
 def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:

@@ -18,7 +18,15 @@ import pyarrow.compute as pc
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.additive import NoisyVector, added_up
 from dfprivacy.noise.laws import Summed
-from dfprivacy.release.answers import NO_COUNT, Answers, Counted, Estimated, Piece, all_groups
+from dfprivacy.release.answers import (
+    NO_COUNT,
+    Answers,
+    Counted,
+    Estimated,
+    Piece,
+    all_groups,
+    join_notes,
+)
 
 Set = tuple[int, ...]
 """The keys by which the rows of a grouping set are grouped, by their places."""
@@ -87,7 +95,7 @@ def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -
     cell_notes = [] if piece.notes is None else [piece.notes[index] or "" for index in indices]
     for note, group in zip(cell_notes, group_of_cell, strict=False):
         texts[group] |= dict.fromkeys(note.split("; "))
-    notes = ["; ".join(filter(None, parts)) or None for parts in texts]
+    notes = [join_notes(parts) for parts in texts]
     sums = added_up(cell_vector.coordinates, group_of_cell, groups)
     pieces = []
     for many in np.unique(cells) if groups else [1]:

@@ -1,4 +1,4 @@
-"""Take a statement apart: what is asked of which rows, and what is done with the answers.
+"""Split a statement into releases, with the rows of each, and a query over their answers.
 
 A SELECT that holds a dp_ call among its own expressions is a release; it may stand in a CTE, in
 FROM, in an expression or in a UNION. The rest of the statement may be any query over releases: it

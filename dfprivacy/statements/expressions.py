@@ -69,7 +69,7 @@ SINGLE = (
 
 
 _SMALL = 18
-"""Digits of a DECIMAL of which no number of rows has a sum that is too large."""
+"""Most digits of a DECIMAL whose sum over any number of rows still fits."""
 
 
 def _base(sort: Any) -> str:
@@ -87,7 +87,7 @@ def is_single(sort: Any) -> bool:
 
 
 def require_single(sort: Any, what: str) -> None:
-    """Refuse types of which equal values can differ."""
+    """Refuse a type in which equal values may have several forms."""
     if not is_single(sort):
         raise refuse("equal values that differ", what=what, base=_base(sort))
 
@@ -458,7 +458,7 @@ def _list_zones() -> frozenset[str]:
 
 
 def span_of(node: Node) -> timedelta | None:
-    """Return the duration of a constant interval of so many of one unit up to weeks, or None."""
+    """Return the duration of a constant interval in one unit, at most weeks; None for others."""
     text, unit = _width(node)
     match = _SPAN.match(text.strip())
     name = unit or folded((match and match[2]) or "").removesuffix("s")

@@ -410,7 +410,7 @@ def _plain(name: str) -> str:
 class Place:
     """Where the relations are that a statement names, and where a table is made of its answers.
 
-    Here these are frames by name, each of which a release reads by our own engine.
+    This one has frames by name. A release reads them with our own engine.
     """
 
     frames: Mapping[str, object] = field(default_factory=dict)

@@ -54,6 +54,7 @@ from dfprivacy.frames.tables import (
     with_origin,
 )
 from dfprivacy.measurement.grid import kind_of
+from dfprivacy.release.answers import join_notes
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import PublicKeys, Terms
@@ -445,9 +446,7 @@ def _append_interval(plan: Plan, released: pa.Table, name: str, steps: Sequence[
         if f"{step}_{NOTE}" in released.column_names:
             notes.append(released[f"{step}_{NOTE}"].to_pylist())
     ranges = [Arithmetic(row).range_at(math.nan, 0.0) for row in zip(*columns, strict=True)]
-    texts = [
-        "; ".join(filter(None, dict.fromkeys(row))) or None for row in zip(*notes, strict=True)
-    ]
+    texts = [join_notes(dict.fromkeys(row)) for row in zip(*notes, strict=True)]
     for end in ("low", "high"):
         values = pa.array([getattr(row, end) for row in ranges], pa.float64(), from_pandas=True)
         released = released.append_column(f"{name}_{end}", values)

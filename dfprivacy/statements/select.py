@@ -646,7 +646,7 @@ class Compiler:
         equal: Sequence[tuple[str, str]],
         written: Mapping[str, str],
     ) -> None:
-        """Refuse a public table of which a row that is protected by itself meets several.
+        """Refuse a join in which one protected row may meet several rows of a public table.
 
         `written` has the names of columns as the statement writes them.
         """

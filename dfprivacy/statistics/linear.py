@@ -43,6 +43,7 @@ from dfprivacy.release.answers import (
     Estimated,
     Piece,
     all_groups,
+    join_notes,
 )
 from dfprivacy.release.estimator import (
     CountEstimator,
@@ -589,7 +590,7 @@ class MeasuredSums:
             notes = note_clipping(noisy[counts], rooms, bounds, outside, grouped=self.part.grouped)
             start = f"{column}: " if len(question.clipped) > 1 else ""
             lines.append([note and f"{start}{note}" for note in notes])
-        return ["; ".join(filter(None, texts)) or None for texts in zip(*lines, strict=True)]
+        return list(map(join_notes, zip(*lines, strict=True)))
 
 
 def shown_from(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:

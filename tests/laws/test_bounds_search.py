@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 
 import dfprivacy as dfp
+from benchmarks.honesty import copy_groups
 from benchmarks.replay import Tape
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, bin_table
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.laws import exact_height
 from dfprivacy.noise.recording import record_draws
+from dfprivacy.release.answers import OuterCounts
 from dfprivacy.statistics.estimators.bounds_search import (
     POLICY,
     UNITS,
@@ -319,6 +321,31 @@ def test_a_few_rows_of_groups_scattered_far_beyond_their_bounds_are_noted():
     for keys in (list(range(5)), None):
         means = frame(epsilon=1, delta=1e-6).group_by("g", keys=keys).mean("x")
         assert all(means["note"].to_list())
+
+
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+def test_noise_alone_rarely_makes_rows_beyond_the_bounds(kind):
+    """Of 600 searches over values that end sharply about 3 % see rows beyond, by chance.
+
+    Each end has a note in one search of 66. More than 48 have a probability below 1e-8.
+    """
+    values = np.tile(np.arange(1, 91), 400).astype(float)
+    found = find_bounds(copy_groups(table_of(values), 600), kind(Fraction(1)))
+    notes = [note for note in found.notes.tolist() if note is not None]
+    assert all("rows beyond" in note for note in notes)
+    assert len(notes) <= 48
+
+
+def test_noise_alone_rarely_makes_far_rows_of_groups():
+    """Sums over groups pass their height in 1 of 100 draws: below 1e-9 in 45 of 1,000."""
+    draws = np.random.default_rng(1).laplace(size=(1000, 30, 6)).astype(np.float32)
+    counts = [OuterCounts(heights, laplace=True) for heights in draws]
+    assert sum(outer.are_rows(np.arange(30)) for outer in counts) <= 45
+    assert not any(outer.are_rows(np.arange(0)) for outer in counts)
+    assert not OuterCounts(draws[0][:, :0], laplace=True).are_rows(np.arange(30))
+    tall = np.where(np.arange(30)[:, None] == 7, np.float32(99), draws[0])
+    assert OuterCounts(tall, laplace=True).are_rows(np.arange(30))
+    assert not OuterCounts(tall, laplace=True).are_rows(np.arange(7)), "group 7 is not shown"
 
 
 @pytest.mark.parametrize("terms", [1, 2, 4, 8, 80])
