@@ -114,8 +114,9 @@ def count_bins(
     for query in queries:
         check_number_column(query.column, schema[adopted.values[query.column]])
     public_keys = adopted.public_keys if public else None
-    if len(queries) > 1 and adopted.unit is None:
-        tables = _count_columns(adopted, labels, queries, public_keys)
+    if len(queries) > 1:
+        count_columns = _count_columns if adopted.unit is None else _count_columns_of_units
+        tables = count_columns(adopted, labels, queries, public_keys)
         if tables is not None:
             return tables
     return [table_of(_read_values(adopted, labels, query, public_keys)) for query in queries]
@@ -197,7 +198,8 @@ def _fetch_values(
 ) -> BinTable | ValueWords | None:
     """Return the rows of an engine that may hand them over; None if they stay in the engine."""
     if adopted.unit is not None:
-        return _bins_of_units(adopted, labels, query, public_keys)
+        tables = _count_columns_of_units(adopted, labels, [query], public_keys)
+        return None if tables is None else tables[0]
     if not _can_fetch_words(adopted, query):
         return None
     parts = guarded(partial(_fetch_words, adopted, labels, query))
@@ -334,67 +336,110 @@ def _single_bits(bits: int) -> pl.Expr:
     return (product - (product - twice)).cast(pl.Float32).reinterpret(dtype=pl.UInt32)
 
 
-def _bins_of_units(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
-) -> BinTable | None:
-    """Return the bins of rows within the limits of units, which are fetched; None where not."""
-    if adopted.unit is None or isinstance(query.binning, Edges):
-        return None
-    bits = query.binning.bits if isinstance(query.binning, SignificantBits) else VALUE_BITS
-    if bits > VALUE_BITS:  # times, which single precision does not hold
+def _count_columns_of_units(
+    adopted: Adopted,
+    labels: Sequence[Hashable],
+    queries: Sequence[HistogramQuery],
+    public_keys: Listed | None,
+) -> list[BinTable] | None:
+    """Count rows within the limits of units, which are fetched once; None where they are not."""
+    unit = adopted.unit
+    assert unit is not None  # noqa: S101 the callers have looked
+    if any(_rounded_bits(query.binning) > VALUE_BITS for query in queries):
         return None
     names = [key_name(index) for index in range(len(labels))]
-    value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
-    frame = adopted.lazy.select(*key_expressions(adopted, labels), value)
+    columns = dict.fromkeys(query.column for query in queries)
+    values = {column: f"value_{index}" for index, column in enumerate(columns)}
+    numbers = [
+        nw.col(adopted.values[column]).cast(nw.Float64).alias(name)
+        for column, name in values.items()
+    ]
+    frame = adopted.lazy.select(*key_expressions(adopted, labels), *numbers)
     rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), names, adopted)
     if rows is None:
         return None
-    groups, values = guarded(partial(_thin_rows, rows, bits, adopted.unit))
-    numbers = np.unique(groups)
-    group_keys = rows.keys.take(pa.array(numbers)) if _key_names(labels, query) else pa.table({})
-    keys, number, places = order_groups(group_keys, public_keys)
-    group = (
-        places[np.searchsorted(numbers, groups)]
-        if group_keys.num_columns
-        else np.zeros_like(groups)
-    )
-    is_counted = group >= 0
-    counted = pl.DataFrame({_GROUP: group[is_counted], _VALUE: values[is_counted]})
-    return guarded(partial(_count_rows_in_memory, keys, number, counted, _VALUE, query))
+    entries, groups, places = guarded(partial(_entries_of, rows, unit))
+    present = np.unique(groups)
+    keys, number, order = order_groups(rows.keys.take(pa.array(present)), public_keys)
+    group_of_entry = order[np.searchsorted(present, groups)]
+    is_within = entries >= 0
+    entries = entries[is_within]
+
+    def count(query: HistogramQuery) -> BinTable:
+        column = pl.Series(_VALUE, rows.columns.column(values[query.column]))
+        bits = _rounded_bits(query.binning)
+        counted, value = _thin_rows(entries, column.filter(is_within), places, unit.rows, bits)
+        if query.pooled or not names:
+            pooled = pl.DataFrame({_GROUP: np.zeros_like(counted), _VALUE: value})
+            return _count_rows_in_memory(pa.table({}), 1, pooled, _VALUE, query)
+        group = group_of_entry[counted]
+        grouped = pl.DataFrame({_GROUP: group, _VALUE: value}).filter(group >= 0)
+        return _count_rows_in_memory(keys, number, grouped, _VALUE, query)
+
+    return [guarded(partial(count, query)) for query in queries]
 
 
-def _thin_rows(rows: UnitRows, bits: int, unit: UnitColumn) -> tuple[Integers, Floats]:
-    """Return the groups and values of rows that count within the limits: see `thinned`."""
+def _rounded_bits(binning: Binning) -> float:
+    """Return how many significant bits of a value decide about its bin."""
+    if isinstance(binning, Edges):
+        return math.inf
+    return binning.bits if isinstance(binning, SignificantBits) else VALUE_BITS
+
+
+def _entries_of(rows: UnitRows, unit: UnitColumn) -> tuple[Integers, Integers, Integers]:
+    """Return the number of the unit and group of each row, and of these the groups and hashes.
+
+    Rows in groups beyond the unit's limit have -1.
+    """
     size = max(rows.keys.num_rows, 1)
     entries = compressed(rows.units * size + rows.groups)
     first = np.zeros(int(entries.max(initial=-1)) + 1, dtype=np.int64)
     first[entries] = np.arange(len(entries))
     groups, places = rows.groups[first], rows.places[first]
-    column = pl.Series(_VALUE, rows.columns.column(_VALUE))
     if unit.groups is not None and rows.keys.num_columns:
-        marks = mark_first_groups(rows.units[first], places, groups, unit.groups)[entries]
-        entries, column = entries[marks], column.filter(pl.Series(marks))
-    bits_of = pl.DataFrame([column]).select(_single_bits(bits)).to_series().to_numpy()
-    single = bits_of.view(np.float32)
-    above = np.where(single < 0, ~bits_of, bits_of | np.uint32(2**31))  # in the order of values
-    above[np.isnan(single)] = 2**32 - 1
-    words = (entries << FLOAT_BITS) + above
+        marks = mark_first_groups(rows.units[first], places, groups, unit.groups)
+        entries = np.where(marks, np.cumsum(marks) - 1, -1)[entries]
+        groups, places = groups[marks], places[marks]
+    return entries, groups, places
+
+
+def _thin_rows(
+    entries: Integers, values: pl.Series, places: Integers, limit: int, bits: float
+) -> tuple[Integers, Floats]:
+    """Return the entries and rounded values of rows that count within the limit: see `thinned`.
+
+    An entry without a value has a row of NaN. Only the rows of larger entries are sorted.
+    """
+    rounded = pl.DataFrame([values]).select(_single_bits(int(bits))).to_series().to_numpy()
+    has_value = ~np.isnan(rounded.view(np.float32))
+    if not has_value.all():
+        entries, rounded = entries[has_value], rounded[has_value]
+    single = rounded.view(np.float32)
+    sizes = np.bincount(entries, minlength=len(places))
+    empty = np.flatnonzero(sizes == 0)
+    is_large = (sizes > limit)[entries]
+    large = np.flatnonzero(is_large)
+    rounded = rounded[large]
+    above = np.where(single[large] < 0, ~rounded, rounded | np.uint32(SIGN))  # in their order
+    words = (entries[large] << FLOAT_BITS) + above
     words.sort()
-    entries, above = words >> FLOAT_BITS, words.astype(np.uint32)
-    has_value = above < 2**32 - 1
-    sizes = np.bincount(entries[has_value], minlength=len(first))[entries]
-    starts = mark_starts(entries)
-    number = np.arange(len(entries)) - np.flatnonzero(starts)[np.cumsum(starts) - 1]
-    start = thinning_starts(places)[entries]
-    every = np.maximum(sizes, unit.rows).astype(np.float64)
+    entry = words >> FLOAT_BITS
+    starts = mark_starts(entry)
+    number = np.arange(len(entry)) - np.flatnonzero(starts)[np.cumsum(starts) - 1]
+    start, every = thinning_starts(places)[entry], sizes[entry].astype(np.float64)
     until, before = (
-        np.floor(count.astype(np.float64) * float(unit.rows) / every + start)
+        np.floor(count.astype(np.float64) * float(limit) / every + start)
         for count in (number + 1, number)
     )
-    counts = has_value & ((sizes <= unit.rows) | (until > before))
-    values = np.where(counts, decode_bits(above), np.nan)
-    shown = counts | starts
-    return groups[entries[shown]], values[shown]
+    counts = until > before
+    thinned_values = decode_bits(words[counts].astype(np.uint32))
+    if len(large):
+        entries, single = entries[~is_large], single[~is_large]
+    values_held = single.astype(np.float64) / 2 + 0.0  # no negative zero
+    return (
+        np.concatenate([entries, entry[counts], empty]),
+        np.concatenate([values_held, thinned_values, np.full(len(empty), np.nan)]),
+    )
 
 
 def _build_query(

@@ -193,7 +193,8 @@ def _sum_first_groups(
     if rows is None:
         return None
     limit = unit.groups
-    rows = rows.filter(rows.mark_first(limit))
+    if rows.keys.num_rows > limit:
+        rows = rows.filter(rows.mark_first(limit))
     size = max(rows.keys.num_rows, 1)
     frame: Any = pl.DataFrame({_ENTRY: rows.units * size + rows.groups, PLACE: rows.places})
     columns: Any = pl.from_arrow(rows.columns)
