@@ -185,10 +185,14 @@ class GroupMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The population covariance of two columns, each value clipped to its bounds."""
-        return self._ask(Covariance(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+        return self._ask(
+            Covariance(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
+        )
 
     def corr(
         self,
@@ -196,10 +200,14 @@ class GroupMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """Pearson's correlation of two columns, each value clipped to its bounds."""
-        return self._ask(Correlation(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms)
+        return self._ask(
+            Correlation(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
+        )
 
     def ratio(
         self,
@@ -222,10 +230,14 @@ class GroupMethods(Registered[Answer]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The slope of the line of least squares of y on x, each value clipped to its bounds."""
-        return self._ask(Slope(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+        return self._ask(
+            Slope(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
+        )
 
     def intercept(
         self,
@@ -233,10 +245,14 @@ class GroupMethods(Registered[Answer]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
-        return self._ask(Intercept(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+        return self._ask(
+            Intercept(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
+        )
 
     def r_squared(
         self,
@@ -244,10 +260,14 @@ class GroupMethods(Registered[Answer]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The part of the variance of y that a line through x explains, from 0 to 1."""
-        return self._ask(RSquared(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+        return self._ask(
+            RSquared(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
+        )
 
     def histogram(
         self,
@@ -264,10 +284,12 @@ class GroupMethods(Registered[Answer]):
         y: Hashable,
         xs: Sequence[Hashable],
         bounds: Mapping[Hashable, tuple[float, float]] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Any:
         """Explain a column by several others: the line of least squares, one row a coefficient."""
-        return self._ask(Regression(y=y, xs=xs, bounds=bounds), terms)
+        return self._ask(Regression(y=y, xs=xs, bounds=bounds, clipping=clipping), terms)
 
     def mean_vector(
         self,
@@ -514,11 +536,16 @@ class ColumnMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The population covariance of two columns, each value clipped to its bounds."""
         return self._ask(
-            Covariance(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+            Covariance(
+                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
+            ),
+            terms,
         )
 
     def corr(
@@ -526,11 +553,16 @@ class ColumnMethods(Registered[Answer]):
         y: Hashable,
         x_bounds: tuple[float, float] | None = None,
         y_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """Pearson's correlation of two columns, each value clipped to its bounds."""
         return self._ask(
-            Correlation(x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds), terms
+            Correlation(
+                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
+            ),
+            terms,
         )
 
     def ratio(
@@ -555,21 +587,29 @@ class ColumnMethods(Registered[Answer]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The slope of the line of least squares of y on x, each value clipped to its bounds."""
-        return self._ask(Slope(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+        return self._ask(
+            Slope(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
+            terms,
+        )
 
     def intercept(
         self,
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
         return self._ask(
-            Intercept(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms
+            Intercept(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
+            terms,
         )
 
     def r_squared(
@@ -577,10 +617,15 @@ class ColumnMethods(Registered[Answer]):
         x: Hashable,
         y_bounds: tuple[float, float] | None = None,
         x_bounds: tuple[float, float] | None = None,
+        *,
+        clipping: bool = True,
         **terms: Unpack[Terms],
     ) -> Answer:
         """The part of the variance of y that a line through x explains, from 0 to 1."""
-        return self._ask(RSquared(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds), terms)
+        return self._ask(
+            RSquared(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
+            terms,
+        )
 
     def histogram(
         self,

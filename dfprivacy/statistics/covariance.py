@@ -62,6 +62,10 @@ class PairStatistic(LinearStatistic):
     searches: ClassVar[bool] = True
     """True if bounds that are left out are found."""
 
+    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"x": "x_bounds", "y": "y_bounds"}
+    )
+
     def whole(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
@@ -422,8 +426,10 @@ GIVEN_BOUNDS = (
     "Values of the {} column are clipped to these bounds, (lower, upper). Choose them from what "
     "you know about the subject, never from the data."
 )
-PAIR_BOUNDS = f"{GIVEN_BOUNDS} No note says how much they clip. Found privately when left out."
+PAIR_BOUNDS = f"{GIVEN_BOUNDS} Found privately when left out."
 """Documentation of the bounds of a statistic of two columns."""
+
+PAIR_CLIPPING = f"{CLIPPING_DOC} Nothing is spent where bounds are found."
 
 
 @dataclass(frozen=True)
@@ -477,6 +483,7 @@ class _Pair(PairStatistic):
     y: Hashable = argument("Another column of numbers.")
     x_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("first"), None)
     y_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("second"), None)
+    clipping: bool = argument(PAIR_CLIPPING, True)  # noqa: FBT003 a default
 
 
 @dataclass(frozen=True)
@@ -484,8 +491,7 @@ class Covariance(_Pair):
     """The population covariance of two columns, each value clipped to its bounds.
 
     From noisy sums of (1-a)(1-b), (1-a)b, a(1-b) and ab, where a and b are the values on a scale
-    from 0 to 1 between their bounds. All of the loss goes into these sums. A row that lacks one of
-    the values is left out.
+    from 0 to 1 between their bounds. A row that lacks one of the values is left out.
     """
 
     kind: ClassVar[str] = "cov"
@@ -503,8 +509,8 @@ class Covariance(_Pair):
 class Correlation(_Pair):
     """Pearson's correlation of two columns, each value clipped to its bounds; from -1 to 1.
 
-    From noisy sums of nine products of Bernstein polynomials, into which all of the loss goes. A
-    row that lacks one of the values is left out.
+    From noisy sums of nine products of Bernstein polynomials. A row that lacks one of the values
+    is left out.
     """
 
     kind: ClassVar[str] = "corr"
@@ -578,9 +584,6 @@ class RatioOfSums(_Pair):
     units: ClassVar[str] = "units of {x!r} a unit of {y!r}"
     reader: ClassVar[type[PairEstimator]] = SumsEstimator
     searches: ClassVar[bool] = False
-    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"x": "x_bounds", "y": "y_bounds"}
-    )
 
 
 @dataclass(frozen=True)
@@ -694,14 +697,15 @@ class _Line(PairStatistic):
     x: Hashable = argument("The independent column, of numbers.")
     y_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("dependent"), None)
     x_bounds: BoundsLike | None = argument(PAIR_BOUNDS.format("independent"), None)
+    clipping: bool = argument(PAIR_CLIPPING, True)  # noqa: FBT003 a default
 
 
 @dataclass(frozen=True)
 class Slope(_Line):
     """The slope of the line of least squares of y on x, each value clipped to its bounds.
 
-    From noisy sums of six products of Bernstein polynomials, into which all of the loss goes. A row
-    that lacks one of the values is left out. NaN where noise hides that x varies.
+    From noisy sums of six products of Bernstein polynomials. A row that lacks one of the values is
+    left out. NaN where noise hides that x varies.
     """
 
     kind: ClassVar[str] = "slope"

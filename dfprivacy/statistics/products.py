@@ -72,7 +72,10 @@ class ProductPart:
 
     def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
         """Return the part that answers within bounds of the columns without."""
-        questions = {name: question.completed(bounds) for name, question in self.questions.items()}
+        questions = {
+            name: question.told(interval=False).completed(bounds)
+            for name, question in self.questions.items()
+        }
         part = LinearPart(questions, self.grouped, units=self.units)
         return part if self.limits is None else part.within_limits(self.limits)
 

@@ -29,7 +29,7 @@ from dfprivacy.noise.laws import Noise, half_width_factor
 from dfprivacy.release.estimator import ClippingBias, Draw, Ends, to_floats
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
-from dfprivacy.statistics.covariance import ProductEstimator, require_sizes
+from dfprivacy.statistics.covariance import PAIR_CLIPPING, ProductEstimator, require_sizes
 from dfprivacy.statistics.linear import LinearStatistic
 
 INTERCEPT = "intercept"
@@ -83,11 +83,11 @@ class Regression(Question):
     )
     bounds: Mapping[Hashable, BoundsLike] | None = argument(
         "(lower, upper) of each column, from what you know and never from the data; those that the "
-        "terms of the frame know are used as well, and others are found privately. No note says "
-        "how much they clip.",
+        "terms of the frame know are used as well, and others are found privately.",
         None,
         form="Mapping[Hashable, tuple[float, float]] | None",
     )
+    clipping: bool = argument(PAIR_CLIPPING, True)  # noqa: FBT003 a default
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -176,6 +176,15 @@ class Coefficient(LinearStatistic):
     def finds_bounds(self) -> bool:
         """True if the bounds of a column are found first."""
         return bool(self.searched)
+
+    @property
+    def clipped(self) -> dict[Hashable, Bounds]:
+        """The bounds of columns whose clipping is counted; none if it isn't."""
+        return self.of.ends if self.of.clipping else {}
+
+    def told(self, *, interval: bool) -> Coefficient:
+        """Return the coefficient without a count of what is clipped where no note is shown."""
+        return self if interval else replace(self, of=replace(self.of, clipping=False))
 
     @property
     def axes(self) -> tuple[Hashable, ...]:

@@ -129,7 +129,7 @@ def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
     assert result.output.splitlines()[-1].startswith("Spent epsilon 1000000; ")
     target = tmp_path / "out.csv"
     run("regression", *whole, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target))
-    assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high"]
+    assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high", "note"]
     explained = run("regression", *whole, "--bounds", "delay=-60,240", "--explain").output
     assert "costs     epsilon 1" in explained
     assert "--bounds delay=LOW,HIGH" in run("regression", *whole).output

@@ -75,10 +75,14 @@ def test_it_can_be_left_out(tmp_path):
             frame.dp.mean("x", BOUNDS, clipping=wrong)
 
 
-def test_a_ratio_says_what_the_bounds_of_both_columns_clip(tmp_path):
+@pytest.mark.parametrize("kind", ["ratio", "cov", "corr", "slope", "intercept", "r_squared"])
+def test_pairs_say_what_the_bounds_of_both_columns_clip(kind, tmp_path):
     """A column that is clipped has a note at every door, for half of a twentieth of the loss."""
     frame = pl.DataFrame(DATA).with_columns(y=pl.lit(1.0))
-    question = dfp.ratio("x", "y", BOUNDS, (2, 3))
+    is_line = kind in {"slope", "intercept", "r_squared"}
+    ask = getattr(dfp, kind)
+    question = ask("y", "x", (2, 3), BOUNDS) if is_line else ask("x", "y", BOUNDS, (2, 3))
+    columns = {"x": "x", "y": "y", "clipping": False}
     note = f"x: {NOTE}; y: clipped: 100 % [100, 100] below 2"
     for rows in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow())):
         assert dfp.frame(rows).agg(r=question, **HUGE)["r"].note == note
@@ -87,16 +91,30 @@ def test_a_ratio_says_what_the_bounds_of_both_columns_clip(tmp_path):
     connection = duckdb.connect()
     connection.register("t", frame.to_arrow())
     sql_udfs.register(connection, **HUGE)
-    call = "SELECT dp_ratio_interval(x, y, -2, 60, 2, 3) AS r FROM t"
+    places = "y, x, 2, 3, -2, 60" if is_line else "x, y, -2, 60, 2, 3"
+    call = f"SELECT dp_{kind}_interval({places}) AS r FROM t"
     assert connection.sql(call).fetchall()[0][0]["note"] == note
     assert dfp.sql(call, t=frame, **HUGE)["r"][0]["note"] == note
     by_group = frame.dp.group_by("g", keys=["a", "b"]).agg(r=question, **HUGE)
     assert by_group["note"].str.contains("below -2 in 2 of 2 groups.*; y: clipped").all()
-    assert frame.dp.ratio("x", "y", (-5, 91), (0, 3), **HUGE).note is None
-    quiet = frame.dp.ratio("x", "y", BOUNDS, (2, 3), clipping=False)
-    told = frame.dp.ratio("x", "y", BOUNDS, (2, 3))
+    wide = ask(**columns | {"clipping": True}, x_bounds=(-5, 91), y_bounds=(0, 3))
+    assert frame.dp.agg(r=wide, **HUGE)["r"].note is None
+    quiet = frame.dp.agg(r=ask(**columns, x_bounds=BOUNDS, y_bounds=(2, 3)))["r"]
+    told = frame.dp.agg(r=question)["r"]
     assert told.mechanism.scale * 19 == pytest.approx(quiet.mechanism.scale * 20)
     assert quiet.note is None
+
+
+def test_a_regression_says_what_the_bounds_of_its_columns_clip():
+    """Each column that is clipped has a note beside every coefficient, by group too."""
+    frame = pl.DataFrame(DATA).with_columns(y=pl.lit(1.0))
+    bounds = {"x": BOUNDS, "y": (2, 3)}
+    found = frame.dp.regression("y", ["x"], bounds, **HUGE)
+    assert set(found["note"]) == {f"y: clipped: 100 % [100, 100] below 2; x: {NOTE}"}
+    by_group = frame.dp.group_by("g", keys=["a", "b"]).regression("y", ["x"], bounds, **HUGE)
+    assert by_group["x_note"].str.contains("x: clipped: .* below -2 in 2 of 2 groups").all()
+    quiet = frame.dp.regression("y", ["x"], bounds, clipping=False, **HUGE)
+    assert quiet.columns == ["term", "coefficient", "low", "high"]
 
 
 def test_a_statement_pays_for_notes_with_intervals_or_without():
