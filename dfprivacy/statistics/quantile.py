@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
@@ -209,6 +208,14 @@ class Ranked(Statistic):
     def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:
         """Return by how many ranks an answer is ordinarily off."""
         return law.rank_error(q, rows)
+
+    def describe_ranks(self, law: RankLaw, q: Fraction, rows: Integers) -> list[str | None]:
+        """Return a note for each group whose answer may be many ranks off."""
+        ranks = self.rank_error(law, q, rows)
+        return [
+            f"rank within about {off:,.0f} of {count:,} rows" if off > NOTED * count else None
+            for off, count in zip(ranks, rows, strict=True)
+        ]
 
     def remarks(self, law: RankLaw) -> tuple[str, ...]:  # noqa: ARG002 one interface
         """Return remarks of a forecast."""
@@ -581,7 +588,8 @@ class QuantilePart(ColumnPart):
 
         def answer(title: str, question: Ranked, q: Fraction) -> Answer:
             shown = blank_small_groups(next(answers_in_order), counted, question.least(law, q))
-            notes = rank_notes(question.rank_error(law, q, rows), rows, ~np.isnan(shown))
+            texts = zip(question.describe_ranks(law, q, rows), np.isnan(shown), strict=True)
+            notes = [TOO_FEW if is_blank else text for text, is_blank in texts]
             quantile = (
                 self._between(title, q, shown, grid, ends)
                 if ends
@@ -647,15 +655,6 @@ def _law(loss: Epsilon | Rho, candidates: int, levels: int, fraction: Fraction) 
 TOO_FEW = "too few rows for this loss"
 
 
-def rank_notes(ranks: Floats, rows: Integers, shown: npt.NDArray[np.bool_]) -> list[str | None]:
-    """Return a note for each group without an answer, or whose answer may be many ranks off."""
-    notes = [
-        f"rank within about {off:,.0f} of {count:,} rows" if noted else None
-        for off, count, noted in zip(ranks, rows, ranks > NOTED * rows, strict=True)
-    ]
-    return [note if is_shown else TOO_FEW for note, is_shown in zip(notes, shown, strict=True)]
-
-
 def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     if isinstance(grid, Steps):
@@ -700,13 +699,18 @@ class _Extreme(Ranked):
 
     bounds: ClassVar[None] = None  # type: ignore[misc]
     step: ClassVar[None] = None  # type: ignore[misc]
-    has_note = False  # `explain` names the rows beyond the answer
+    beyond: ClassVar[str]
+    """Where the rows are that the answer leaves out."""
 
     column: Hashable = argument("The column of numbers, dates or times.")
 
     def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:  # noqa: ARG002
         """Return by how many ranks an answer is off the one that it is aimed at."""
         return np.full(len(rows), float(law.ordinary))
+
+    def describe_ranks(self, law: RankLaw, q: Fraction, rows: Integers) -> list[str | None]:  # noqa: ARG002 one interface
+        """Return a note on the rows beyond the answer of each group."""
+        return [f"about {law.inwards:,} rows lie {self.beyond}"] * len(rows)
 
     def least(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
         """Return how many rows a group needs whose answer is nearer to its own end."""
@@ -734,6 +738,7 @@ class Min(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("min",)
     title: ClassVar[str] = "a value that few rows lie below"
     example: ClassVar[str] = 'df.dp.min("x", epsilon=1)'
+    beyond = "below"
     fractions = (Fraction(0),)
 
 
@@ -749,4 +754,5 @@ class Max(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("max",)
     title: ClassVar[str] = "a value that few rows lie above"
     example: ClassVar[str] = 'df.dp.max("x", epsilon=1)'
+    beyond = "above"
     fractions = (Fraction(1),)
