@@ -388,7 +388,8 @@ class PairEstimator(ProductEstimator, ABC):
             for polynomial in (ratio.above, ratio.below)
         )
         is_known = (below > 0) & self._spread_out(moments, math.sqrt(vector.noise.variance))
-        blank = (self.smallest + self.largest) / 2  # NaN where theta has no limits
+        middle = (self.smallest + self.largest) / 2
+        blank = middle if math.isfinite(middle) else math.nan  # theta has no limits
         theta = np.divide(above, below, out=np.full_like(below, blank), where=is_known)
         return np.clip(theta, self.smallest, self.largest), ratio
 
@@ -549,6 +550,27 @@ class SumsEstimator(PairEstimator):
         """The ratio of the middles of both bounds; 0 if the middle of y is 0."""
         x, y = (start + width / 2 for start, width in self.lines)
         return x / y if y else 0.0
+
+    @cached_property
+    def possible(self) -> tuple[float, float]:
+        """The least and the largest ratio that the bounds allow, in parts of the largest sizes."""
+        (x, x_width), (y, y_width) = self.lines
+        if y < 0 < y + y_width:
+            return -math.inf, math.inf
+        below = np.copysign([y, y + y_width], y + y_width / 2)  # a zero has the other end's sign
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.divide.outer([x, x + x_width], below)
+        return float(np.nanmin(ratios)), float(np.nanmax(ratios))
+
+    @property
+    def smallest(self) -> float:  # type: ignore[override]
+        """The least ratio that the bounds allow."""
+        return self.possible[0]
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        """The largest ratio that the bounds allow."""
+        return self.possible[1]
 
     def ratio(self, moments: Moments) -> Ratio:
         """Return the mean of x over that of y, both negated if the latter is negative."""

@@ -166,7 +166,7 @@ def test_answers_stay_within_what_can_be(kind, size):
 
 @pytest.mark.parametrize("y", [(-9, 0), (-5, 5), (0, 9)], ids=str)
 def test_a_ratio_keeps_its_sign_and_opens_where_the_sum_below_may_be_0(y):
-    """A ratio to a sum below 0 is negative; over no rows, its interval holds every number.
+    """A ratio to a sum below 0 is negative; over no rows, its interval holds what bounds allow.
 
     Each interval leaves out the truth in at most one of 10^9 releases.
     """
@@ -176,7 +176,21 @@ def test_a_ratio_keeps_its_sign_and_opens_where_the_sum_below_may_be_0(y):
     found = by.ratio("x", "y", (0, 10), y, epsilon=1)
     assert found["low"][0] < sign * 1.5 < found["high"][0]
     assert abs(found["ratio"][0] - sign * 1.5) < 0.1
-    assert (found["low"][1], found["high"][1]) == (-math.inf, math.inf)
+    possible = {(-9, 0): (-math.inf, 0), (-5, 5): (-math.inf, math.inf), (0, 9): (0, math.inf)}
+    assert (found["low"][1], found["high"][1]) == possible[y]
+
+
+@pytest.mark.parametrize(("x", "y", "least", "most"), [
+    ((0, 10), (1, 20), 0, 10), ((5, 10), (0, 20), 0.25, math.inf), ((-4, 8), (-4, -2), -4, 2),
+])  # fmt: skip
+def test_no_ratio_is_outside_of_what_the_bounds_allow(x, y, least, most):
+    """Neither a ratio of few rows nor its interval lies where no rows within bounds have theirs."""
+    by = pl.DataFrame({"g": [0], "x": [x[1]], "y": [y[0]]}).dp.group_by("g", keys=[0])
+    for _ in range(20):
+        found = by.ratio("x", "y", x, y, epsilon=1)
+        low, high, value = (found[name][0] for name in ("low", "high", "ratio"))
+        assert least <= low <= high <= most * (1 + 1e-9)
+        assert math.isnan(value) or least <= value <= most * (1 + 1e-9)
 
 
 def test_a_constant_column_has_no_correlation():
