@@ -22,7 +22,7 @@ from dfprivacy.measurement.grid import CLOCK, DATE, DURATION, TIME, kind_of, pla
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.entropy import fresh_id
 from dfprivacy.noise.laws import Noise
-from dfprivacy.release.answers import AnnotatedFloat, Estimated
+from dfprivacy.release.answers import AnnotatedFloat, Estimated, join_notes
 from dfprivacy.release.estimator import Estimator
 from dfprivacy.release.pipeline import Release
 from dfprivacy.release.plan import Plan, ReleaseInfo, list_answers
@@ -383,7 +383,9 @@ def estimates_of(released: Release, plan: Plan) -> dict[str, Any]:
         noted = plan.questions[question].has_note or plan.notes_limits
         value = next(columns)
         low, high = (next(columns) for _ in range(2)) if has_interval else (None, None)
-        note = next(columns)[0].as_py() if noted else info.notes.get(question)
+        note = next(columns)[0].as_py() if noted else None
+        if not plan.notes_limits:
+            note = join_notes((note, info.notes.get(question)))
         error = next(columns)[0].as_py() if has_interval else None
         facts: dict[str, Any] = {"_name": name, "_info": info, "_note": note}
         if kind_of(value.type):

@@ -88,13 +88,13 @@ class ReleaseInfo:
         return cost_text(self.loss, self.delta, self.answers)
 
     def limits_text(self, name: str) -> str:
-        """Return the limits of an answer; of those that were found, the share of rows within."""
-        unit = self.limits.get(name, self.unit)
+        """Return the limits that were found for an answer, and the share of rows within."""
+        unit = self.limits.get(name)
         if unit is None:
             return ""
         groups = "" if unit.max_groups is None else f", max_groups={unit.max_groups}"
-        share = f": about {100 * self.shares[name]:.3g} % counts" if name in self.limits else ""
-        return f"max_rows={unit.max_rows}{groups}{share}"
+        share = f"about {100 * self.shares[name]:.3g} % counts"
+        return f"max_rows={unit.max_rows}{groups}: {share}"
 
 
 def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
@@ -210,12 +210,13 @@ class Plan:
             for name in part.names
         ]
         notes = {name: lost.note for name, _, lost in limits if lost.note}
-        if self.unit is not None and not limits:
-            rows = self.unit.max_rows
-            shares = (name for name, question in self.questions.items() if question.kind == "share")
-            notes = dict.fromkeys(
-                shares, f"over rows: a unit with more than {rows} counts as {rows}"
-            )
+        if not limits:
+            notes = {
+                name: note
+                for part in self.parts
+                if (note := self._describe_named_limits(part))
+                for name in part.names
+            }
         return ReleaseInfo(
             self.charge.question,
             self.charge.loss,
@@ -228,6 +229,19 @@ class Plan:
             notes=notes,
         )
 
+    def _describe_named_limits(self, part: Any) -> str | None:
+        """Return what limits that the caller has named leave out of the answers of a part."""
+        if self.unit is None or self.search is not None:
+            return None
+        rows, groups = self.unit.max_rows, self.unit.max_groups
+        texts = []
+        if not counts_units(part):
+            many = f"{rows} row{'s' * (rows > 1)}{' in a group' if self.by else ''}"
+            texts.append(f"a unit with more than {many} counts as {rows}")
+        if self.by and groups is not None:
+            texts.append(f"one in more than {groups} groups counts in {groups}")
+        return ", ".join(texts) or None
+
     @property
     def limit_lines(self) -> tuple[str, ...]:
         """The limits that were found for each question, in words."""
@@ -237,8 +251,10 @@ class Plan:
 
     @property
     def limit_notes(self) -> tuple[str, ...]:
-        """The notes about these limits, unless the released table has a column of notes."""
-        notes = self.info.notes if self.lost and not self.notes_limits else {}
+        """The notes about limits, unless the released table has a column of notes on them."""
+        notes = {} if self.notes_limits else self.info.notes
+        if not self.lost:
+            return tuple(dict.fromkeys(notes.values()))
         return tuple(f"{self.questions[name].text}: {note}" for name, note in notes.items())
 
     def within(self, rows: Sequence[int], groups: int | None) -> Self:
