@@ -25,15 +25,19 @@ from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
 from dfprivacy.measurement.linear import OnGrid, Source
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
+from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan, counts_units
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
+from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
+from dfprivacy.statistics.estimators.bounds_search import POLICY, rows_for_bounds
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart
+from dfprivacy.statistics.products import ProductPart
+from dfprivacy.statistics.regression import Coefficient
 
 CANDIDATES = np.unique([(2 + half) * 2**power // 2 for power in range(21) for half in (0, 1)])
 CANDIDATES = CANDIDATES[CANDIDATES <= LARGEST_LIMIT]
@@ -81,6 +85,9 @@ _SELECTION = 8.0
 _UNIT_SPREAD, _ROW_SPREAD = 1 / 50, 1 / 7
 """Assumed deviations between units without a trend, and between rows, in widths of the bounds."""
 
+_PAIR_SPREAD = 1 / 20
+"""Assumed deviation of the values of pairs in widths of the bounds, less the noise of nine sums."""
+
 _VISIBLE = 1 / 50
 """Share of the rows that limits may leave out of a median or a variance without a note."""
 
@@ -96,11 +103,15 @@ class Sizes(NamedTuple):
 
 
 class NamedLimits(NamedTuple):
-    """Limits that a caller names, and the number of listed keys; None for what is not known."""
+    """Limits that a caller names, the number of listed keys, and the delta that selects groups.
+
+    None stands for what is not known.
+    """
 
     rows: int | None = None
     groups: int | None = None
     public_groups: int | None = None
+    delta: Fraction | None = None
 
 
 @dataclass(frozen=True)
@@ -219,7 +230,7 @@ def finding_losses(
     """Return the loss of each noisy histogram and number that limits are found from."""
     weights = dict.fromkeys(size_kinds(parts).values(), Fraction(5))
     weights |= {"groups": Fraction(2)} if grouped else {}
-    weights |= {"number": Fraction(1)} if secret else {}
+    weights |= {"number": Fraction(2)} if secret else {}
     total = sum(weights.values(), start=Fraction(0))
     return {name: loss.share(weight / total) for name, weight in weights.items()}
 
@@ -319,13 +330,32 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, their share within a limit, and their number.
 
-    Without `grouped` the whole frame is one group.
+    The `number` is what it is at least; `likely` is what it is expected to be. Without `grouped`
+    the whole frame is one group. Secret keys are selected with `delta`.
     """
 
     limit: int
     share: float
     number: float
+    likely: float
     grouped: bool
+    delta: Fraction | None = None
+
+    def hide_rows(self, noise: Noise, limits: Integers, rows: Floats) -> tuple[Floats, Floats]:
+        """Return what a threshold hides for each limit, and the rows that all groups have then.
+
+        It is the share of all rows, and the mean square of the rows of groups. Sizes of groups are
+        taken to be exponential.
+        """
+        if self.delta is None:
+            return np.zeros(len(limits)), np.zeros(len(limits))
+        threshold, mean = (
+            noise.quantile(float(self.delta) / self.limit) * limits,
+            rows / self.likely,
+        )
+        ratio = np.minimum(threshold / np.maximum(mean, 1.0), 700.0)
+        shown, square = np.exp(-ratio), ratio**2 + 2 * ratio + 2
+        return 1 - shown * (1 + ratio), mean**2 * (2 - shown * square)
 
 
 def errors_of(
@@ -340,23 +370,27 @@ def errors_of(
     capped = np.minimum(SIZES, limits[:, None])
     total = max(float(SIZES @ expected), 1.0)
     counting = np.maximum(capped @ expected, 1.0)
+    without_bounds = total**2 * _lack_of_rows(part, loss, counting / limits, groups)
     shares = np.minimum(counting / total, 1.0) * groups.share
+    rows = np.maximum(counting * groups.share / groups.number, _TINY)
+    hidden_share, hidden_square = groups.hide_rows(count, limits, rows * groups.number)
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
         unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
         upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
         upper = worth * (upper + (1 - groups.share) * total) / groups.number
-        errors = noise**2 + (worth * total / groups.number * (1 - shares)) ** 2
+        errors = noise**2 + (worth * total / groups.likely * (1 - shares)) ** 2 + hidden_square
+        errors = errors + without_bounds
         is_known = bool(expected.any())
         ends = zip(shares, upper, half, strict=True)
         return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
-    rows = np.maximum(counting * groups.share / groups.number, _TINY)
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
-    errors = (relative / rows) ** 2 + bias
-    errors = errors + (_SHIFT * (1 - groups.share)) ** 2
+    relative = relative / _PAIR_SPREAD**2 if _divides_by_spread(part) else relative
+    errors = (relative * groups.likely / groups.number / rows) ** 2 + bias
+    errors = errors + _SHIFT**2 * ((1 - groups.share) ** 2 + hidden_share) + without_bounds
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half / rows
     for limit, share, move, room_of_noise in zip(limits, shares, shift, wide, strict=True):
@@ -438,6 +472,26 @@ def _adds_up(part: Any) -> bool:
     return any(isinstance(question, Sum) or question.is_whole for question in questions)
 
 
+def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) -> Floats:
+    """Return by how much fewer rows there are than bounds are found from; 0 for enough.
+
+    `rows` are those that count, over the limit. A third of them is taken to be in one octave.
+    """
+    if not isinstance(part, OctavePart | ProductPart):
+        return np.zeros(len(rows))
+    share = POLICY.looks[-1] * (POLICY.pool if groups.grouped else 1)
+    noise = Contribution(1, groups.limit).row_loss(loss.share(share)).noise(1, 1)
+    lack = 3 * rows_for_bounds(noise) / np.maximum(rows, 1.0)
+    return np.where(lack > 1, lack, 0.0)
+
+
+def _divides_by_spread(part: Any) -> bool:
+    """Check whether an answer is in units of the variance of values, as correlations are."""
+    questions = part.questions.values() if isinstance(part, LinearPart | ProductPart) else ()
+    is_product = (isinstance(question, PairStatistic | Coefficient) for question in questions)
+    return any(is_product) and not any(isinstance(q, RatioOfSums) for q in questions)
+
+
 def _bounds(part: LinearPart) -> Bounds:
     bounds = [bounds_of(getattr(q, "bounds", None)) for q in part.questions.values()]
     return next((pair for pair in bounds if pair is not None), Bounds(0, 1))
@@ -478,7 +532,7 @@ def _lost_of_sum(
 def choose_limits(
     noisy: dict[str, NoisySizes],
     by_groups: NoisySizes | None,
-    number: float,
+    number: tuple[float, float],
     parts: Sequence[Any],
     losses: Sequence[Epsilon | Rho],
     *,
@@ -486,7 +540,8 @@ def choose_limits(
 ) -> tuple[list[int], int | None, list[Lost | None]]:
     """Return the limit of rows of each part, that of groups, and what each loses.
 
-    Named limits stay. The groups have the limit with the least product of the parts' errors.
+    `number` is how many groups there are at least, and how many are likely. Named limits stay. The
+    groups have the limit with the least product of the parts' errors.
     """
     limits = CANDIDATES if named.rows is None else np.asarray([named.rows])
     candidates: Sequence[int | None] = [named.groups]
@@ -505,21 +560,23 @@ def choose_limits(
             share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
             group_note = suspects_note(by_groups, limit, "groups")
         size = min(limit or public_groups or 1, public_groups or limit or 1)
+        facts = Groups(size, share, *number, by_groups is not None, named.delta)
         chosen: list[int] = []
         lost: list[Lost | None] = []
         logarithm = 0.0
         for part, loss in zip(parts, losses, strict=True):
             if counts_units(part):
                 noise = Contribution(1, size).row_loss(loss).noise(1, 1)
-                missing = (1 - share) * every / number if by_groups is not None else 0.0
-                logarithm += math.log(noise.variance + missing**2)
+                missing = (1 - share) * every if by_groups is not None else 0.0
+                _, (hidden,) = facts.hide_rows(noise, np.array([1]), np.array([share * every]))
+                error = noise.variance + (missing / facts.likely) ** 2 + hidden
+                logarithm += math.log(error)
                 chosen.append(1)
-                left_out = missing > _NARROW * float(noise.quantile(0.05))
+                left_out = missing / facts.number > _NARROW * float(noise.quantile(0.05))
                 note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
                 note = join_notes((note, group_note))
                 lost.append(None if by_groups is None else Lost(share, note=note))
                 continue
-            facts = Groups(size, share, number, grouped=by_groups is not None)
             kind = size_kind(part)
             errors, effects = errors_of(part, noisy[kind], loss, limits, facts)
             index = int(np.argmin(errors))
@@ -597,6 +654,7 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
             None if search.unit.rows else search.unit.max_rows,
             search.unit.max_groups,
             None if plan.keys is None else len(plan.keys.rows),
+            plan.rule_delta,
         ),
     )
     if plan.keys is not None and groups is not None and groups >= len(plan.keys.rows):
@@ -618,11 +676,15 @@ def draw_choice(
     shares = finding_losses(loss, parts, grouped=grouped, secret=secret)
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
     noisy |= {kind: noisy[source] for kind, source in size_kinds(parts).items()}
-    by_groups, number = None, float(named.public_groups or 1)
+    by_groups, number = None, (float(named.public_groups or 1),) * 2
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
     if secret:
         noise = shares["number"].noise(1, 1)
-        counted = float(add_to(np.asarray([sizes.number]), noise)[0])
-        number = max(counted - _NORMAL * math.sqrt(noise.variance), 1.0)
+        counted, deviation = (
+            float(add_to(np.asarray([sizes.number]), noise)[0]),
+            noise.variance**0.5,
+        )
+        least = max(counted - _NORMAL * deviation, 1.0)
+        number = least, max(counted, deviation / 2, 1.0)
     return choose_limits(noisy, by_groups, number, parts, losses, named=named)

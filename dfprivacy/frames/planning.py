@@ -27,7 +27,7 @@ from dfprivacy.release.plan import (
     smallest_limits,
     with_search,
 )
-from dfprivacy.release.terms import PublicKeys, Terms, Unit
+from dfprivacy.release.terms import PublicKeys, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics import NUnique, Statistic, question_text
 from dfprivacy.statistics.histogram import (
     Histogram,
@@ -91,7 +91,13 @@ def plan_statistics(
         isinstance(question, NUnique) and question.counts_units(unit)
         for question in questions.values()
     ):  # counting distinct units: one row per unit is enough
-        unit = Unit(unit.column, 1, unit.max_groups)
+        seeks_groups = isinstance(unit, UnlimitedUnit) and unit.max_groups is None and bool(by)
+        seeks_groups &= keys is None or len(keys.rows) > 1
+        unit = (
+            UnlimitedUnit(unit.column, 1, rows=False)
+            if seeks_groups
+            else Unit(unit.column, 1, unit.max_groups)
+        )
     own_losses = own_losses or {}
     known_by: dict[str, object] = {"form": form, "names": list(questions)}
     known_by |= {"sets": sets} if sets else {}

@@ -128,7 +128,7 @@ def test_intervals_of_the_population_say_so(flights):
 def test_a_number_names_the_limits_of_users(flights):
     """Rows beyond limits are left out: the repr has the limits, given or found."""
     given = flights.dp(unit="carrier", max_rows=2)
-    assert repr(given.count(epsilon=1)).endswith("epsilon=1, max_rows=2")
+    assert repr(given.count(epsilon=1)).endswith(", a unit with more than 2 rows counts as 2")
     by = given.group_by("delay", keys=[1.0]).count(epsilon=1)
     assert "clipping by given bounds and rows beyond max_rows or without a unit." in repr(
         dfp.show(by)

@@ -836,9 +836,8 @@ def test_a_unit_moves_the_products_by_no_more_than_its_rows(most):
     names, draws = ["y", "a", "b"], np.random.default_rng(most)
     questions = Regression("y", ["a", "b"], KNOWN).questions
     (part,) = split(questions, grouped=False)
-    (linear,) = part.vectors.linears
     unit = dfp.Unit("u", most)
-    for size in (1, 2, 3, 7, 40):
+    for size, linear in itertools.product((1, 2, 3, 7, 40), part.vectors.linears):
         spread = draws.choice([1, 10, 100])
         held = {own: draws.normal(0, spread, size).round(3) for own in names}
         rows = pl.DataFrame({**held, "u": [7] * size})

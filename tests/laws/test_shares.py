@@ -59,7 +59,7 @@ def test_a_unit_with_many_rows_counts_with_its_own_share(engine):
     private = dfp.frame(FRAME_TYPES[engine](table))(unit="u", max_rows=2)
     share = private.share("x", **HUGE)
     assert share == pytest.approx(0.25, abs=1e-5)
-    assert share.note == "over rows: a unit with more than 2 counts as 2"
+    assert share.note == "a unit with more than 2 rows counts as 2"
     assert dfp.frame(FRAME_TYPES[engine](table)).share("x", **HUGE).note is None
     assert private.explain.share("x", epsilon=1)["x"].scale == pytest.approx(2)
 

@@ -392,3 +392,66 @@ def test_noise_alone_rarely_makes_large_units(kind, coordinates):
     with permit("this test"):
         draws = [add_noise_to_sizes(exact, kind(Fraction(1, 5))) for _ in range(300)]
     assert sum(sizes.suspects.any() for sizes in draws) <= 25
+
+
+def shop(units=3000):
+    """Return rows of users who differ in size, of 40 products: few users have most rows."""
+    generator = np.random.default_rng(7)
+    users = np.repeat(np.arange(units), np.minimum(generator.zipf(1.8, units), 60))
+    rows = len(users)
+    pieces = np.minimum(generator.geometric(0.5, rows), 12).astype(float)
+    prices = np.minimum(np.exp(generator.normal(3.2 - 0.15 * pieces, 0.6)), 250)
+    products = np.minimum(generator.geometric(0.08, rows), 40)
+    return pl.DataFrame({"u": users, "product": products, "pieces": pieces, "price": prices})
+
+
+def test_found_limits_leave_groups_above_the_threshold():
+    """Limits for secret keys are not so large that their own threshold hides every group."""
+    private = shop().dp(unit="u", delta=1e-6, epsilon=1)
+    assert all(len(private.top("product", 5)) == 5 for _ in range(10))
+    found = private.group_by("product").agg(n=dfp.nunique("u"))
+    assert len(found) > 5
+
+
+def test_found_limits_leave_rows_for_bounds():
+    """A sum without bounds, one of three answers, has limits within which bounds are found."""
+    private = shop(6000).dp(unit="u", epsilon=1).group_by("product", keys=[1, 2, 3])
+    for _ in range(5):
+        found = private.agg(s=dfp.sum("price"), m=dfp.mean("price"), n=dfp.count())
+        assert found["s_high"].is_finite().all()
+
+
+@pytest.mark.parametrize(
+    ("units", "bounds"), [(8000, ((0, 12), (0, 250))), (20_000, (None, None))], ids=str
+)
+def test_limits_of_correlations_are_small(units, bounds):
+    """A correlation divides by the variances, so that its noise needs smaller limits."""
+    (x, y), private = bounds, shop(units).dp(unit="u", epsilon=2)
+    for _ in range(5):
+        low, high = private.corr("pieces", "price", x, y).interval()
+        assert high - low < 1
+
+
+def test_counts_of_units_find_their_groups_beside_public_keys():
+    """Users are each in one of 90 listed groups: one is found, and not 90 paid for."""
+    frame = pl.DataFrame({"u": range(9000), "g": [i % 90 for i in range(9000)]})
+    private = frame.dp(unit="u", epsilon=1)
+    found = private.group_by("g", keys=list(range(90))).nunique("u")
+    assert (found["high"] - found["low"] < 40).all()
+    alone = private.group_by("g", keys=[0]).nunique("u")
+    assert (alone["high"] - alone["low"]).max() < 8
+
+
+def test_limits_that_are_named_say_what_they_leave_out(caplog):
+    """Each answer within limits that the caller names has a note, which costs nothing."""
+    private = shop().dp(unit="u", max_rows=3, max_groups=2, epsilon=1, delta=1e-6)
+    rows = "a unit with more than 3 rows"
+    count, mean = private.count(), private.mean("price", (0, 250))
+    assert count.note == mean.note == f"{rows} counts as 3"
+    assert private.nunique("u").note is None
+    private.group_by("product").count()
+    text = f"{rows} in a group counts as 3, one in more than 2 groups counts in 2"
+    assert text in caplog.text
+    statement = "SELECT product, count(*) AS n FROM t GROUP BY product"
+    unit = {"unit": "u", "max_rows": 3, "max_groups": 2}
+    assert text in repr(dfp.sql(statement, t=shop(), epsilon=1, delta=1e-6, **unit)) + caplog.text
