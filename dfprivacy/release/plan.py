@@ -359,10 +359,17 @@ def shows_count(parts: Sequence[Any]) -> bool:
 
 
 def index_of_counting_part(parts: Sequence[Any]) -> int:
-    """Return the index of the part whose counts select the groups: of units, else the first."""
+    """Return the index of the part whose counts select the groups: of all units, else the first.
+
+    A part that counts chosen units does so where no other part counts.
+    """
     able = [index for index, part in enumerate(parts) if part.counts]
-    units = [index for index in able if counts_units(parts[index])]
-    return (units or able or [0])[0]
+
+    def rank(index: int) -> int:
+        part = parts[index]
+        return 2 * part.counts_chosen if counts_units(part) else 1
+
+    return min(able, key=rank, default=0)
 
 
 def plan_release(

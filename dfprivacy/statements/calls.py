@@ -534,6 +534,8 @@ class Call:
     """True if all of its expressions are `by_row`."""
     is_conditional: bool = field(default=False, compare=False)
     """FILTER, or CASE without ELSE, takes the value from some of the rows only."""
+    choices: frozenset[str] = field(default=frozenset(), compare=False)
+    """The SQL of what its expressions choose from, NULL aside."""
 
 
 def holds_dp(node: Node) -> bool:
@@ -571,9 +573,21 @@ def read_call(
             {column: bounds[value] for column, value in named if value in bounds}
         )
     by_row = all(expression.by_row for expression in expressions)
-    defaults = [value.default for value in about if isinstance(value, Case)]
-    conditional = any(literal(default)[0] == "NULL_LITERAL" for default in defaults)
-    return Call(question, values, epsilon, tuple(map(display, about)), by_row, conditional)
+    choices = [choice for value in about for choice in _list_choices(value)]
+    present = [choice for choice in choices if literal(choice)[0] != "NULL_LITERAL"]
+    conditional = len(present) < len(choices)
+    chosen = frozenset(written(choice).sql for choice in present)
+    return Call(question, values, epsilon, tuple(map(display, about)), by_row, conditional, chosen)
+
+
+def _list_choices(node: Node) -> list[Node]:
+    """Return the results of CASE and IF; any other expression is its own."""
+    results: list[Node] = [node]
+    if isinstance(node, Case):
+        results = [*(branch.then for branch in node.branches), node.default]
+    elif called(node) == "if" and isinstance(node, Function) and len(node.operands) == 3:
+        results = node.operands[1:]
+    return results if results == [node] else [c for part in results for c in _list_choices(part)]
 
 
 def _read_form(

@@ -57,7 +57,7 @@ from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
-from dfprivacy.release.terms import PublicKeys, Terms
+from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, qualified, read, tried
@@ -81,6 +81,7 @@ from dfprivacy.statements.schema import Schema, declared
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import TEXT, WHY, Tables, unplanned
 from dfprivacy.statistics import Count, NUnique, Statistic
+from dfprivacy.statistics.count import ChosenUnits
 from dfprivacy.statistics.forms import part_of
 from dfprivacy.statistics.linear import LinearPart
 
@@ -199,14 +200,17 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
-        questions[name] = call.question.about(*_values(rows, call, columns))
+        questions[name] = _counting_units(rows, call, unit).about(*_values(rows, call, columns))
         if call.epsilon is not None:
             losses[name] = call.epsilon
     if statement.selection is not None:
-        questions[f"{start}{SELECTION}"] = Count()
+        questions[f"{start}{SELECTION}"] = _selecting(questions, unit)
         losses[f"{start}{SELECTION}"] = statement.selection
     elif keys is None and _needs_row_count(statement):
-        questions[f"{start}answer_rows"] = Count()
+        selecting = _selecting(questions, unit)
+        shared = [question for name, question in questions.items() if name not in losses]
+        if isinstance(selecting, Count) or selecting not in shared:
+            questions[f"{start}answer_rows"] = selecting
     public = None
     if isinstance(keys, Mapping):
         labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
@@ -294,6 +298,22 @@ def _needs_row_count(statement: Statement) -> bool:
     if all(call.epsilon is not None for call in calls):
         raise refuse("no count of rows")
     return True
+
+
+def _counting_units(rows: Rows, call: Call, unit: Unit | None) -> Statistic:
+    """Return the question of a call: how many units, where its values are units and NULL."""
+    units = {*map(quoted, rows.unit_columns)}
+    nullable = {*map(quoted, rows.nullable_unit_columns)}
+    if unit is None or not isinstance(call.question, NUnique) or units.issuperset(call.values):
+        return call.question
+    is_chosen = call.choices and call.choices <= nullable
+    return ChosenUnits(call.question.column) if is_chosen else call.question
+
+
+def _selecting(questions: Mapping[str, Statistic], unit: Unit | None) -> Statistic:
+    """Return the count that selects groups: of units where any are counted, else of rows."""
+    counting = (isinstance(q, NUnique) and q.counts_units(unit) for q in questions.values())
+    return NUnique(unit.column) if unit is not None and any(counting) else Count()
 
 
 def _label(labels: dict[str, str], name: str, sql: str) -> str:
@@ -914,7 +934,9 @@ def _explained(
         named = f"{statement.delta!r}, {float(statement.selection.value)!r}"
         shown.append(f"dp_keep({named})")
     elif len(plan.questions) > len(shown):
-        shown.append("count(*), which selects the groups")
+        counted = [*plan.questions.values()][-1]
+        what = "*" if isinstance(counted, Count) else f"DISTINCT {counted.column}"
+        shown.append(f"count({what}), which selects the groups")
     calls = zip(shown, plan.questions.values(), strict=True)
     titles = dict(zip(plan.questions, shown, strict=True))
     page = explained(plan.request, titles=titles, sizes=sizes)

@@ -104,6 +104,8 @@ class Facts:
 
     key: str | None = None
     """The key that it stands for if its values belong to one owner, by what the schema says."""
+    key_or_null: str | None = None
+    """The key that its values stand for where a LEFT JOIN has met a row; elsewhere it is NULL."""
     origins: frozenset[str] = frozenset()
     """The columns of stored tables that have all its pairs of value and owner."""
     matches: int | None = None
@@ -385,7 +387,9 @@ def joined(
     owned = left.owned or (right.owned and how == "INNER")
     facts = dict(left.facts)
     for name, fact in right.facts.items() if how in {"INNER", "LEFT"} else ():
-        facts[name] = fact if how == "INNER" else replace(fact, key=None, origins=frozenset())
+        key = fact.key or fact.key_or_null
+        lost = replace(fact, key=None, key_or_null=key, origins=frozenset())
+        facts[name] = fact if how == "INNER" else lost
     facts = {name: replace(fact, matches=None) for name, fact in facts.items()}
     depth, single = max(left.depth, right.depth), left.single
     if left.link is not None and not right.owned:  # before the rows get their owners

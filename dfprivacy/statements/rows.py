@@ -68,6 +68,13 @@ class Rows:
         return [name for name in keys if keys[name] == unit_key]
 
     @property
+    def nullable_unit_columns(self) -> list[str]:
+        """The columns whose values are those of the unit's column, or NULL."""
+        facts, unit_key = self.bag.facts, self.tables.unit_key
+        nullable = [name for name in facts if facts[name].key_or_null == unit_key]
+        return [*self.unit_columns, *nullable]
+
+    @property
     def names(self) -> list[tuple[str, str]]:
         """The columns that their names alone mean, each with its SQL."""
         return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]

@@ -99,3 +99,19 @@ class NUnique(LinearStatistic):
         )
 
     whole = Statistic.whole  # the rows
+
+
+@dataclass(frozen=True)
+class ChosenUnits(NUnique):
+    """The number of units that have a value in a column: each is the unit itself, or NULL.
+
+    With one row of a unit in a group it is the number of values: a unit moves it by 1.
+    """
+
+    def linear(self, *, grouped: bool) -> Linear:
+        """Return one coordinate that a row with a value moves by 1."""
+        return Count(self.column).linear(grouped=grouped)
+
+    def counts_units(self, unit: Unit | None) -> bool:
+        """Check whether there are units."""
+        return unit is not None

@@ -412,6 +412,12 @@ class LinearPart:
         return Fraction(self.vectors.answering)
 
     @property
+    def counts_chosen(self) -> bool:
+        """True if it counts no rows but those that have a value."""
+        vector, _ = self.vectors.counting()
+        return bool(self.vectors.linears[vector].source.columns)
+
+    @property
     def columns(self) -> Mapping[Hashable, bool]:
         """The columns it reads, and whether as numbers."""
         numbers: dict[Hashable, bool] = {}

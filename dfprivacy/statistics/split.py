@@ -18,7 +18,7 @@ import numpy as np
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.grid import Grid
-from dfprivacy.measurement.linear import ROWS
+from dfprivacy.measurement.linear import ROWS, Linear
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.estimator import (
     CountEstimator,
@@ -29,7 +29,7 @@ from dfprivacy.release.estimator import (
 )
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
-from dfprivacy.statistics.count import Count, NUnique
+from dfprivacy.statistics.count import ChosenUnits, Count, NUnique
 from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vectors, plan_vectors
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
@@ -139,11 +139,16 @@ def _mechanism(question: Statistic, unit: Unit | None, *, searching: bool) -> Ha
     return ("sum" if isinstance(question, Sum) else "mean", *question.columns)
 
 
-def count_units(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:  # noqa: ARG001 one interface
-    """Return one vector that counts units, which have one row each in a group."""
-    assert ROWS.count is not None  # noqa: S101 it counts rows
-    answers = tuple(Read(name, 0, CountEstimator(ROWS.count)) for name in questions)
-    return Vectors((ROWS,), answers)
+def count_units(questions: Mapping[str, LinearStatistic], *, grouped: bool) -> Vectors:
+    """Return vectors that count all units or chosen ones, which have one row each in a group."""
+    places: dict[Linear, int] = {}
+    answers = []
+    for name, question in questions.items():
+        linear = question.linear(grouped=grouped) if isinstance(question, ChosenUnits) else ROWS
+        assert linear.count is not None  # noqa: S101 it counts
+        index = places.setdefault(linear, len(places))
+        answers.append(Read(name, index, CountEstimator(linear.count)))
+    return Vectors(tuple(places), tuple(answers))
 
 
 def shares(parts: Sequence[Part]) -> list[Fraction]:

@@ -28,6 +28,14 @@ CALLS = {
         "dp_nunique(x) FILTER (WHERE state = 'new') AS new",
         "dp_nunique(x) FILTER (WHERE state = 'old') AS old",
     ],
+    "units": [
+        "count(DISTINCT id) FILTER (WHERE state = 'new') AS new",
+        "count(DISTINCT CASE WHEN state = 'old' THEN id END) AS old",
+    ],
+    "rows and units": [
+        "count(DISTINCT IF(state = 'new', id, NULL)) AS new",
+        "count(*) AS n",
+    ],
     "one of two": [
         "dp_mean(x, 0, 9) AS mean",
         "count(*) FILTER (WHERE state = 'new') AS new",
@@ -84,3 +92,15 @@ def test_public_keys_need_no_count(con):
     query = f"SELECT g, {', '.join(CALLS['FILTER'])} FROM orders GROUP BY g"
     terms = {**TERMS, "epsilon": 2, "delta": None, "keys": [0, 1]}
     assert [draw.epsilon for draw in dfp.explain(query, con=con, **terms).draws] == [1, 1]
+
+
+def test_units_select_the_groups_where_chosen_ones_are_counted(con):
+    """The added count is that of units, with the noise of one row of each."""
+    query = f"SELECT g, {', '.join(CALLS['units'])} FROM orders GROUP BY g"
+    terms = {**TERMS, "max_rows": 50, "epsilon": 3}
+    for text in (query, f"{query} HAVING dp_keep(1e-6, 1)"):
+        plan = dfp.explain(text, con=con, **{**terms, "delta": None if text != query else 1e-6})
+        assert {answer.scale for answer in plan.answers} <= {1, 2 / 3}
+    assert "count(DISTINCT id), which selects the groups" in str(
+        dfp.explain(query, con=con, **terms)
+    )

@@ -4,6 +4,7 @@ import dataclasses
 import pickle
 import re
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -100,6 +101,74 @@ def test_the_unit_is_counted_once_however_many_rows_it_has(shared):
     texts = [counted.format(column) for column in ("user_id", "user_id + 0")]
     units, values = (dfp.sql(text, con=shared, **terms).fetchall() for text in texts)
     assert units == values
+
+
+CHOSEN_USERS = [
+    "COUNT(DISTINCT user_id) FILTER (WHERE age > 50)",
+    "COUNT(DISTINCT CASE WHEN age > 50 THEN user_id END)",
+    "COUNT(DISTINCT CASE WHEN age > 70 THEN user_id WHEN age > 50 THEN (user_id) ELSE NULL END)",
+    "COUNT(DISTINCT IF(age > 50, user_id, NULL))",
+    "COUNT(DISTINCT CASE WHEN age > 50 THEN user_id END) FILTER (WHERE age > 9)",
+    "dp_nunique(user_id) FILTER (WHERE age > 50)",
+    "dp_nunique(CASE WHEN age > 50 THEN user_id END)",
+    "APPROX_COUNT_DISTINCT(user_id) FILTER (WHERE age > 50)",
+]
+ONE_USER = pl.DataFrame(
+    {"user_id": [7] * 50, "city": ["Rome", "Oslo"] * 25, "age": list(range(40, 90))}
+)
+
+
+@pytest.mark.parametrize("call", CHOSEN_USERS)
+def test_a_unit_of_many_rows_moves_a_count_of_chosen_units_by_one(call):
+    """Values that are the unit or NULL have the noise of units behind WHERE, and no limit."""
+    others = pl.DataFrame(
+        {"user_id": [u // 4 for u in range(4000)], "city": "Rome", "age": [20, 30, 60, 60] * 1000}
+    ).filter(pl.col("user_id") != 7)
+    terms = {"unit": "user_id", "epsilon": 1}
+    asked = f"SELECT {call} AS n FROM visits"
+    behind = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE age > 50"
+    plans = [dfp.explain(text, visits=others, **terms) for text in (asked, behind)]
+    assert [plan.answers[0].scale for plan in plans] == [1, 1]
+    assert plans[0].answers[0].typical == plans[1].answers[0].typical
+    assert [len(plan.draws) for plan in plans] == [1, 1]
+    exact = {**terms, "epsilon": 1e9}
+    by_city = f"SELECT city, {call} AS n FROM visits GROUP BY city"
+    keys = {"keys": ["Oslo", "Rome"], "max_groups": 2}
+    for rows, count in ((others, 999), (pl.concat([others, ONE_USER]), 1000)):
+        assert dfp.sql(asked, visits=rows, **exact)["n"].to_list() == [count]
+        released = dfp.sql(by_city, visits=rows, **exact, **keys)["n"].to_list()
+        assert released == [count - 999, count]
+
+
+def test_other_values_than_the_unit_keep_their_noise(shared):
+    """A branch that is anything but the unit or NULL has different values of a unit to count."""
+    terms = {"unit": "user_id", "max_rows": 20}
+    for choice in ("user_id + 0", "CASE WHEN vip THEN user_id ELSE age END", "city"):
+        call = f"COUNT(DISTINCT {choice}) FILTER (WHERE age > 50)"
+        plan = dfp.explain(f"SELECT {call} FROM visits", con=shared, **terms)
+        assert plan.answers[0].scale == 20
+
+
+def test_chosen_units_of_linked_tables_are_counted_once():
+    """The unit's column may be that of any table linked to it; a LEFT JOIN makes it NULL."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE who AS SELECT i AS id, i % 3 AS region FROM range(300) r(i)")
+    con.execute("CREATE TABLE buy AS SELECT i // 50 AS who, i % 7 AS paid FROM range(10000) r(i)")
+    schema = dfp.Schema(unit="who.id", links={"buy.who": "who.id"})
+    by_who = "SELECT who, max(paid) AS most FROM buy GROUP BY who"
+    of_region = "SELECT COUNT(DISTINCT IF(region = 1, buy.who, NULL)) FROM"
+    for query, count in (
+        ("SELECT COUNT(DISTINCT who) FILTER (WHERE paid > 3) FROM buy", 200),
+        (f"{of_region} buy JOIN who ON id = buy.who", 67),
+        ("SELECT COUNT(DISTINCT IF(paid > 3, w.id, NULL)) FROM buy b JOIN who w ON id = who", 200),
+        ("SELECT COUNT(DISTINCT b.who) FROM who w LEFT JOIN buy b ON id = who", 200),
+        (f"{of_region} who LEFT JOIN buy ON id = buy.who", 67),
+        ("SELECT COUNT(DISTINCT w.id) FROM who w LEFT JOIN buy b ON id = who", 300),
+        (f"SELECT COUNT(DISTINCT who) FILTER (WHERE most > 3) FROM ({by_who})", 200),
+    ):
+        assert dfp.explain(query, con=con, schema=schema, epsilon=1).answers[0].scale == 1
+        released = dfp.sql(query, con=con, schema=schema, epsilon=1e9).fetchall()
+        assert released == [(count,)], query
 
 
 def test_the_limits_that_were_found_are_in_notes_and_remarks():
