@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from typing import Any
 
 from dfprivacy.accounting.loss import Epsilon, positive_number
 from dfprivacy.engine.embedded import embedded
-from dfprivacy.errors import RefusedStatementError
+from dfprivacy.errors import InvalidBoundsError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import (
     AGGREGATES,
@@ -547,8 +548,12 @@ def read_call(
     node: Function,
     written: Callable[[Node], Expression],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
+    is_truth: Callable[[Node], bool] = lambda _: False,
 ) -> Call:
-    """Return the question of a dp_ call; `written` writes its expressions over the rows."""
+    """Return the question of a dp_ call; `written` writes its expressions over the rows.
+
+    `bounds` are known ones by SQL, and `is_truth` checks for an expression that is true or false.
+    """
     name = node.name
     function = name.removesuffix("_interval")
     statistic = function_of(function)
@@ -572,12 +577,48 @@ def read_call(
         question = question.completed(
             {column: bounds[value] for column, value in named if value in bounds}
         )
+    if question.finds_bounds:
+        by_choice = [_bounds_of_choices(node, is_truth) for node in about]
+        if all(by_choice):  # they hold every value: none is clipped
+            question = question.completed(dict(zip(question.columns, by_choice, strict=True)))
+            question = replace(question, clipping=False)
     by_row = all(expression.by_row for expression in expressions)
     choices = [choice for value in about for choice in _list_choices(value)]
     present = [choice for choice in choices if literal(choice)[0] != "NULL_LITERAL"]
     conditional = len(present) < len(choices)
     chosen = frozenset(written(choice).sql for choice in present)
     return Call(question, values, epsilon, tuple(map(display, about)), by_row, conditional, chosen)
+
+
+_WHOLE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
+
+
+def _bounds_of_choices(node: Node, is_truth: Callable[[Node], bool]) -> Bounds | None:
+    """Return the bounds of a choice among constants, true and false; None for what else it is."""
+    numbers: set[int | float] = set()
+    waiting, rounds = [node], False
+    while waiting:
+        choice, *others = _list_choices(waiting.pop())
+        waiting += others
+        if isinstance(choice, Cast) and cast_to(choice) in _WHOLE | _FLOATS:
+            rounds |= cast_to(choice) != "DOUBLE"
+            waiting.append(choice.operand)
+        elif literal(choice)[0] in {"INTEGER", "NUMERIC"} or called(choice) == "-":
+            with suppress(RefusedStatementError):
+                numbers.add(number(choice, "a bound"))
+                continue
+            return None
+        elif literal(choice)[0] != "NULL_LITERAL":
+            if not is_truth(choice):
+                return None
+            numbers |= {0, 1}
+    if not numbers or (rounds and any(isinstance(value, float) for value in numbers)):
+        return None
+    if len(numbers) == 1:
+        numbers |= {0} if numbers != {0} else {1}
+    with suppress(InvalidBoundsError):
+        return Bounds(min(numbers), max(numbers))
+    return None
 
 
 def _list_choices(node: Node) -> list[Node]:

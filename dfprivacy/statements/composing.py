@@ -410,7 +410,9 @@ class Statement:
 
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
-        call = read_call(node, partial(self.rows.written, items=self.items), self.rows.bounds)
+        written = partial(self.rows.written, items=self.items)
+        is_truth = partial(self.rows.is_truth, items=self.items)
+        call = read_call(node, written, self.rows.bounds, is_truth)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 
@@ -422,7 +424,7 @@ class Statement:
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
             noted = self.notes_limits or call.question.told(interval=True).has_note
             note = f", 'note': {start}_note" if noted else ""
-            if not noted and hasattr(call.question, "searches"):
+            if not noted and any(hasattr(call.question, at) for at in ("searches", "clipping")):
                 note = ", 'note': NULL::VARCHAR"
             return f"{{{ends}{note}}}"
         suffixes = call.question.suffixes

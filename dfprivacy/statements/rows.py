@@ -85,6 +85,15 @@ class Rows:
         pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
         return {sql: bounds for sql, bounds in pairs if bounds is not None}
 
+    def is_truth(self, node: Node, items: Items) -> bool:
+        """Check for an expression that is true or false, by its type; no row is looked at."""
+        expression = self.written(node, items)
+        with suppress(DPError, duckdb.Error):
+            used = [name for name in self.bag.columns if name in expression.uses]
+            planned = self.tables.planned(self.bag, used)
+            return str(planned.project(expression.sql).types[0]) == "BOOLEAN"
+        return False
+
     def written(self, node: Node, items: Items) -> Expression:
         """Return an expression over the rows; `items` are aliases that it may name."""
 

@@ -1,7 +1,11 @@
 """Ordinary aggregates over a unit's rows mean the private question; FILTER is CASE."""
 
+import ast
 import math
+import re
 
+import numpy as np
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -178,3 +182,71 @@ def test_results_can_be_shown(shared, groups):
     heads = [column.head for column in shown.columns]
     assert heads == [*groups, "n", "interval"]
     assert "epsilon=50" in repr(shown)
+
+
+SHARES = [
+    "AVG(age > 50)",
+    "AVG(vip)",
+    "AVG(vip::INT)",
+    "MEAN(NOT vip) FILTER (WHERE age > 20)",
+    "dp_mean((age > 50)::DOUBLE)",
+    "AVG(CASE WHEN age > 50 THEN 1 ELSE 0 END)",
+    "AVG(CASE WHEN age > 50 THEN 1.0 WHEN age > 30 THEN 0::DOUBLE END)",
+    "AVG(IF(vip, 1, IF(age > 30, NULL, 0))::DOUBLE)",
+    "SUM(vip)",
+    "SUM(CASE WHEN age > 50 THEN 1 ELSE 0 END)",
+    "SUM(CASE WHEN age > 50 THEN 1 END)",
+]
+
+
+@pytest.mark.parametrize("call", SHARES)
+def test_what_is_true_or_false_has_the_bounds_0_and_1(shared, call):
+    """A type or constants are bounds that no rows decide: all of the loss goes to the answer."""
+    bounded = "dp_sum(vip::INT, 0, 1)" if call.startswith("SUM") else "dp_mean(vip::INT, 0, 1)"
+    plans = [dfp.explain(f"SELECT {text} AS n FROM visits", con=shared) for text in (call, bounded)]
+    assert "octaves" not in str(plans[0])
+    widths, most = ([*plan.answers[0].typical] for plan in plans)
+    assert np.allclose(widths, most, rtol=0.1)  # no twentieth is spent on what is clipped
+    assert widths[-1] <= most[-1]
+
+
+@pytest.mark.parametrize(
+    ("expression", "bounds"),
+    [
+        ("CASE WHEN vip THEN -2 ELSE CASE WHEN age > 50 THEN 3.5 END END", (-2, 3.5)),
+        (
+            "CASE WHEN vip THEN (age > 50)::INT WHEN age > 9 THEN 4 ELSE CAST(-1 AS DOUBLE) END",
+            (-1, 4),
+        ),
+        ("CASE WHEN vip THEN -5 END", (-5, 0)),
+        ("CASE WHEN vip THEN 0 END", (0, 1)),
+        ("CASE WHEN vip THEN age ELSE 0 END", None),
+        ("CASE WHEN vip THEN 1.5 ELSE 0.5 END::INTEGER", None),
+        ("CASE WHEN vip THEN 1e308 ELSE -1e308 END", None),
+        ("CASE WHEN vip THEN NULL END::DOUBLE", None),
+        ("age - 1", None),
+    ],
+)
+def test_constants_of_branches_are_bounds(shared, expression, bounds):
+    """They are the least and the largest of all branches, where each is a constant or NULL."""
+    answers = dfp.explain(f"SELECT SUM({expression}) AS n FROM visits", con=shared).answers
+    known = re.search(r"bounds=(\([^)]*\))", answers[0].question)
+    assert (None if known is None else ast.literal_eval(known[1])) == bounds
+
+
+def test_bounds_that_are_named_come_before_those_of_constants(shared):
+    """A call's own bounds stay, and clip."""
+    call = "dp_sum(CASE WHEN vip THEN 1 ELSE 0 END, 0, 10)"
+    (answer,) = dfp.explain(f"SELECT {call} AS n FROM visits", con=shared).answers
+    assert "bounds=(0.0, 10.0)" in answer.question
+
+
+def test_a_mean_of_conditions_is_released_with_its_interval():
+    """The note beside it is empty, as nothing can be clipped, also of arithmetic and by group."""
+    rows = pl.DataFrame({"g": [*"ab"] * 5000, "x": [*range(10)] * 1000})
+    late = "CASE WHEN x > 3 THEN 1 ELSE 0 END"
+    query = f"SELECT g, AVG(x > 3) AS a, 100 * SUM({late}) / COUNT(*) AS b FROM r GROUP BY g"
+    made = dfp.sql(query, r=rows, keys=["a", "b"], epsilon=1e6, intervals=True)
+    assert made["a"].to_list() == pytest.approx([0.6, 0.6])
+    assert made["b"].to_list() == pytest.approx([60, 60])
+    assert made["a_note"].to_list() == made["b_note"].to_list() == [None, None]
