@@ -64,7 +64,12 @@ from dfprivacy.statements.expressions import (
     write,
 )
 from dfprivacy.statements.gate import Given, Reader, Relation
-from dfprivacy.statements.names import named_item, names_columns, require_handling
+from dfprivacy.statements.names import (
+    named_item,
+    names_columns,
+    refuse_table_function,
+    require_handling,
+)
 from dfprivacy.statements.nodes import (
     Derived,
     Distinct,
@@ -661,7 +666,7 @@ class _Taken:
                 return self._described(node)
             case Other(sort="TABLE_FUNCTION"):
                 if called(dict(node.parts).get("function")) not in _TABLES:
-                    raise refuse("TABLE_FUNCTION")
+                    raise refuse_table_function(node, self.reader.engine)
             case Other(sort="VALUE_PARAMETER" | "BASE_TABLE" | "SUBQUERY" | "JOIN" | "WINDOW"):
                 raise refuse_node(node)
             case Over(name=name) if name.startswith("dp_"):

@@ -16,6 +16,7 @@ from dfprivacy.statements.calls import (
     list_aggregates,
     read_name,
     rewrite,
+    select_all,
 )
 from dfprivacy.statements.expressions import (
     display,
@@ -27,6 +28,7 @@ from dfprivacy.statements.nodes import (
     Name,
     Node,
     Operator,
+    Other,
     Over,
     Query,
     Select,
@@ -35,6 +37,8 @@ from dfprivacy.statements.nodes import (
     conjuncts,
     folded,
     parse_view,
+    text_of,
+    text_of_query,
     walk,
 )
 from dfprivacy.statements.relations import (
@@ -163,8 +167,26 @@ def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
     text = view.definition
     select = parse_view(text, engine) if text and "_scan(" not in text else None
     if select is None:
-        raise refuse("view without definition")
+        raise refuse_view(view)
     return inline_ctes(rewrite(select))
+
+
+def refuse_view(view: Relation) -> RefusedStatementError:
+    """Return the error for a view that stands for something else than a query."""
+    name = view.path[-1]
+    shown, name = (name, name) if name.isidentifier() else (quoted(name), "t")
+    return refuse("view without definition", name=name, shown=shown)
+
+
+def refuse_table_function(node: Other, engine: duckdb.DuckDBPyConnection) -> RefusedStatementError:
+    """Return the error for a table function, whose hint passes what it reads."""
+    query = text_of_query(replace(select_all("t"), source=node), engine)
+    source = f"con.sql({query.removeprefix('SELECT * ')!r})"
+    match dict(node.parts)["function"]:
+        case Function(name="read_parquet" | "read_csv", arguments=(argument,)):
+            path = text_of(argument.value)
+            source = source if path is None else repr(path)
+    return refuse("TABLE_FUNCTION", source=source)
 
 
 def require_apart(scope: Scope) -> Scope:

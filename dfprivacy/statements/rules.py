@@ -132,7 +132,7 @@ no such table = there is no table or view {name!r}
     -> {near}name a table or view of con, or pass a frame or a file by name: dfp.sql('SELECT
     dp_count(*) FROM t', t=frame)
 file as a table = {name!r} as a table: a file is read by a name that it is passed by
-    -> pass the file by a name: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})
+    -> pass the file by a name, and no con: dfp.sql('SELECT dp_count(*) FROM t', t={name!r})
 no frame = no frame was passed under the name {name!r}
     -> the frames are {known}; pass it: dfp.sql('SELECT dp_count(*) FROM t', t=frame)
 a name with more than three parts = a name with more than three parts: a table has a database, a
@@ -143,7 +143,7 @@ second table = {second!r} beside {first!r}: nothing says whose rows it holds
     links={{'{second}.LINK': '{first}.KEY'}}); or that everybody may know them:
     dfp.Schema(rows='{first}', public=['{second}']), of frames {second}=dfp.public(frame)
 TABLE_FUNCTION = a table function: what it reads is no relation whose rows are known
-    -> name a table, or pass the file: dfp.sql('SELECT dp_count(*) FROM t', t='t.parquet')
+    -> pass what it reads by a name, and no con: dfp.sql('SELECT dp_count(*) FROM t', t={source})
 unnest = UNNEST: it makes many rows out of one
     -> %join
 EXPRESSION_LIST = VALUES: it holds no one's data
@@ -482,7 +482,8 @@ table without a link = table {table!r}, which has bounds or matches: the schema 
     -> link it
 view without definition = a view without a definition of its own: it stands for a Python object, a
     file or a function, whose rows are not known
-    -> pass the frame itself by name: dfp.sql('SELECT dp_count(*) FROM t', t=frame)
+    -> pass the frame itself by a name, and no con: dfp.sql('SELECT dp_count(*) FROM {name}',
+    {name}=frame); or copy it: CREATE TABLE copied AS FROM {shown}
 tables of one name = {name} in a view: there are several tables of that name, and versions of DuckDB
     differ in which of them a view reads
     -> name the database too: CREATE OR REPLACE VIEW v AS SELECT * FROM memory.main.t

@@ -64,6 +64,8 @@ from dfprivacy.statements.names import (
     name_unnamed,
     names_columns,
     put_beside,
+    refuse_table_function,
+    refuse_view,
     require,
     require_apart,
     require_handling,
@@ -440,6 +442,8 @@ class Compiler:
                 raise refuse("a name with more than three parts")
             case Other(sort="TABLE_FUNCTION") if called(dict(node.parts)["function"]) == "unnest":
                 raise refuse_part("unnest")
+            case Other(sort="TABLE_FUNCTION"):
+                raise refuse_table_function(node, self.tables.engine)
             case _:
                 raise refuse_node(node)
         if node.columns:
@@ -467,7 +471,7 @@ class Compiler:
                 self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
             compiled = self.query(definition_of(relation, self.tables.engine))
             if len(compiled.seen) != len(relation.columns):
-                raise refuse("view without definition")
+                raise refuse_view(relation)
         except RefusedStatementError as error:
             raise RefusedStatementError(
                 f"in the view {relation.name!r}: {error.message}", hint=error.hint

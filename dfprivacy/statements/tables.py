@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -59,9 +60,14 @@ def unplanned(
     """Return the error for an expression that DuckDB can't plan, in words that are not DuckDB's."""
     declared = ", ".join(f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True))
     shown = f"{text}{f' ({declared})' if declared else ''}: " if text else ""
+    texts = [name for name, kind in zip(names, kinds, strict=True) if kind == "VARCHAR"]
+    numbers = re.findall(r"\b[0-9][0-9.e]*", re.sub(r"'[^']*'|\"[^\"]*\"", "", text))
+    is_whole = texts and numbers and all(map(str.isdecimal, numbers))
+    column = next((name if name.isidentifier() else quoted(name) for name in texts), "x")
+    cast = f"CAST({column} AS {'INTEGER' if is_whole else 'DOUBLE'})"
     return InvalidQuestionError(
         f"DuckDB can't plan the statement: {shown}{WHY.get(error, 'a type in it has no place')}",
-        hint="check names and types; CAST(x AS DOUBLE) turns text into numbers",
+        hint=f"check names and types; {cast} turns text into numbers",
     )
 
 

@@ -414,5 +414,63 @@ def test_broken_texts(statement):
             assert one.rows.table.path[-1] == "visits"
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "read_parquet('{folder}/*/*.parquet')",
+        "read_parquet(['{folder}/month=07/a.parquet', '{folder}/month=11/a.parquet'])",
+        "read_parquet('{folder}/*/*.parquet', hive_partitioning = true)",
+        "'{folder}/*/*.parquet'",
+        "in_view",
+        "registered",
+        "range(20)",
+    ],
+)
+def test_the_hint_on_what_has_no_known_rows_can_be_run(tmp_path, source):
+    """It passes the very files or frame by a name, with the path and options that were written."""
+    con, frame = duckdb.connect(), pa.table({"x": range(20)})
+    write_months(con, tmp_path)
+    con.register("registered", frame)
+    con.execute(f"CREATE VIEW in_view AS FROM read_parquet('{tmp_path}/*/*.parquet')")
+    error = refusal(con, f"SELECT dp_count(*) FROM {source.format(folder=tmp_path)}", epsilon=1)
+    (called,) = re.findall(r"dfp\.sql\((.*)\)(?:;|$)", error.hint)
+    released = eval(f"dfp.sql({called}, epsilon=1e6)", {"dfp": dfp, "con": con, "frame": frame})
+    table = released if isinstance(released, pa.Table) else released.to_arrow_table()
+    assert table.column(0).to_pylist() == [20]
+
+
+def write_months(con, folder):
+    for month in ("07", "11"):
+        (folder / f"month={month}").mkdir()
+        con.execute(f"COPY (FROM range(10)) TO '{folder}/month={month}/a.parquet'")
+
+
+@pytest.mark.parametrize(
+    ("condition", "cast", "count"),
+    [
+        ("month >= 9", "CAST(month AS INTEGER)", 10),
+        ("month BETWEEN 3 AND 7", "CAST(month AS INTEGER)", 10),
+        ("month > 8.5", "CAST(month AS DOUBLE)", 10),
+    ],
+)
+def test_the_hint_on_text_that_is_compared_with_numbers_can_be_run(
+    tmp_path, condition, cast, count
+):
+    """The cast that it names chooses the directories of a key, and the rows of a frame."""
+    con = duckdb.connect()
+    write_months(con, tmp_path)
+    rows = con.sql(f"FROM read_parquet('{tmp_path}/*/*.parquet', hive_types_autocast = false)").pl()
+    outside = tmp_path / "month=08"
+    outside.mkdir()
+    outside.joinpath("a.parquet").write_text("no Parquet")
+    for source in (tmp_path, rows):
+        query = f"SELECT dp_count(*) AS n FROM t WHERE {condition}"
+        with pytest.raises(dfp.DPError) as caught:
+            dfp.sql(query, t=source)
+        assert cast in caught.value.hint
+        released = dfp.sql(query.replace("month", cast), t=source, epsilon=1e6)
+        assert int(released["n"][0].as_py() if source is tmp_path else released["n"][0]) == count
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
