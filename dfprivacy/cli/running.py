@@ -59,7 +59,7 @@ from dfprivacy.errors import (
     published,
 )
 from dfprivacy.frames.explanation import Explanation
-from dfprivacy.frames.releasing import NO_GROUPS
+from dfprivacy.frames.releasing import no_groups_note
 from dfprivacy.statements.rules import refuse
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     spent = f"spent {cost(step.charge)}" if ledger.has_charged else paid_before
     show_line(console, f"{step.name}: wrote {', '.join(names)}; {spent}")
     if remembered is not None and release.by and not answer.num_rows:
-        log.warn(NO_GROUPS)
+        log.warn(no_groups_note(release.plan))
     is_changed = digest != old_digest and None not in {digest, old_digest}
     if remembered is not None and is_changed:
         version = release.budget.version

@@ -18,7 +18,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Budget, short
-from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
+from dfprivacy.errors import (
+    InvalidLossError,
+    InvalidQuestionError,
+    InvalidUnitError,
+    boundary,
+)
 from dfprivacy.frames.viz.text import rendered
 from dfprivacy.measurement.exact import decimal_number, describe, whole_number
 from dfprivacy.release.terms import Default, Terms
@@ -348,6 +353,13 @@ def _find_targets(target: Target, best: Explanation) -> list[str]:
     for answer in best.answers:
         if _find_target(answer, target) is None:
             continue
+        if answer.open_limits:
+            raise InvalidUnitError(
+                f"{answer.name!r} can't be promised within a half-width: that grows with "
+                f"{' and '.join(answer.open_limits)}, which the release finds",
+                hint=f"pass {', '.join(f'{limit}=3' for limit in answer.open_limits)}, known "
+                "without looking at the data (docs/how-to/users.md says how), or name epsilon",
+            )
         if not answer.told:
             raise InvalidQuestionError(
                 f"{answer.name!r} has no half-width before there is data: none can be a target",

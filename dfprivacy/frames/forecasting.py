@@ -27,7 +27,13 @@ from dfprivacy.frames.vector_release import (
 )
 from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
-from dfprivacy.release.plan import JointPlan, Plan, add_losses, index_of_counting_part
+from dfprivacy.release.plan import (
+    JointPlan,
+    Plan,
+    add_losses,
+    counts_units,
+    index_of_counting_part,
+)
 from dfprivacy.release.terms import Unit, UnlimitedUnit
 from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
 from dfprivacy.statistics.forecast import (
@@ -37,16 +43,12 @@ from dfprivacy.statistics.forecast import (
     HalfWidths,
     Reach,
     by_size,
+    name_condition,
     reaching,
 )
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.octaves import OctavePart
-
-_SMALLEST = (
-    "with the smallest limits, if one row counts: limits are found where this and what they leave "
-    "out have the least error; noise grows with max_rows and max_groups"
-)
 
 
 @singledispatch
@@ -86,9 +88,8 @@ def explained(
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
             totals = tuple(map(getattr(request.questions[name], "whole", float), sizes))
             forecast = replace(answer, name=title if is_total else answer.name).about(sizes, totals)
-            forecasts_by_name[name].append(
-                forecast if request.search is None else forecast.noted(_SMALLEST)
-            )
+            open_limits = list_open_limits(request, part)
+            forecasts_by_name[name].append(forecast.with_open_limits(open_limits))
     unit = request.unit if request.search is None else request.search.unit
     return _page(
         request.charge,
@@ -100,6 +101,16 @@ def explained(
         shown=_shown(request),
         remembered=request.account.remembered(request.mark) is not None,
     )
+
+
+def list_open_limits(request: Plan, part: Any) -> tuple[str, ...]:
+    """Return the limits that a release finds and that the noise of a part grows with."""
+    search = request.search
+    if search is None:
+        return ()
+    rows = search.unit.rows and not counts_units(part)
+    groups = bool(request.by) and request.keys is None and search.unit.max_groups is None
+    return (*(("max_rows",) if rows else ()), *(("max_groups",) if groups else ()))
 
 
 def _page(
@@ -191,7 +202,8 @@ def _shown(request: Plan) -> Reach | None:
     if isinstance(part, OctavePart):
         threshold = shown_from(part.least_count_noise(loss), request.rule)
         reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
-    return reach
+    open_limits = list_open_limits(request, part)
+    return replace(reach, condition=name_condition(open_limits)) if open_limits else reach
 
 
 def draws_of(request: Plan) -> tuple[Draw, ...]:

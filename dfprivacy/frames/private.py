@@ -192,7 +192,8 @@ class Explaining(FrameMethods[Explanation], Queryable[Explanation]):
         ------
         DPError
             What `agg` would raise before it looks at data, but for a budget that is too small;
-            an `InvalidLossError` when no epsilon up to 999 reaches the target.
+            an `InvalidLossError` when no epsilon up to 999 reaches the target, an
+            `InvalidUnitError` when the error grows with limits of a unit that the release finds.
 
         Examples
         --------

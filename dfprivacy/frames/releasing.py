@@ -87,13 +87,25 @@ def _measure_within(
     )
 
 
-NO_GROUPS = "no group is shown: noisy counts are too low, explain says how many rows groups need"
+NO_GROUPS = "no group is shown: noisy counts are too low"
+
+
+def no_groups_note(plan: Plan) -> str:
+    """Return the note that no group is shown, and what tells how many rows groups need."""
+    if plan.search is None and not plan.lost:
+        return f"{NO_GROUPS}, explain says how many rows groups need"
+    threshold = plan.info.shown_from
+    below = "" if threshold is None else f", below {threshold:,},"
+    return (
+        f"{NO_GROUPS}{below} for the limits that were found; smaller max_rows and max_groups "
+        "need fewer rows"
+    )
 
 
 def log_no_groups(plan: Plan, released: pa.Table) -> None:
     """Log that no secret key is among released answers, which are a table without rows then."""
     if plan.by and plan.keys is None and not released.num_rows:
-        log_note(NO_GROUPS)
+        log_note(no_groups_note(plan))
 
 
 def log_notes(notes: Iterable[str]) -> None:

@@ -29,7 +29,8 @@ UNTOLD: HalfWidths = (None,) * len(SIZES)
 class Reach:
     """The least sizes of groups, in rows as they count, that reach a noisy threshold.
 
-    `rarely` is reached with probability 5 %, `half` with 50 %, `mostly` with 95 %.
+    `rarely` is reached with probability 5 %, `half` with 50 %, `mostly` with 95 %. With a
+    `condition` the sizes hold under it alone.
 
     >>> from dfprivacy.noise.laws import DiscreteLaplace
     >>> reaching(30, DiscreteLaplace(Fraction(1)))
@@ -39,12 +40,15 @@ class Reach:
     rarely: int
     half: int
     mostly: int
+    condition: str = field(default="", repr=False)
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"with probability 5% from {self.rarely:,} rows on, 50% from {self.half:,}, "
             f"95% from {self.mostly:,}"
         )
+        more = ", and from more within the limits that the release finds"
+        return f"{text} {self.condition}{more}" if self.condition else text
 
 
 @lru_cache(maxsize=256)
@@ -60,7 +64,8 @@ def reaching(threshold: int, noise: Noise, divisor: int = 1, terms: int = 1) -> 
             high *= 2
         return bisect_left(range(high), True, high // 2, key=reached)  # noqa: FBT003 looked for
 
-    return Reach(*(smallest(Fraction(percent, 100)) for percent in (5, 50, 95)))
+    rarely, half, mostly = (smallest(Fraction(percent, 100)) for percent in (5, 50, 95))
+    return Reach(rarely, half, mostly)
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,8 @@ class Forecast:
     distances from the answer without noise that hold with probability `level` for expected data:
     values in the middle of the bounds or spread evenly over them; None if unknown. `whole` is what
     100 % of one is: the rows, the width of the bounds. `answered` are sizes from which on there is
-    an answer, where small groups get none; `remarks` are what else to know.
+    an answer, where small groups get none; `remarks` are what else to know. `open_limits` are those
+    of a unit that the release finds: units and sizes then name the limits that they hold for.
     """
 
     name: str
@@ -87,6 +93,7 @@ class Forecast:
     answered: Reach | None = None
     remarks: tuple[str, ...] = ()
     whole: HalfWidths = UNTOLD
+    open_limits: tuple[str, ...] = ()
 
     @property
     def told(self) -> bool:
@@ -98,9 +105,34 @@ class Forecast:
         half_widths = (None,) * len(sizes) if self.typical is UNTOLD else self.typical
         return replace(self, rows=sizes, typical=half_widths, whole=percent_base)
 
+    def with_open_limits(self, limits: tuple[str, ...]) -> Forecast:
+        """Return the forecast as one for limits of 1, where the release finds these limits."""
+        if not limits:
+            return self
+        condition, answered = name_condition(limits), self.answered
+        return replace(
+            self,
+            scale_unit=f"{self.scale_unit} {condition}" if self.scale_unit else "",
+            unit=f"{self.unit} {condition}" if self.unit else "",
+            answered=answered and replace(answered, condition=condition),
+            open_limits=limits,
+        ).noted(
+            f"the release finds {' and '.join(limits)}: noise, half-widths and the rows that "
+            "groups need grow with them, about in proportion; name limits to know these figures"
+        )
+
     def noted(self, *remarks: str) -> Forecast:
         """Return the forecast with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
+
+
+def name_condition(limits: tuple[str, ...]) -> str:
+    """Return the condition that limits are 1.
+
+    >>> name_condition(("max_rows", "max_groups"))
+    'if max_rows=1 and max_groups=1'
+    """
+    return f"if {' and '.join(f'{limit}=1' for limit in limits)}"
 
 
 def by_size(values: Iterable[float]) -> HalfWidths:

@@ -228,3 +228,44 @@ def test_forecasts_of_vectors_hold(method):
         summed = (noisy.center + cut.mean(axis=0)) * noisy.step
         misses += np.linalg.norm(noisy.value() - summed) > half * noisy.threshold * noisy.step
     assert misses <= 15
+
+
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 0.1}])
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_figures_of_limits_that_are_found_name_them(by, loss):
+    """Where a release finds limits, every unit and size says that it is that of limits of 1."""
+    questions = [dfp.count(), dfp.sum("x", (0, 4)), dfp.mean("x", (0, 4)), dfp.median("x")]
+    terms = {**loss, **({"delta": 1e-6} if by else {})}
+    private = FRAME.dp(unit="k").group_by(*by) if by else FRAME.dp(unit="k")
+    plan = private.explain(*questions, **terms)
+    wanted = "if max_rows=1" + " and max_groups=1" * bool(by)
+    for answer in plan.answers:
+        assert answer.unit.endswith(wanted)
+        assert answer.scale is None or answer.scale_unit.endswith(wanted)
+        assert answer.answered is None or wanted in str(answer.answered)
+        assert sum("the release finds max_rows" in remark for remark in answer.remarks) == 1
+    assert all(unit.endswith(wanted) for unit in plan.table["unit"].to_pylist())
+    assert f"in rows {wanted}" in " ".join(repr(plan).split())
+    assert (plan.shown is not None) == bool(by)
+    if by:
+        assert f"{wanted}, and from more" in " ".join(repr(plan).split())
+        assert plan.shown.condition == wanted
+    named = FRAME.dp(unit="k", max_rows=3, max_groups=2)
+    page = (named.group_by(*by) if by else named).explain(*questions, **terms)
+    assert "if max_rows" not in repr(page)
+    assert "the release finds" not in repr(page)
+
+
+def test_limits_that_are_found_are_named_where_they_matter():
+    """Units are counted within max_groups alone; named limits are not said to be found."""
+    private = FRAME.dp(unit="k", delta=1e-6)
+    units = private.explain(dfp.nunique("k"), dfp.count())
+    assert (units["k"].unit, units["k"].open_limits) == ("distinct values", ())
+    assert units["count"].open_limits == ("max_rows",)
+    assert private.group_by("g").explain.nunique("k").answers[0].open_limits == ("max_groups",)
+    by_rows = private(max_rows=2).group_by("g").explain.count()
+    assert by_rows.answers[0].unit == "rows if max_groups=1"
+    by_groups = private(max_groups=2).group_by("g").explain.count()
+    assert by_groups.answers[0].unit == "rows if max_rows=1"
+    listed = private.group_by("g", keys=["a", "b"]).explain.count()
+    assert (listed.shown, listed.answers[0].unit) == (None, "rows if max_rows=1")

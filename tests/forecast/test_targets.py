@@ -8,6 +8,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy import papers
 from dfprivacy.statistics import STATISTICS
+from tests.command_line import command
 from tests.laws.test_registry import asked
 
 FRAME = pl.LazyFrame(
@@ -122,6 +123,57 @@ def test_targets_that_are_refused(given, message):
         DP.explain(dfp.mean("x", (0, 4)), **given)
     with pytest.raises(dfp.errors.InvalidQuestionError, match="percentage"):
         DP.explain(dfp.corr("x", "y", (0, 4), (0, 4)), within="2%")
+
+
+OPEN = {
+    "max_rows": {},
+    "max_rows and max_groups": {"by": "g"},
+    "max_groups": {"by": "g", "max_rows": 5},
+}
+
+
+@pytest.mark.parametrize("limits", OPEN)
+def test_no_target_where_limits_are_found(limits, tmp_path):
+    """Limits that a release finds decide its noise, so within is refused until they are named."""
+    unit = {"unit": "y", **OPEN[limits]}
+    by = unit.pop("by", None)
+    private = DP(delta=1e-6, **unit)
+    asked = private if by is None else private.group_by(by)
+    FRAME.collect().write_csv(tmp_path / "t.csv")
+    words = ["count", str(tmp_path / "t.csv"), "--unit", "y", "--within", "2%", "--delta", "1e-6"]
+    words += [] if by is None else ["--by", "g"]
+    words += ["--max-rows", "5"] if "max_rows" in unit else []
+    query = "SELECT g, dp_count(*) AS n FROM t GROUP BY g"
+    query = query if by else "SELECT dp_count(*) AS n FROM t"
+    wanted = f"grows with {limits}, which the release finds"
+    for explain in (
+        asked.explain.within("2%").count,
+        lambda: asked.explain(dfp.count(), within="2%"),
+        lambda: dfp.explain(query, t=FRAME.collect(), within="2%", delta=1e-6, **unit),
+    ):
+        with pytest.raises(dfp.errors.InvalidUnitError, match=wanted) as refusal:
+            explain()
+        assert limits.partition(" ")[0] in refusal.value.hint
+        assert "docs/how-to/users.md" in refusal.value.hint
+    for more in ([], ["--explain"]):
+        result = command(*words, *more)
+        assert (result.exit_code, wanted in result.stderr) == (2, True)
+        assert f"--{limits.replace('_', '-').partition(' ')[0]} 3" in result.stderr
+
+
+def test_targets_of_units_that_need_no_limit():
+    """Units of the whole table, named limits and single answers without a limit have targets."""
+    private = DP(unit="y")
+    units = private.explain.within(50).nunique("y")
+    assert units.epsilon == DP.explain.within(50).count().epsilon
+    named = DP(unit="y", max_rows=7).explain.within(50).count()
+    assert named.epsilon == pytest.approx(7 * units.epsilon, rel=0.02)
+    both = private.explain(dfp.nunique("y"), n=dfp.count(), within={"y": 50})
+    assert both["y"].typical[2] <= 50
+    grouped = private(max_rows=2, max_groups=3, delta=1e-6).group_by("g")
+    assert grouped.explain.within(50).count().epsilon > units.epsilon
+    listed = private.group_by("g", keys=["a", "b"]).explain.within(50).nunique("y")
+    assert listed["y"].typical[2] <= 50
 
 
 def test_targets_spend_nothing(tmp_path):

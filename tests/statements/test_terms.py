@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.frames.releasing import NO_GROUPS
 
 BY_CITY = "SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
 
@@ -196,7 +195,24 @@ def test_a_release_without_groups_says_why(shared, caplog):
     ):
         caplog.clear()
         assert len(release()) == 0
-        assert caplog.messages == [NO_GROUPS]
+        assert caplog.messages == [
+            "no group is shown: noisy counts are too low, explain says how many rows groups need"
+        ]
+
+
+def test_no_group_within_limits_that_were_found(shared, caplog):
+    """The note says that limits decide, not explain, which knows none of them."""
+    rows = pl.DataFrame({"g": ["a"] * 9, "u": [1] * 9})
+    terms = {"epsilon": 0.001, "delta": 1e-9}
+    for release in (
+        lambda: dfp.sql(BY_CITY, con=shared, unit="user_id", **terms).fetchall(),
+        lambda: rows.dp(unit="u").group_by("g").count(**terms),
+    ):
+        caplog.clear()
+        assert len(release()) == 0
+        (message,) = caplog.messages
+        assert "smaller max_rows and max_groups need fewer rows" in message
+        assert "explain" not in message
 
 
 def test_a_key_that_is_the_unit(shared):
