@@ -198,6 +198,7 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
         r"name the answers that matter: within=\{.*\}",
         "name one that matters, --within NAME=2%, or --epsilon",
     ),
+    (r", or (pay for limits|find max_rows first): .*", ""),  # a call of the library
     (r"\bmax_(rows|groups)\b(?!=)", r"--max-\1"),
 )
 

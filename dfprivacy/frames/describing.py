@@ -143,12 +143,12 @@ def description_of(frame: object, question: Describe, terms: Terms) -> Descripti
             "the intervals of a description are of noise alone", hint="leave population out"
         )
     if isinstance(terms.unit, UnlimitedUnit):
-        unit = terms.unit.column
+        unit, groups = terms.unit.column, ", max_groups=3" if description.secret else ""
         raise InvalidUnitError(
             "a description has one limit for all questions, and nothing says how many rows of a "
             "unit count",
-            hint=f"pass max_rows=5, a number chosen without looking at the data, or find limits "
-            f"first: unit=dfp.suggest_limits(df, unit={unit!r}, epsilon=0.1)",
+            hint=f"pass max_rows=5{groups}, chosen without looking at the data, or find max_rows "
+            f"first: unit=dfp.suggest_limits(df, unit={unit!r}, epsilon=0.1){groups}",
         )
     if terms.unit is not None and terms.unit.max_groups is None and description.secret:
         raise InvalidUnitError(

@@ -45,6 +45,7 @@ _MISPLACED_ARGUMENTS = {
     "within": "ask explain first: .explain.within(2.0).{kind}(...)",
     **dict.fromkeys(("skipna", "ignore_nulls", "dropna"), "leave it out: NULL and NaN never count"),
     **dict.fromkeys(("axis", "numeric_only"), 'leave it out: name one column, .{kind}("age")'),
+    "ends": 'a median or a quantile takes it: .quantile("x", 0.9, ends=True)',
     "ddof": "leave it out: all rows are the population, as ddof=0 says",
     "normalize": "divide what was released, which costs nothing: "
     'dfp.released(counts).ratio_to("total")',

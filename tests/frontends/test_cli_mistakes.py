@@ -59,6 +59,7 @@ MISTAKES = {
     "histogram flights.csv delay --bins 0": ("from 1 to 10,000", "or --bins 10"),
     "count flights.csv --max-rows 3": ("no unit was named", "--unit user_id"),
     "count flights.csv --unit visitor --max-rows 3": ("no column 'visitor'", "its columns"),
+    "describe flights.csv --unit carrier": ("how many rows of a unit", "pass --max-rows 5"),
     "count flights.parquet --memory much": ("memory", ""),
     "count flights.parquet --threads 0": ("threads", ""),
     "count flights.parquet --temporary no/such/place": ("temporary", ""),

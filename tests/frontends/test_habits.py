@@ -27,6 +27,7 @@ AGES = (0, 100)
         (lambda door: door.mean(numeric_only=True), r"leave it out: name one column"),
         (lambda door: door.mean("age", AGES, skipna=True), "NULL and NaN never count"),
         (lambda door: door.std("age", AGES, ddof=1), "all rows are the population"),
+        (lambda door: door.quantiles("age", [0.5], ends=True), r"median or a quantile takes it"),
         (lambda door: door.value_counts("city", normalize=True), "ratio_to"),
         (lambda door: door.pivot("city", "age", "age", aggfunc="mean"), "write aggregate="),
         (lambda door: door.mean(["age", "city"]), r"one column.* a list[^$]*\.agg\(dfp\.mean"),

@@ -199,6 +199,18 @@ def test_units_are_limited_in_every_part(tmp_path):
             rows.dp(unit="who", **limits).describe(**HUGE)
 
 
+@pytest.mark.parametrize("columns", [["x"], ["x", "c"]])
+def test_the_hint_at_limits_names_calls_that_work(columns):
+    """What a refused description advises, limits named or found, describes the frame."""
+    df = pl.DataFrame({"who": [*range(90)] * 9, "x": [1.0] * 810, "c": ["a"] * 810})
+    with pytest.raises(dfp.errors.InvalidUnitError) as refusal:
+        df.dp(unit="who").describe(columns)
+    named, found = refusal.value.hint.split(", or find max_rows first: ")
+    for arguments in (named.removeprefix("pass ").rpartition(", chosen")[0], found):
+        terms = eval(f"dict({arguments})", {"dfp": dfp, "df": df})
+        assert len(df.dp(**{"unit": "who", **terms}).describe(columns, **HUGE)) == len(columns)
+
+
 def test_times_too_far_away_are_no_matter():
     """Infinite and far times are the ends of the calendar, and means still refuse times."""
     con = duckdb.connect()
