@@ -95,8 +95,8 @@ class Reading:
 
     @property
     def interval(self) -> str:
-        """The interval and its level in words. Empty without one."""
-        if self.ends is None:
+        """The interval and its level in words. Empty without one, or if nothing is known."""
+        if self.ends is None or (self.is_unknown and not any(map(math.isfinite, self.ends))):
             return ""
         level = "" if self.level is None else f" at {100 * self.level:.6g}%"
         of = " of the population" if POPULATION in self.question else ""
@@ -111,8 +111,13 @@ class Reading:
 
     @property
     def shown(self) -> str:
-        """The value in words, with the digits that its noise leaves."""
-        return self.writer(self.value)
+        """The value in words, with the digits that its noise leaves; unknown if it is no number."""
+        return "unknown" if self.is_unknown else self.writer(self.value)
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if the value is no number."""
+        return self.moment is None and math.isnan(self.value)
 
     @property
     def writer(self) -> Callable[[float], str]:
