@@ -80,6 +80,9 @@ TOTALS = (
 
 _ALONE = 0.02  # probability that a release that clips nothing has a note
 _LEVEL = 0.95
+_UNCLEAR = 50.0
+"""Percentage points from which the width of an interval says nothing of a share."""
+_UNKNOWN = "an unknown share"
 
 
 def with_clip_counts(linear: Linear, clipped: Mapping[Hashable, Bounds]) -> list[Linear]:
@@ -129,14 +132,18 @@ def note_clipping(
         clipped, others = np.flatnonzero(is_clipped), np.flatnonzero(~is_clipped)
         if not is_pooled:
             shares = read_percents(noisy.of_groups(clipped), index, _LEVEL)
-            for group, value, low, high in zip(clipped.tolist(), *shares, strict=True):
+            for group, *share in zip(clipped.tolist(), *shares, strict=True):
                 start = f"{notes[group]}, " if notes[group] else "clipped: "
-                notes[group] = f"{start}{value:.3g} % [{low:.3g}, {high:.3g}] {side}"
+                notes[group] = f"{start}{_share_text(*share)} {side}"
             continue
         if len(clipped):  # all their shares are likely to be within this range
             _, low, high = read_percents(noisy.of_groups(clipped), index, 1 - error)
-            shown = f"{min(low):.3g} % to {max(high):.3g} % {side}"
-            lines.append(f"{shown} in {len(clipped)} of {groups} groups")
+            clear = high - low <= _UNCLEAR
+            if clear.any():
+                shown = f"{min(low[clear]):.3g} % to {max(high[clear]):.3g} % {side}"
+                lines.append(f"{shown} in {clear.sum()} of {groups} groups")
+            if not clear.all():
+                lines.append(f"{_UNKNOWN} {side} in {(~clear).sum()} of {groups} groups")
             noted |= is_clipped
         if many := len(others):
             rest = added_up(noisy.coordinates[:, others], np.zeros(many, np.int64), 1)
@@ -144,12 +151,19 @@ def note_clipping(
             if rest[index, 0] > total.noise.quantile(outside):
                 (value,), (low,), (high,) = read_percents(total, index, _LEVEL)
                 where = "the others" if len(clipped) else "all groups"
-                shown = f"{value:.3g} % [{low:.3g}, {high:.3g}] {side}"
-                lines.append(f"{shown} in {where} together")
+                shown = _share_text(value, low, high)
+                lines.append(f"{shown} {side} in {where} together")
                 noted[:] = True
     notes[noted] = f"clipped: {', '.join(lines)}"
     texts: list[str | None] = notes.tolist()
     return texts
+
+
+def _share_text(value: float, low: float, high: float) -> str:
+    """Return a percentage with its interval, unless that is too wide to say anything."""
+    if not high - low <= _UNCLEAR:
+        return _UNKNOWN
+    return f"{value:.3g} % [{low:.3g}, {high:.3g}]"
 
 
 def read_percents(counts: NoisyVector, index: int, level: float) -> list[Floats]:

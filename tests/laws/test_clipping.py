@@ -159,6 +159,28 @@ def test_groups_share_one_line(door):
     assert re.search(r"1\.\d+ % \[.*\] above 60 in (all groups|the others) together$", pooled)
 
 
+def test_shares_that_noise_leaves_open_are_no_numbers():
+    """A share whose interval is wider than 50 points is called unknown: of frames and of groups.
+
+    Groups with clear shares beside such ones keep theirs. Each line is there in over a third of
+    the draws, so that 40 draws lack one with probability below 1e-7.
+    """
+    sizes = {"a": 400, "b": 60_000, "c": 90_000}
+    rows = [(g, 70.0 if i % 2 else 5.0) for g, size in sizes.items() for i in range(size)]
+    frame = pl.DataFrame(rows, schema=["g", "x"], orient="row")
+    small, groups = frame.head(220).dp, frame.dp.group_by("g", keys=[*sizes])
+    notes = [small.mean("x", (0, 60)).note or "" for _ in range(40)]
+    shares = [share for note in notes for share in re.findall(r"\[(\S+), (\S+)\]", note)]
+    assert all(float(high) - float(low) <= 50 for low, high in shares)
+    assert "clipped: an unknown share above 60" in notes
+    lines = {note for _ in range(40) for note in groups.mean("x", (0, 60))["note"]}
+    clear = r"clipped: (49|50)\S* % to 5\S* % above 60 in 2 of 3 groups"
+    assert any(
+        re.fullmatch(rf"{clear}, an unknown share above 60 in 1 of 3 groups", line)
+        for line in lines
+    )
+
+
 def test_a_mean_leaves_no_room_for_false_notes():
     """Functions that note each group by itself claim nothing that the group's mean rules out.
 
