@@ -28,7 +28,7 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
-from dfprivacy.release.plan import Lost, Plan, counts_units
+from dfprivacy.release.plan import Lost, Plan, counts_units, share_text
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
@@ -90,6 +90,9 @@ _PAIR_SPREAD = 1 / 20
 
 _VISIBLE = 1 / 50
 """Share of the rows that limits may leave out of a median or a variance without a note."""
+
+_UNCLEAR = 1 / 2
+"""Width from which the interval of a share of the rows says nothing."""
 
 _TINY = 1e-300
 
@@ -330,8 +333,9 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, their share within a limit, and their number.
 
-    The `number` is what it is at least; `likely` is what it is expected to be. Without `grouped`
-    the whole frame is one group. Secret keys are selected with `delta`.
+    The `number` is what it is at least; `likely` is what it is expected to be. `share_ends` are the
+    ends of the share. Without `grouped` the whole frame is one group. Secret keys are selected with
+    `delta`.
     """
 
     limit: int
@@ -340,6 +344,7 @@ class Groups:
     likely: float
     grouped: bool
     delta: Fraction | None = None
+    share_ends: tuple[float, float] = (1.0, 1.0)
 
     def hide_rows(self, noise: Noise, limits: Integers, rows: Floats) -> tuple[Floats, Floats]:
         """Return what a threshold hides for each limit, and the rows that all groups have then.
@@ -374,6 +379,7 @@ def errors_of(
     shares = np.minimum(counting / total, 1.0) * groups.share
     rows = np.maximum(counting * groups.share / groups.number, _TINY)
     hidden_share, hidden_square = groups.hide_rows(count, limits, rows * groups.number)
+    clear_shares = _mask_unclear(shares, find_share_ends(sizes, limits), groups.share_ends)
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
@@ -383,7 +389,7 @@ def errors_of(
         errors = noise**2 + (worth * total / groups.likely * (1 - shares)) ** 2 + hidden_square
         errors = errors + without_bounds
         is_known = bool(expected.any())
-        ends = zip(shares, upper, half, strict=True)
+        ends = zip(clear_shares, upper, half, strict=True)
         return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
@@ -393,12 +399,40 @@ def errors_of(
     errors = errors + _SHIFT**2 * ((1 - groups.share) ** 2 + hidden_share) + without_bounds
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half / rows
-    for limit, share, move, room_of_noise in zip(limits, shares, shift, wide, strict=True):
+    facts = zip(limits, shares, clear_shares, shift, wide, strict=True)
+    for limit, share, clear_share, move, room_of_noise in facts:
         measured = sizes.means is not None and size_kind(part).startswith("mean")
         silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
-        lost.append(Lost(float(share), room, room, None if silent else weighted(limit, share)))
+        note = None if silent else weighted(limit, clear_share)
+        lost.append(Lost(float(clear_share), room, room, note))
     return errors, lost
+
+
+def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats]:
+    """Return the ends of the share of the rows within each limit, as far as noise leaves it open.
+
+    Without a bin that stands out they are 0 and 1.
+    """
+    capped = np.minimum(SIZES, limits[:, None])
+    over, visible = SIZES - capped, sizes.units > 0
+    doubt = _NORMAL * sizes.scale
+    counted, lost = capped @ sizes.units, over @ sizes.units
+    count_doubt, loss_doubt = (doubt * np.sqrt(rows**2 @ visible) for rows in (capped, over))
+    lowest = np.maximum(counted - count_doubt, 0)
+    highest = counted + count_doubt + _HIDDEN * capped @ sizes.hidden
+    most_lost = lost + loss_doubt + _HIDDEN * over @ sizes.hidden
+    lows = lowest / np.maximum(lowest + most_lost, _TINY)
+    highs = highest / np.maximum(highest + np.maximum(lost - loss_doubt, 0), _TINY)
+    return lows, np.where(highest > 0, highs, 1.0)
+
+
+def _mask_unclear(
+    shares: Floats, ends: tuple[Floats, Floats], group_ends: tuple[float, float] = (1.0, 1.0)
+) -> Floats:
+    """Return shares, NaN where their intervals are too wide to say anything."""
+    width = ends[1] * group_ends[1] - ends[0] * group_ends[0]
+    return np.where(width <= _UNCLEAR, shares, np.nan)
 
 
 def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
@@ -461,7 +495,7 @@ def _find_trend(sizes: NoisySizes) -> tuple[bool, float]:
 def weighted(limit: int, share: float) -> str:
     """Return a note about rows that are weighted down."""
     down = f"each unit weighted down to max_rows={limit} rows"
-    return f"over rows, {down}: {100 * share:.3g} % of all rows count"
+    return f"over rows, {down}: {share_text(share)} of all rows count"
 
 
 def _adds_up(part: Any) -> bool:
@@ -523,8 +557,8 @@ def _lost_of_sum(
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
     elif upper > (_WIDE if has_room else _NARROW) * half:
         counted = "the total counts" if is_total else "all rows count"
-        shown = min(100 * share, 99.9)  # not all, as some are left out
-        note = f"limits leave out rows of large units: about {shown:.3g} % of {counted}"
+        shown = share_text(min(share, 0.999))  # not all, as some are left out
+        note = f"limits leave out rows of large units: {shown} of {counted}"
     room = upper if has_room else 0.0
     return Lost(share, low * room, high * room, note)
 
@@ -555,12 +589,15 @@ def choose_limits(
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
     for limit in candidates:
-        share, group_note = 1.0, None
+        share, clear_share, ends, group_note = 1.0, 1.0, (1.0, 1.0), None
         if by_groups is not None and limit is not None:
             share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
+            low, high = find_share_ends(by_groups, np.asarray([limit]))
+            ends = float(low[0]), float(high[0])
+            clear_share = float(_mask_unclear(np.asarray([share]), (low, high))[0])
             group_note = suspects_note(by_groups, limit, "groups")
         size = min(limit or public_groups or 1, public_groups or limit or 1)
-        facts = Groups(size, share, *number, by_groups is not None, named.delta)
+        facts = Groups(size, share, *number, by_groups is not None, named.delta, ends)
         chosen: list[int] = []
         lost: list[Lost | None] = []
         logarithm = 0.0
@@ -573,9 +610,10 @@ def choose_limits(
                 logarithm += math.log(error)
                 chosen.append(1)
                 left_out = missing / facts.number > _NARROW * float(noise.quantile(0.05))
-                note = f"max_groups={limit}: about {100 * share:.3g} % counts" if left_out else None
+                text = f"max_groups={limit}: {share_text(clear_share)} counts"
+                note = text if left_out else None
                 note = join_notes((note, group_note))
-                lost.append(None if by_groups is None else Lost(share, note=note))
+                lost.append(None if by_groups is None else Lost(clear_share, note=note))
                 continue
             kind = size_kind(part)
             errors, effects = errors_of(part, noisy[kind], loss, limits, facts)

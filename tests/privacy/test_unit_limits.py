@@ -313,6 +313,40 @@ def test_a_statement_has_a_column_of_notes_on_limits_that_it_may_find(word):
     assert known.columns == ["g", "n", "n_low", "n_high"]
 
 
+def test_shares_that_noise_leaves_open_are_no_numbers():
+    """Where noise hides the sizes of units the share that counts is unknown.
+
+    One row of five is never called about 100 %.
+    """
+    frame = pl.DataFrame({"u": [i % 300 for i in range(1500)], "x": 1.0, "g": "a"})
+    private = frame.dp(unit="u", delta=1e-6)
+    asks = {
+        "mean": lambda **loss: repr(private.mean("x", (0, 2), **loss)),
+        "count": lambda **loss: repr(private.count(**loss)),
+        "groups": lambda **loss: repr(dfp.show(private.group_by("g").count(**loss))),
+        "units": lambda **loss: repr(dfp.show(private.group_by("g").nunique("u", **loss))),
+    }
+    for name, ask in asks.items():
+        texts = [ask(epsilon=0.005) for _ in range(20)]
+        assert sum("an unknown share counts" in text for text in texts) > 10, name
+        assert not any("max_rows=1: about 100 %" in text for text in texts), name
+        assert not any("nan %" in text for text in texts), name
+        assert "unknown" not in ask(epsilon=1000), name
+
+
+@pytest.mark.parametrize("kind", ["count", "median"])
+def test_notes_on_large_units_name_no_share_that_is_open(kind):
+    """At a loss that shows some units and hides others, notes say that the share is unknown."""
+    sizes = np.minimum(np.random.default_rng(1).zipf(1.6, 3000), 2000)
+    frame = pl.DataFrame({"u": np.repeat(np.arange(3000), sizes)}).with_columns(x=pl.col("u") % 9)
+    private = frame.dp(unit="u")
+    answers = [
+        private.count(epsilon=0.1) if kind == "count" else private.median("x", (0, 9), epsilon=0.1)
+        for _ in range(20)
+    ]
+    assert any("an unknown share of all rows count" in (answer.note or "") for answer in answers)
+
+
 def test_a_date_has_the_note_that_a_number_has():
     """The median of dates of a whole frame says that large units are weighted down."""
     day = dfp.frame(_heavy())(unit="u").median("day", _DAYS)
