@@ -347,10 +347,9 @@ class Groups:
     share_ends: tuple[float, float] = (1.0, 1.0)
 
     def hide_rows(self, noise: Noise, limits: Integers, rows: Floats) -> tuple[Floats, Floats]:
-        """Return what a threshold hides for each limit, and the rows that all groups have then.
+        """Return the share of all rows that a threshold hides, and the mean square of a group's.
 
-        It is the share of all rows, and the mean square of the rows of groups. Sizes of groups are
-        taken to be exponential.
+        `rows` are those of all groups, for each limit. Sizes of groups are taken to be exponential.
         """
         if self.delta is None:
             return np.zeros(len(limits)), np.zeros(len(limits))
@@ -723,6 +722,6 @@ def draw_choice(
             float(add_to(np.asarray([sizes.number]), noise)[0]),
             noise.variance**0.5,
         )
-        least = max(counted - _NORMAL * deviation, 1.0)
-        number = least, max(counted, deviation / 2, 1.0)
+        at_least = max(counted - _NORMAL * deviation, 1.0)
+        number = at_least, max(counted, deviation / 2, 1.0)
     return choose_limits(noisy, by_groups, number, parts, losses, named=named)

@@ -240,7 +240,7 @@ class Plan:
         )
 
     def _describe_named_limits(self, part: Any) -> str | None:
-        """Return what limits that the caller has named leave out of the answers of a part."""
+        """Return a note on the rows that named limits leave out of the answers of a part."""
         if self.unit is None or self.search is not None:
             return None
         rows, groups = self.unit.max_rows, self.unit.max_groups

@@ -699,7 +699,7 @@ class _Extreme(Ranked):
 
     bounds: ClassVar[None] = None  # type: ignore[misc]
     step: ClassVar[None] = None  # type: ignore[misc]
-    beyond: ClassVar[str]
+    side: ClassVar[str]
     """Where the rows are that the answer leaves out."""
 
     column: Hashable = argument("The column of numbers, dates or times.")
@@ -710,7 +710,7 @@ class _Extreme(Ranked):
 
     def describe_ranks(self, law: RankLaw, q: Fraction, rows: Integers) -> list[str | None]:  # noqa: ARG002 one interface
         """Return a note on the rows beyond the answer of each group."""
-        return [f"about {law.inwards:,} rows lie {self.beyond}"] * len(rows)
+        return [f"about {law.inwards:,} rows lie {self.side}"] * len(rows)
 
     def least(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
         """Return how many rows a group needs whose answer is nearer to its own end."""
@@ -738,7 +738,7 @@ class Min(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("min",)
     title: ClassVar[str] = "a value that few rows lie below"
     example: ClassVar[str] = 'df.dp.min("x", epsilon=1)'
-    beyond = "below"
+    side = "below"
     fractions = (Fraction(0),)
 
 
@@ -754,5 +754,5 @@ class Max(_Extreme):
     sql_names: ClassVar[tuple[str, ...]] = ("max",)
     title: ClassVar[str] = "a value that few rows lie above"
     example: ClassVar[str] = 'df.dp.max("x", epsilon=1)'
-    beyond = "above"
+    side = "above"
     fractions = (Fraction(1),)
