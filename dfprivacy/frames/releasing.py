@@ -124,7 +124,8 @@ def release_frame(plan: Plan, source: FrameSource) -> Any:
     """Release a plan as a frame of the caller's type."""
     plan, released = source.release(plan)
     log_no_groups(plan, released.table)
-    log_notes(plan.limit_notes)
+    if plan.lost:  # limits that a caller has named are no news
+        log_notes(plan.limit_notes)
     return with_origin(source.to_caller(plan, released.table), Origin.of(plan))
 
 

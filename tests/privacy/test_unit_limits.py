@@ -6,6 +6,7 @@ One charge, one promise.
 import datetime as dt
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -476,16 +477,18 @@ def test_counts_of_units_find_their_groups_beside_public_keys():
     assert (alone["high"] - alone["low"]).max() < 8
 
 
-def test_limits_that_are_named_say_what_they_leave_out(caplog):
+def test_limits_that_are_named_say_what_they_leave_out():
     """Each answer within limits that the caller names has a note, which costs nothing."""
     private = shop().dp(unit="u", max_rows=3, max_groups=2, epsilon=1, delta=1e-6)
     rows = "a unit with more than 3 rows"
     count, mean = private.count(), private.mean("price", (0, 250))
     assert count.note == mean.note == f"{rows} counts as 3"
     assert private.nunique("u").note is None
-    private.group_by("product").count()
     text = f"{rows} in a group counts as 3, one in more than 2 groups counts in 2"
-    assert text in caplog.text
+    assert text in repr(dfp.show(private.group_by("product").count()))
     statement = "SELECT product, count(*) AS n FROM t GROUP BY product"
+    con = duckdb.connect()
+    con.register("shop", shop().to_arrow())
+    con.execute("CREATE TABLE t AS FROM shop")
     unit = {"unit": "u", "max_rows": 3, "max_groups": 2}
-    assert text in repr(dfp.sql(statement, t=shop(), epsilon=1, delta=1e-6, **unit)) + caplog.text
+    assert text in repr(dfp.sql(statement, con=con, epsilon=1, delta=1e-6, **unit))

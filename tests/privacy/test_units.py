@@ -25,7 +25,7 @@ QUESTIONS = {
     "v": dfp.var("x", (0, 100)),
     "d": dfp.std("i", (-9, 9)),
 }
-PAIR = dfp.corr("x", "i", (-60, 61.5), (-9, 9))
+PAIR = dfp.corr("x", "i", (-60, 61.5), (-9, 9), clipping=False)
 BINS = {"octaves": dfp.std("x"), "values": dfp.median("x")}
 
 
