@@ -75,7 +75,7 @@ def as_numbers(truth):
 
 def parts(text):
     """Return the words of a text, and its numbers; what bounds clip is noted by chance as well."""
-    text = re.sub(r",? *clipped(:| at) .*?(?=  |$)", "", text, flags=re.MULTILINE)
+    text = re.sub(r",? *(\w+: )?clipped(:| at) .*?(?=  |$)", "", text, flags=re.MULTILINE)
     found = [float(number.replace(",", "")) for number in NUMBER.findall(text)]
     return NUMBER.sub("#", text).split(), found
 
