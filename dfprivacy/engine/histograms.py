@@ -130,8 +130,7 @@ def _count_columns(
 ) -> list[BinTable] | None:
     """Count several columns of rows in memory, whose groups are numbered once; None for others."""
     names = [key_name(index) for index in range(len(labels))]
-    columns = dict.fromkeys(query.column for query in queries)
-    values = {column: f"value_{index}" for index, column in enumerate(columns)}
+    values = _name_values(queries)
     numbers = [nw.col(adopted.values[column]).alias(name) for column, name in values.items()]
     if not adopted.in_memory:  # elsewhere a column is cast when its turn comes
         numbers = [number.cast(nw.Float64) for number in numbers]
@@ -161,6 +160,12 @@ def _count_columns(
         return _count_rows_in_memory(keys, groups, rows, values[query.column], query)
 
     return [guarded(partial(count, query)) for query in queries]
+
+
+def _name_values(queries: Sequence[HistogramQuery]) -> dict[Hashable, str]:
+    """Return a name for the values of each column."""
+    columns = dict.fromkeys(query.column for query in queries)
+    return {column: f"value_{index}" for index, column in enumerate(columns)}
 
 
 def read_values(
@@ -348,8 +353,7 @@ def _count_columns_of_units(
     if any(_rounded_bits(query.binning) > VALUE_BITS for query in queries):
         return None
     names = [key_name(index) for index in range(len(labels))]
-    columns = dict.fromkeys(query.column for query in queries)
-    values = {column: f"value_{index}" for index, column in enumerate(columns)}
+    values = _name_values(queries)
     numbers = [
         nw.col(adopted.values[column]).cast(nw.Float64).alias(name)
         for column, name in values.items()

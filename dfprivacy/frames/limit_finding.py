@@ -275,8 +275,8 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
 def find_suspects(counts: Floats, units: Floats, heights: Mapping[int, float]) -> Floats:
     """Return the counts of bins that are too high for noise, far beyond the bins that stand out.
 
-    `heights` has the sum of so many adjacent bins that noise rarely makes. The doubling after the
-    last bin that stands out belongs to its tail.
+    `heights` has a sum for each number of adjacent bins, which noise rarely exceeds. The doubling
+    after the last bin that stands out belongs to its tail.
     """
     suspects = np.zeros(len(counts))
     if not units.any():
@@ -353,10 +353,8 @@ class Groups:
         """
         if self.delta is None:
             return np.zeros(len(limits)), np.zeros(len(limits))
-        threshold, mean = (
-            noise.quantile(float(self.delta) / self.limit) * limits,
-            rows / self.likely,
-        )
+        threshold = noise.quantile(float(self.delta) / self.limit) * limits
+        mean = rows / self.likely
         ratio = np.minimum(threshold / np.maximum(mean, 1.0), 700.0)
         shown, square = np.exp(-ratio), ratio**2 + 2 * ratio + 2
         return 1 - shown * (1 + ratio), mean**2 * (2 - shown * square)
@@ -376,8 +374,8 @@ def errors_of(
     counting = np.maximum(capped @ expected, 1.0)
     without_bounds = total**2 * _lack_of_rows(part, loss, counting / limits, groups)
     shares = np.minimum(counting / total, 1.0) * groups.share
-    rows = np.maximum(counting * groups.share / groups.number, _TINY)
-    hidden_share, hidden_square = groups.hide_rows(count, limits, rows * groups.number)
+    rows = np.maximum(counting * groups.share, _TINY)
+    hidden_share, hidden_square = groups.hide_rows(count, limits, rows)
     clear_shares = _mask_unclear(shares, find_share_ends(sizes, limits), groups.share_ends)
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
@@ -394,10 +392,10 @@ def errors_of(
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     relative = relative / _PAIR_SPREAD**2 if _divides_by_spread(part) else relative
-    errors = (relative * groups.likely / groups.number / rows) ** 2 + bias
+    errors = (relative * groups.likely / rows) ** 2 + bias
     errors = errors + _SHIFT**2 * ((1 - groups.share) ** 2 + hidden_share) + without_bounds
     lost = []
-    wide = (_NARROW if groups.grouped else _WIDE) * half / rows
+    wide = (_NARROW if groups.grouped else _WIDE) * half * groups.number / rows
     facts = zip(limits, shares, clear_shares, shift, wide, strict=True)
     for limit, share, clear_share, move, room_of_noise in facts:
         measured = sizes.means is not None and size_kind(part).startswith("mean")
@@ -718,10 +716,8 @@ def draw_choice(
         by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
     if secret:
         noise = shares["number"].noise(1, 1)
-        counted, deviation = (
-            float(add_to(np.asarray([sizes.number]), noise)[0]),
-            noise.variance**0.5,
-        )
+        counted = float(add_to(np.asarray([sizes.number]), noise)[0])
+        deviation = math.sqrt(noise.variance)
         at_least = max(counted - _NORMAL * deviation, 1.0)
         number = at_least, max(counted, deviation / 2, 1.0)
     return choose_limits(noisy, by_groups, number, parts, losses, named=named)

@@ -141,9 +141,8 @@ class Lost:
     """The effect of the limits of a unit on the answers of a mechanism.
 
     `share` is the fraction of the rows, or of the weight of a sum, that counts, NaN if noise leaves
-    it open. The value without
-    limits is at most `below` less and `above` more than the answer's, but for noise. With a `note`
-    that is not certain.
+    it open. The value without limits is at most `below` less and `above` more than the answer's,
+    but for noise. With a `note` that is not certain.
     """
 
     share: float

@@ -492,3 +492,17 @@ def test_limits_that_are_named_say_what_they_leave_out():
     con.execute("CREATE TABLE t AS FROM shop")
     unit = {"unit": "u", "max_rows": 3, "max_groups": 2}
     assert text in repr(dfp.sql(statement, con=con, epsilon=1, delta=1e-6, **unit))
+
+
+@pytest.mark.parametrize("rows", [[], [(1, 1, 1.0, None)], [(1, 1, None, None)] * 3], ids=len)
+@pytest.mark.parametrize("limits", [{}, {"max_rows": 2, "max_groups": 1}], ids=["found", "named"])
+def test_several_answers_about_no_rows_and_no_values(rows, limits):
+    """Listed groups without rows or values are answered; no secret group of them is shown."""
+    schema = {"u": pl.Int64, "g": pl.Int64, "x": pl.Float64, "y": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    bounds = (0, 9), (0, 9)
+    asked = {"a": dfp.mean("x"), "b": dfp.mean("y"), "n": dfp.nunique("u"), "m": dfp.max("x")}
+    asked |= {"c": dfp.corr("x", "y", *bounds), "r": dfp.ratio("x", "y", *bounds)}
+    for keys, groups in ((None, 0), ([1, 2], 2)):
+        private = frame.dp(unit="u", epsilon=1, delta=1e-9, **limits).group_by("g", keys=keys)
+        assert len(private.agg(**asked)) == len(private.nunique("u")) == groups
