@@ -104,12 +104,15 @@ class UnitRows:
 
 
 def fetch_unit_rows(
-    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted
+    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted, *, entry: str | None = None
 ) -> UnitRows | None:
-    """Return the rows of a frame of known units; None where they stay in the engine."""
+    """Return the rows of a frame of known units; None where they stay in the engine.
+
+    They stay there also where many have the same value of the column `entry`.
+    """
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed(names))), adopted)
+    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed(names))), adopted, entry)
     return None if table is None else _number_rows(table, names, unit)
 
 

@@ -506,3 +506,14 @@ def test_several_answers_about_no_rows_and_no_values(rows, limits):
     for keys, groups in ((None, 0), ([1, 2], 2)):
         private = frame.dp(unit="u", epsilon=1, delta=1e-9, **limits).group_by("g", keys=keys)
         assert len(private.agg(**asked)) == len(private.nunique("u")) == groups
+
+
+@pytest.mark.parametrize(("units", "rows"), [(60_000, 1), (500, 400)])
+def test_units_of_few_and_of_many_rows_count_within_the_same_limits(units, rows):
+    """DuckDB's rows count alike whether they are fetched or added up by unit and group first."""
+    entries = duckdb.sql(f"FROM range({units}) AS u(u), range(3) AS g(g), range({rows})")
+    table = entries.project("u, g, 1.0 AS x")
+    limited = dfp.frame(table)(unit="u", max_rows=2, max_groups=2).group_by("g", keys=[0, 1, 2])
+    answers = to_polars(limited.agg(n=dfp.count(), x=dfp.sum("x", (0, 1)), epsilon=20))
+    for name in ("n", "x"):  # noise of a scale below 1: an error of 100 has a chance below 1e-20
+        assert answers[name].sum() == pytest.approx(units * 2 * min(rows, 2), abs=100)
