@@ -126,20 +126,15 @@ def _together(
     Floats are added or not by the frame and the question, whatever the rows.
     """
     names = [key_name(index) for index in range(len(labels))]
-
-    def summed(numbers: DType) -> Statistics:
+    for numbers in (nw.Float64(), nw.Int64()) if again and labels else (nw.Int64(),):
         table = None if adopted.unit is None else _sum_first_groups(adopted, labels, sources)
         if table is None:
             build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
             table = exact_table(adopted, build, names)
-        return Statistics(table, len(names), tuple(sources)).checked()
-
-    if not (again and labels):
-        return summed(nw.Int64())
-    quick = summed(nw.Float64())
-    if quick.largest_possible() < _WHOLE_FLOATS:
-        return quick
-    return summed(nw.Int64())
+        statistics = Statistics(table, len(names), tuple(sources)).checked()
+        if statistics.largest_possible() < _WHOLE_FLOATS:
+            break
+    return statistics
 
 
 def build_pass(

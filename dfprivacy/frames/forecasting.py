@@ -31,7 +31,6 @@ from dfprivacy.release.plan import (
     JointPlan,
     Plan,
     add_losses,
-    counts_units,
     index_of_counting_part,
 )
 from dfprivacy.release.terms import Unit, UnlimitedUnit
@@ -108,7 +107,7 @@ def list_open_limits(request: Plan, part: Any) -> tuple[str, ...]:
     search = request.search
     if search is None:
         return ()
-    rows = search.unit.rows and not counts_units(part)
+    rows = search.unit.rows and not part.counts_units
     groups = bool(request.by) and request.keys is None and search.unit.max_groups is None
     return (*(("max_rows",) if rows else ()), *(("max_groups",) if groups else ()))
 

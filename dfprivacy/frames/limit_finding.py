@@ -28,7 +28,7 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
-from dfprivacy.release.plan import Lost, Plan, counts_units, share_text
+from dfprivacy.release.plan import Lost, Plan, share_text
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
@@ -146,7 +146,7 @@ def size_kind(part: object) -> str:
 
 def size_kinds(parts: Sequence[Any]) -> dict[str, str]:
     """Return the histogram that each kind of sizes is read off: that of a mean has all rows."""
-    kinds = [size_kind(part) for part in parts if not counts_units(part)]
+    kinds = [size_kind(part) for part in parts if not part.counts_units]
     means = [kind for kind in kinds if kind.startswith("mean")]
     return {kind: means[0] if kind == "rows" and means else kind for kind in kinds}
 
@@ -599,7 +599,7 @@ def choose_limits(
         lost: list[Lost | None] = []
         logarithm = 0.0
         for part, loss in zip(parts, losses, strict=True):
-            if counts_units(part):
+            if part.counts_units:
                 noise = Contribution(1, size).row_loss(loss).noise(1, 1)
                 missing = (1 - share) * every if by_groups is not None else 0.0
                 _, (hidden,) = facts.hide_rows(noise, np.array([1]), np.array([share * every]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from dfprivacy.errors import (
@@ -138,6 +139,7 @@ def check_terms(statistic: Question, terms: Mapping[str, Any]) -> None:
         )
 
 
+@cache
 def signature_of(statistic: type[Question], *, of_column: bool = False) -> inspect.Signature:
     """Return the signature of a method: arguments, then terms, then choices and flags."""
     arguments = statistic.arguments()[1:] if of_column else statistic.arguments()

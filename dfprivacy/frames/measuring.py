@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, singledispatch
-from typing import TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import pyarrow as pa
 
 from dfprivacy.engine.adopt import Adopted, Columns, adopt, rereadable
+from dfprivacy.engine.histograms import count_bins
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
 from dfprivacy.engine.run import guarded, reading_files
@@ -23,7 +24,6 @@ from dfprivacy.statistics.octaves import (
     MeasuredOctaves,
     OctavePart,
     in_fine_bins,
-    measured_together,
 )
 from dfprivacy.statistics.part import Grouping, Part
 from dfprivacy.statistics.products import MeasuredProducts, ProductPart
@@ -32,9 +32,14 @@ T = TypeVar("T")
 
 
 @singledispatch
-def measure_plan(frame: object, plan: Plan) -> tuple[Adopted, list[Measured]]:
+def measure_plan(
+    frame: object, plan: Plan, table: UnitTable | None = None
+) -> tuple[Adopted, list[Measured]]:
     """Run the exact passes of a plan; frames of statistics register their own way."""
-    return measure(frame, plan.by, plan.keys, plan.parts, unit=plan.unit)
+    limits = () if table is None else plan.limits
+    return measure(
+        frame, plan.by, plan.keys, plan.parts, unit=plan.unit, table=table, limits=limits
+    )
 
 
 def measure(
@@ -64,7 +69,7 @@ def measure(
     adopted, measured = read(
         frame,
         replace(named_columns(by, keys, values, unit), categories=tuple(categorical)),
-        lambda a: _measured(parts, a, grouping),
+        lambda a: _run_passes(parts, a, grouping),
     )
     if by and len(parts) > 1:  # a frame can have other rows in each pass
         groups = measured[index_of_counting_part(parts)].keys
@@ -127,20 +132,23 @@ def sums_from_table(part: object) -> TypeGuard[LinearPart]:
     return isinstance(part, LinearPart) and not any(s.counts_distinct for s in part.sources)
 
 
-def _measured(parts: Sequence[Part], adopted: Adopted, grouping: Grouping) -> list[Measured]:
-    octaves = [part for part in parts if isinstance(part, OctavePart)]
-    tables = measured_together(octaves, adopted, grouping)
-    linear = [part for part in parts if isinstance(part, LinearPart)]
-    sources = tuple(dict.fromkeys(source for part in linear for source in part.sources))
-    statistics = exact_sums(adopted, grouping.by, sources) if len(linear) > 1 else None
-    return [
-        next(tables)
-        if isinstance(part, OctavePart)
-        else part.measured(statistics, adopted, grouping)
-        if statistics is not None and isinstance(part, LinearPart)
-        else part.measure(adopted, grouping)
-        for part in parts
-    ]
+def _run_passes(parts: Sequence[Any], adopted: Adopted, grouping: Grouping) -> list[Measured]:
+    """Measure parts: one pass for all sums, one for all octaves, one for each other part."""
+    queries = [part.query for part in parts if isinstance(part, OctavePart)]
+    sources = [s for part in parts if isinstance(part, LinearPart) for s in part.sources]
+    if queries:
+        tables = iter(count_bins(adopted, grouping.by, queries, public=grouping.public))
+    if sources:
+        statistics = exact_sums(adopted, grouping.by, tuple(dict.fromkeys(sources)))
+    measured: list[Measured] = []
+    for part in parts:
+        if isinstance(part, OctavePart):
+            measured.append(part.measured(next(tables)))
+        elif isinstance(part, LinearPart):
+            measured.append(part.measured(statistics, adopted, grouping))
+        else:
+            measured.append(part.measure(adopted, grouping))
+    return measured
 
 
 def named_columns(

@@ -424,7 +424,7 @@ def _(frame: Pooled, columns: Columns) -> Adopted:  # noqa: ARG001 its passes ha
 
 
 @measure_plan.register
-def _(frame: Pooled, plan: Plan) -> tuple[Adopted, list[Measured]]:
+def _(frame: Pooled, plan: Plan, _: None = None) -> tuple[Adopted, list[Measured]]:
     """Add the files up; no pass is run."""
     adopted = adopt(frame, Columns((), {}, ()))
     adopted.close()

@@ -9,17 +9,16 @@ from typing import Any
 import pyarrow as pa
 
 from dfprivacy.accounting.memory import release_bytes
-from dfprivacy.engine.adopt import Adopted, Wrap
+from dfprivacy.engine.adopt import Wrap
 from dfprivacy.engine.passes import UnitTable
 from dfprivacy.engine.returning import check_schema, frame_of, kept_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import log_note
 from dfprivacy.frames.estimates import estimates_of
 from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
-from dfprivacy.frames.measuring import measure, measure_plan
+from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
 from dfprivacy.frames.tables import Origin, with_origin
-from dfprivacy.release.answers import Measured
 from dfprivacy.release.pipeline import Release, release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 
@@ -39,7 +38,7 @@ class FrameSource:
 
     def measure(self, plan: Plan) -> Any:
         """Return the exact, secret measurement of each part of a plan."""
-        opened, measured = _measure_within(self.frame, self.table, plan)
+        opened, measured = measure_plan(self.frame, plan, self.table)
         self.wrap = opened.wrap
         if plan.by:
             keys, public = measured[0].keys, plan.keys is not None
@@ -70,21 +69,11 @@ class ArrowSource(FrameSource):
 
     def measure(self, plan: Plan) -> Any:
         """Return the exact, secret measurement of each part of a plan."""
-        return _measure_within(self.frame, self.table, plan)[1]
+        return measure_plan(self.frame, plan, self.table)[1]
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table:  # noqa: ARG002 of any plan
         """Return the released table."""
         return released.table
-
-
-def _measure_within(
-    frame: object, table: UnitTable | None, plan: Plan
-) -> tuple[Adopted, list[Measured]]:
-    if table is None:
-        return measure_plan(frame, plan)
-    return measure(
-        frame, plan.by, plan.keys, plan.parts, unit=plan.unit, table=table, limits=plan.limits
-    )
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"
@@ -204,5 +193,5 @@ def _answer_within_limits(plan: Plan, exact: Any) -> pa.Table:
     if plan.search is not None:
         frame, table, sizes = exact
         plan = draw_limits(plan, sizes)
-        exact = _measure_within(frame, table, plan)[1]
+        exact = measure_plan(frame, plan, table)[1]
     return _with_remarks(plan.tabulate(run_mechanisms(plan, exact)), plan)

@@ -89,14 +89,8 @@ class Grid:
         >>> Grid(0.0, 3.0, 0.0, exponent=0).integers(np.array([-9.0, 1.4, 1.5, np.inf])).tolist()
         [0, 1, 2, 3]
         """
-        return self.wholes(values, np.empty(np.shape(values))).astype(np.int64)
-
-    def wholes(self, values: Floats, out: Floats) -> Floats:
-        """Write the integers to `out` as floats, which hold them exactly, and return it."""
-        np.clip(values, self.lower, self.upper, out=out)
-        out -= self.origin
-        out *= self.inverse_step
-        return np.floor(out, out=out)
+        clipped = np.clip(values, self.lower, self.upper)
+        return np.floor((clipped - self.origin) * self.inverse_step).astype(np.int64)
 
 
 def grid_from_lower(bounds: Bounds) -> Grid:

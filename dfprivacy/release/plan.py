@@ -244,7 +244,7 @@ class Plan:
             return None
         rows, groups = self.unit.max_rows, self.unit.max_groups
         texts = []
-        if not counts_units(part):
+        if not part.counts_units:
             many = f"{rows} row{'s' * (rows > 1)}{' in a group' if self.by else ''}"
             texts.append(f"a unit with more than {many} counts as {rows}")
         if self.by and groups is not None:
@@ -372,13 +372,12 @@ def index_of_counting_part(parts: Sequence[Any]) -> int:
 
     A part that counts chosen units does so where no other part counts.
     """
-    able = [index for index, part in enumerate(parts) if part.counts]
-
-    def rank(index: int) -> int:
-        part = parts[index]
-        return 2 * part.counts_chosen if counts_units(part) else 1
-
-    return min(able, key=rank, default=0)
+    ranks = {
+        index: 2 * part.counts_chosen if part.counts_units else 1
+        for index, part in enumerate(parts)
+        if part.counts
+    }
+    return min(ranks, key=ranks.__getitem__, default=0)
 
 
 def plan_release(
@@ -460,13 +459,8 @@ def plan_release(
     )
     if unit is None or not parts:
         return plan
-    rows = [1 if counts_units(part) else unit.max_rows for part in parts]
+    rows = [1 if part.counts_units else unit.max_rows for part in parts]
     return plan.within(rows, unit.max_groups)
-
-
-def counts_units(part: Any) -> bool:
-    """Check whether a part counts units, whose limit is one row."""
-    return getattr(part, "counts_units", False)
 
 
 @dataclass(frozen=True)

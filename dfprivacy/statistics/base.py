@@ -146,11 +146,25 @@ class Question(ABC):
         cls.registry[kind] = cls
 
     @classmethod
+    @cache
     def arguments(cls) -> tuple[Argument, ...]:
         """Return its arguments in order; columns come first."""
-        return _arguments(cls)
+        hints = get_type_hints(cls)
+        return tuple(
+            Argument(
+                attribute.name,
+                attribute.metadata.get("form")
+                or _form(hints[attribute.name], attribute.metadata.get("choices", ())),
+                attribute.metadata.get("doc", ""),
+                attribute.default,
+                attribute.metadata.get("choices", ()),
+                attribute.metadata.get("sample", 0.5),
+            )
+            for attribute in fields(cls)  # type: ignore[arg-type]
+        )
 
     @classmethod
+    @cache
     def places(cls) -> tuple[str, ...]:
         """Return the names of its arguments that are columns."""
         return tuple(argument.name for argument in cls.arguments() if argument.form == "column")
@@ -360,23 +374,6 @@ class Statistic(Question):
     @abstractmethod
     def part(self, name: str, *, grouped: bool) -> Any:
         """Return the mechanism that measures and answers this question alone."""
-
-
-@cache
-def _arguments(kind: type[Question]) -> tuple[Argument, ...]:
-    hints = get_type_hints(kind)
-    return tuple(
-        Argument(
-            attribute.name,
-            attribute.metadata.get("form")
-            or _form(hints[attribute.name], attribute.metadata.get("choices", ())),
-            attribute.metadata.get("doc", ""),
-            attribute.default,
-            attribute.metadata.get("choices", ()),
-            attribute.metadata.get("sample", 0.5),
-        )
-        for attribute in fields(kind)  # type: ignore[arg-type]
-    )
 
 
 def _form(hint: Any, choices: Sequence[str]) -> str:

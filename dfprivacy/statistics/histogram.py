@@ -150,6 +150,7 @@ class HistogramPart:
     weight: ClassVar[Fraction] = Fraction(1)
     counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = True
+    counts_units: ClassVar[bool] = False
 
     @classmethod
     def of(

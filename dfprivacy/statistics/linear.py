@@ -26,7 +26,6 @@ import pyarrow as pa
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align
-from dfprivacy.engine.passes import exact_sums
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
@@ -270,15 +269,11 @@ class Vectors:
     answers: tuple[Read, ...]
     counts_clipped: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
-    @property
-    def counting_clipped(self) -> int:
-        """How many vectors count what is clipped."""
-        return len({index for counts in self.counts_clipped.values() for index in counts})
-
-    @property
+    @cached_property
     def answering(self) -> int:
         """How many vectors answer; those that count what is clipped come after them."""
-        return len(self.linears) - self.counting_clipped
+        counting = {index for counts in self.counts_clipped.values() for index in counts}
+        return len(self.linears) - len(counting)
 
     def shares(self) -> list[Fraction]:
         """Return each query's fraction of the loss: even, minus the count of clipped rows."""
@@ -295,8 +290,14 @@ class Vectors:
         pairs = zip(self.linears, self.shares(), strict=True)
         return [loss.share(share).noise(linear.l1, linear.l2_squared) for linear, share in pairs]
 
+    @property
+    def counts(self) -> bool:
+        """True if a vector can count groups."""
+        return any(linear.count is not None for linear in self.linears)
+
+    @cached_property
     def counting(self) -> tuple[int, CountWeights]:
-        """Return the vector that counts groups: of rows, else of values, else the first."""
+        """The vector that counts groups: of rows, else of values, else the first that can."""
         able = [
             ((bool(linear.source.terms), bool(linear.source.columns), index), linear.count)
             for index, linear in enumerate(self.linears)
@@ -305,14 +306,9 @@ class Vectors:
         (*_, vector), weights = min(able, key=itemgetter(0))
         return vector, weights
 
-    @property
-    def counts(self) -> bool:
-        """True if a query can count groups."""
-        return any(linear.count is not None for linear in self.linears)
-
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        vector, weights = self.counting()
+        vector, weights = self.counting
         return self.noises(loss)[vector], weights.divisor, len(weights.indices)
 
 
@@ -428,7 +424,7 @@ class LinearPart:
     @property
     def counts_chosen(self) -> bool:
         """True if it counts no rows but those that have a value."""
-        vector, _ = self.vectors.counting()
+        vector, _ = self.vectors.counting
         return bool(self.vectors.linears[vector].source.columns)
 
     @property
@@ -461,7 +457,7 @@ class LinearPart:
     @property
     def answers_count(self) -> bool:
         """True if one of the answers is the count that selects groups."""
-        vector, weights = self.vectors.counting()
+        vector, weights = self.vectors.counting
         return any(
             answer.estimator == CountEstimator(weights) and answer.vector == vector
             for answer in self.vectors.answers
@@ -472,14 +468,10 @@ class LinearPart:
         """The sums that an engine adds up."""
         return tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredSums:
-        """Run the pass."""
-        return self.measured(exact_sums(adopted, grouping.by, self.sources), adopted, grouping)
-
     def measured(
         self, statistics: Statistics, adopted: Adopted, grouping: Grouping
     ) -> MeasuredSums:
-        """Return the measurement that sums are, about the public keys if there are any."""
+        """Return the measurement that sums of a pass are, of the public keys if there are any."""
         if grouping.public:
             statistics = align(statistics, adopted.public_keys)
         return MeasuredSums(self, statistics)
@@ -569,7 +561,7 @@ class MeasuredSums:
         noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
         noisy_vectors, groups = noisy.vectors, noisy.vectors[0].coordinates.shape[1]
         shown = all_groups(groups)
-        index, weights = vectors.counting() if vectors.counts else (0, None)
+        index, weights = vectors.counting if vectors.counts else (0, None)
         if rule is not None and weights is not None:
             shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)
             noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
@@ -602,7 +594,8 @@ class MeasuredSums:
     ) -> list[str | None]:
         """Return the note of each group on what bounds clip, by column where there are several."""
         vectors = self.part.vectors
-        outside = _ALONE / (self.part.sharing * vectors.counting_clipped)
+        counting = len(vectors.linears) - vectors.answering
+        outside = _ALONE / (self.part.sharing * counting)
         lines = []
         pairs = zip(question.clipped.items(), vectors.counts_clipped[index], strict=True)
         for (column, bounds), counts in pairs:

@@ -212,9 +212,11 @@ class MarginsPart(LinearPart):
         laws = [Summed(noises.cells, *variance_and_count) for variance_and_count in pairs]
         return Four(noises.cells if summed else laws[0], *laws[1:])
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredMargins:
-        """Run the one pass, and add up the cells of each total that is measured."""
-        cells = super().measure(adopted, grouping).statistics
+    def measured(
+        self, statistics: Statistics, adopted: Adopted, grouping: Grouping
+    ) -> MeasuredMargins:
+        """Return the sums of cells, and of the cells of each total that is measured."""
+        cells = super().measured(statistics, adopted, grouping).statistics
         row, column = map(_codes, cells.key_table().columns)
         numbers = (row, column, np.zeros_like(row))
         part, (rows, columns, _) = self, map(_size, numbers)
@@ -333,7 +335,7 @@ class MeasuredMargins(MeasuredSums):
         answers = [Estimated(n, groups, (piece,)) for n, piece in zip(titles, pieces, strict=True)]
         counted = None
         if vectors.counts:
-            _, weights = vectors.counting()
+            _, weights = vectors.counting
             counted = Counted(groups, (CountPiece(all_groups(groups), noisy, weights),))
         return Answered(self.keys, {read.name: tuple(answers)}, counted)
 

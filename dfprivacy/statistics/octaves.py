@@ -11,14 +11,13 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.engine.adopt import Adopted
-from dfprivacy.engine.histograms import HistogramQuery, count_bins
+from dfprivacy.engine.histograms import HistogramQuery
 from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
@@ -63,7 +62,7 @@ from dfprivacy.statistics.estimators.group_bounds import (
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 from dfprivacy.statistics.linear import LinearStatistic, Vectors, build_forecast, plan_vectors
-from dfprivacy.statistics.part import Bins, Grouping, MeasuredTable, Part
+from dfprivacy.statistics.part import Bins, MeasuredTable, Part
 
 _ANY = Bounds(-1, 1)
 """Bounds for queries of which only the form matters."""
@@ -85,6 +84,8 @@ class OctavePart:
     pooled: bool = False
     groups: int = 1
     cluster: int = 0
+
+    counts_units: ClassVar[bool] = False
 
     def within_limits(self, limits: PartLimits) -> Self:
         """Return the part for the limits of a unit."""
@@ -199,20 +200,10 @@ class OctavePart:
             forecasts.append(replace(forecast.noted(*remarks), answered=reach, mechanism=law))
         return forecasts
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredOctaves:
-        """Run the pass: one GROUP BY the keys and the octave."""
-        return next(measured_together([self], adopted, grouping))
-
-
-def measured_together(
-    parts: Sequence[OctavePart], adopted: Adopted, grouping: Grouping
-) -> Iterator[MeasuredOctaves]:
-    """Run the pass of several columns: one reading of the frame where the engine can."""
-    queries = [
-        HistogramQuery(part.column, part.binning, part.moments, part.pooled) for part in parts
-    ]
-    tables = count_bins(adopted, grouping.by, queries, public=grouping.public)
-    return map(MeasuredOctaves, parts, tables)
+    @property
+    def query(self) -> HistogramQuery:
+        """How an engine counts its values."""
+        return HistogramQuery(self.column, self.binning, self.moments, self.pooled)
 
 
 def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
@@ -286,7 +277,7 @@ class MeasuredOctaves(MeasuredTable):
             left = loss.share(Fraction(int(bounds.left[members[0]]), UNITS))
             noisy = add_noise(exact, vectors.linears, vectors.noises(left))
             if part.counts:
-                vector, weights = vectors.counting()
+                vector, weights = vectors.counting
                 counts.append(CountPiece(members, noisy.vectors[vector], weights))
             notes = list(bounds.notes[members]) if ends else None
             if ends_of_class is None:

@@ -22,7 +22,7 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.measurement.value_words import ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, Measured, all_groups
+from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, all_groups
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
@@ -59,8 +59,9 @@ class Part(Protocol):
     def answers_count(self) -> bool:
         """True if one of its answers is the count that selects groups."""
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> Measured:
-        """Run the pass."""
+    @property
+    def counts_units(self) -> bool:
+        """True if it counts units, whose limit is one row."""
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
@@ -94,6 +95,7 @@ class ColumnPart(ABC):
 
     counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = False
+    counts_units: ClassVar[bool] = False
     has_interval: ClassVar[bool] = False
     whole_bits: ClassVar[int] = 17
 

@@ -63,6 +63,7 @@ class ProductPart:
     limits: PartLimits | None = None
 
     answers_count: ClassVar[bool] = False
+    counts_units: ClassVar[bool] = False
     left: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
     """The share of the loss that is left for the answers, at least."""
 
