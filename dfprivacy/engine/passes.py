@@ -23,7 +23,7 @@ from narwhals.dtypes import DType
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align, category_expression, key_expressions
 from dfprivacy.engine.run import collect, exact_table, guarded
-from dfprivacy.engine.terms import distinct, sums_of, unshifted, with_terms
+from dfprivacy.engine.terms import add_up, distinct, sums_of, with_terms
 from dfprivacy.engine.units import (
     PLACE,
     UnitRows,
@@ -158,9 +158,7 @@ def build_pass(
         limited = within_groups(entries, names, adopted.unit)
         return _ascending(_add_entries(limited, names, sources, adopted.unit.rows), names)
     integers = with_terms(adopted, labels, sources, numbers)
-    sums = sums_of(sources, adopted.lazy.implementation)
-    added = integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
-    return _ascending(unshifted(added, sources, numbers), names)
+    return _ascending(add_up(integers, names, sources, numbers), names)
 
 
 def _add_entries(
@@ -196,7 +194,7 @@ def _sum_first_groups(
 
     def add_entries() -> pa.Table:
         lazy = nw.from_native(frame.hstack(columns).lazy())
-        sums = [*sums_of(added, engine, units=True), nw.col(PLACE).min()]
+        sums = [*sums_of(added, engine), nw.col(PLACE).min()]
         entries = collect(lazy.group_by(_ENTRY).agg(*sums))
         units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
         marks = mark_first_groups(units, entries.column(PLACE).to_numpy(), groups, limit)

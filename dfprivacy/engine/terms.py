@@ -108,10 +108,50 @@ def with_terms(
     return frame.select(*others, *unmasked, *columns)
 
 
-def sums_of(
-    sources: Sequence[Source], engine: nw.Implementation, *, units: bool = False
-) -> list[nw.Expr]:
-    """Return the exact sums of a frame of `with_terms`; sums of `units` are Int64 at once."""
+def add_up(
+    frame: nw.LazyFrame[Any],
+    names: Sequence[str],
+    sources: Sequence[Source],
+    numbers: DType | None = None,
+) -> nw.LazyFrame[Any]:
+    """Return the exact sums of a frame of `with_terms` by the columns `names`, as Int64.
+
+    Rows of units have no type `numbers`. Sums of floats that are not exact, which are made again
+    with integers, may be NULL.
+    """
+    if not frame.implementation.is_duckdb():
+        sums = sums_of(sources, frame.implementation)
+        return frame.group_by(*names).agg(*sums) if names else frame.select(*sums)
+    kind = None if numbers is None else "HUGEINT" if numbers.is_integer() else "BIGINT"
+    native: Any = frame.to_native()
+    aggregates = [*names, *_duckdb_sums(sources, kind)]
+    added: nw.LazyFrame[Any] = nw.from_native(
+        native.aggregate(", ".join(aggregates), ", ".join(names))
+    )
+    return added
+
+
+def _duckdb_sums(sources: Sequence[Source], kind: str | None) -> Iterator[str]:
+    """Yield SQL of the sums, without what `duckdb_on_grid` adds, which is taken out as `kind`."""
+    for index, source in enumerate(sources):
+        first = _term_name(index, 0 if not source.terms else 1)
+        rows = f"count({first})" if source.columns else "count(*)"
+        yield f"{rows} AS {sum_name(index)}"
+        for position, term in enumerate(source.terms, start=1):
+            name = _term_name(index, position)
+            total = f"coalesce(sum({name}), 0)"
+            if isinstance(term, Distinct):
+                total = f"count(DISTINCT {name})"
+            elif isinstance(term, Above):  # multiplied once, not row by row
+                total = f"CAST({total} AS BIGINT) * {term.each}"
+            elif kind and _is_shifted(term, source):
+                half, odd = divmod(term.least + term.most, 2)
+                total = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
+            yield f"CAST({total} AS BIGINT) AS {sum_name(index, position)}"
+
+
+def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Expr]:
+    """Return the exact sums of terms that an engine has written, in the words of narwhals."""
     sums = []
     for index, source in enumerate(sources):
         if not source.columns:
@@ -132,44 +172,15 @@ def sums_of(
             if isinstance(term, Above):  # multiplied once, not row by row
                 sums.append((total.cast(nw.Int64) * term.each).alias(sum_name(index, position)))
                 continue
-            shifted = _is_shifted(term, source)
-            if engine.is_polars() and shifted:
+            if engine.is_polars() and _is_shifted(term, source):
                 total = total - rows * _SHIFT
-            if units or not (engine.is_duckdb() and shifted):
-                total = total.cast(nw.Int64)
-            sums.append(total.alias(sum_name(index, position)))
+            sums.append(total.cast(nw.Int64).alias(sum_name(index, position)))
     return sums
 
 
 def distinct(values: nw.Expr) -> nw.Expr:
     """Return how many values a column has, each once, NULL not among them."""
     return values.n_unique().cast(nw.Int64) - values.is_null().any().cast(nw.Int64)
-
-
-def unshifted(
-    frame: nw.LazyFrame[Any], sources: Sequence[Source], numbers: DType
-) -> nw.LazyFrame[Any]:
-    """Return the sums of DuckDB without what `duckdb_on_grid` adds to each row.
-
-    Sums of floats that are not exact, which are made again with integers, may be NULL.
-    """
-    if not frame.implementation.is_duckdb():
-        return frame
-    replaced = []
-    for index, source in enumerate(sources):
-        rows = sum_name(index)
-        for position, term in enumerate(source.terms, start=1):
-            if not _is_shifted(term, source):
-                continue
-            total, (half, odd) = sum_name(index, position), divmod(term.least + term.most, 2)
-            kind = "HUGEINT" if numbers.is_integer() else "BIGINT"
-            halved = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
-            replaced.append(f"CAST({halved} AS BIGINT) AS {total}")
-    if not replaced:
-        return frame
-    native: Any = frame.to_native()
-    plain: nw.LazyFrame[Any] = nw.from_native(native.project(f"* REPLACE ({', '.join(replaced)})"))
-    return plain
 
 
 def _term_name(index: int, position: int) -> str:

@@ -22,7 +22,7 @@ from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
 from dfprivacy.engine.keys import number_groups, only_listed
 from dfprivacy.engine.run import collect, fetch_rows, guarded
-from dfprivacy.engine.terms import sums_of, with_terms
+from dfprivacy.engine.terms import add_up, with_terms
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.runs import run_starts
@@ -140,8 +140,7 @@ def sum_by_unit(
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     rows = known_units(with_terms(adopted, labels, sources, nw.Int64()), adopted)
     names = [key_name(index) for index in range(len(labels))]
-    sums = sums_of(sources, adopted.lazy.implementation, units=True)
-    return rows.group_by(*adopted.unit.entries(names)).agg(*sums)
+    return add_up(rows, adopted.unit.entries(names), sources)
 
 
 def mark_first_groups(

@@ -309,7 +309,9 @@ class Vectors:
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         vector, weights = self.counting
-        return self.noises(loss)[vector], weights.divisor, len(weights.indices)
+        linear, share = self.linears[vector], self.shares()[vector]
+        noise = loss.share(share).noise(linear.l1, linear.l2_squared)
+        return noise, weights.divisor, len(weights.indices)
 
 
 def plan_vectors(
@@ -596,14 +598,19 @@ class MeasuredSums:
         vectors = self.part.vectors
         counting = len(vectors.linears) - vectors.answering
         outside = _ALONE / (self.part.sharing * counting)
-        lines = []
+        lines = {}
         pairs = zip(question.clipped.items(), vectors.counts_clipped[index], strict=True)
         for (column, bounds), counts in pairs:
             rooms = measure_rooms(vectors.linears[index], noisy[index], column, bounds)
-            notes = note_clipping(noisy[counts], rooms, bounds, outside, grouped=self.part.grouped)
-            start = f"{column}: " if len(question.clipped) > 1 else ""
-            lines.append([note and f"{start}{note}" for note in notes])
-        return list(map(join_notes, zip(*lines, strict=True)))
+            lines[column] = note_clipping(
+                noisy[counts], rooms, bounds, outside, grouped=self.part.grouped
+            )
+        if len(lines) == 1:
+            return lines.popitem()[1]
+        named = (
+            [note and f"{column}: {note}" for note in notes] for column, notes in lines.items()
+        )
+        return list(map(join_notes, zip(*named, strict=True)))
 
 
 def shown_from(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:
