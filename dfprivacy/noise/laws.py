@@ -350,7 +350,7 @@ _NORMAL_FROM = 64
 def exact_height(terms: int, probability: float, *, laplace: bool) -> float:
     """Return the height that a sum of noisy empty counts exceeds with this probability."""
     if not laplace or terms > _NORMAL_FROM:
-        return math.sqrt(terms * (1 + laplace)) * statistics.NormalDist().inv_cdf(1 - probability)
+        return -math.sqrt(terms * (1 + laplace)) * statistics.NormalDist().inv_cdf(probability)
     low, high = 0.0, 8.0 * (terms - math.log(probability))
     while high - low > 1e-6:
         middle = (low + high) / 2

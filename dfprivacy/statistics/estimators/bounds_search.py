@@ -225,18 +225,6 @@ def measure_spreads(loss: Loss, shares: Integers) -> Floats:
     return np.array([spread_of(noise) for noise in noises], np.float64)[places]
 
 
-@lru_cache(maxsize=4096)  # public arguments only
-def rare_height(terms: int, probability: float, *, laplace: bool) -> float:
-    """Return a height that a sum of noisy empty counts exceeds with at most this probability."""
-    surprise = -math.log(probability)
-    if not laplace:
-        return math.sqrt(2 * terms * max(surprise - math.log(2), 0.0))
-    if terms == 1:
-        return surprise - math.log(2)
-    rate = np.linspace(0.02, 0.995, 400)  # Chernoff: the least bound over these rates
-    return float(np.min((surprise - terms * np.log1p(-rate * rate)) / rate))
-
-
 def window_sums(heights: Floats, size: int) -> Floats:
     """Return the sums of `size` adjacent bins, a power of two of them, of each group."""
     sums, width = heights, 1
@@ -265,7 +253,7 @@ def find_core(look: Look, policy: BoundsPolicy) -> Integers:
             sums = window_sums(part, size)
             index = sums.argmax(axis=1)
             height = sums[np.arange(groups), index]
-            need = rare_height(terms * size, probability, laplace=look.laplace)
+            need = exact_height(terms * size, probability, laplace=look.laplace)
             taller = height >= np.maximum(need, best)
             window = [offset + index, offset + index + size - 1]
             if offset < 0:
@@ -287,7 +275,7 @@ def extend(look: Look, first: Integers, last: Integers, policy: BoundsPolicy) ->
     heights, edges, ruler = look.heights, look.edges, look.ruler
     first, last, sizes = first.copy(), last.copy(), np.array(_WINDOWS)[:, None]
     chance = policy.absurd / heights.shape[1] / 6
-    sure = np.array([[rare_height(size, chance, laplace=look.laplace)] for size in _WINDOWS])
+    sure = np.array([[exact_height(size, chance, laplace=look.laplace)] for size in _WINDOWS])
     sums = _sums_on_the_way_out(heights)
     lowest = window_height(np.array(policy.join), sizes, laplace=look.laplace)
     is_tall = (sums.max(axis=1) >= np.minimum(lowest, sure)[..., None]).any(axis=0)
@@ -516,7 +504,7 @@ def _look_at_dyadic_bins(
         look.heights[todo], look.scale[todo] = more.heights, more.scale
         ends[:, todo] = read_ends(more, policy)
         todo = todo[ends[0, todo] < 0]
-    sure = rare_height(1, policy.absurd, laplace=look.laplace)
+    sure = exact_height(1, policy.absurd, laplace=look.laplace)
     zeros = groups[(ends[0] < 0) & (look.heights[:, dyadic.middle] > sure)]
     rows = np.flatnonzero(ends[0] >= 0)
     first, last = ends[:, rows]
@@ -668,7 +656,7 @@ def clipping_bias(
     shown = np.where(is_out, np.take_along_axis(heights, out, 1), 0.0)
     chances = [0.005 / many for many in (1, *range(1, bins + 1))]  # by the number of bins
     single, double = (
-        np.array([rare_height(terms, chance, laplace=result.look.laplace) for chance in chances])
+        np.array([exact_height(terms, chance, laplace=result.look.laplace) for chance in chances])
         for terms in (1, 2)
     )
     is_beyond = ((shown[:, 1:] > single[count]) & is_out[:, 1:]).any(axis=1)
@@ -891,7 +879,7 @@ def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
     """
     bounds = FoundBounds.unknown(table, Fraction(0))
     ruler = ruler_about_zero(table.binning, 0, Octaves().last)
-    sure = rare_height(1, POLICY.absurd, laplace=is_laplace(loss.noise(1, 1)))
+    sure = exact_height(1, POLICY.absurd, laplace=is_laplace(loss.noise(1, 1)))
     for part in table.parts(_AT_ONCE):
         groups = np.array(part, np.int64)
         look = look_at(table, groups, ruler, (loss, np.full(len(groups), UNITS)))
@@ -907,5 +895,5 @@ def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
 def rows_for_bounds(noise: Noise) -> int:
     """Return the noisy count of one dyadic bin that is a core by itself."""
     probability = POLICY.absurd / (2 * Octaves().last + 1) / 2
-    height = rare_height(1, probability, laplace=is_laplace(noise))
+    height = exact_height(1, probability, laplace=is_laplace(noise))
     return math.ceil(height * spread_of(noise))

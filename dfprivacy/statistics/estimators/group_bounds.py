@@ -19,7 +19,7 @@ import numpy as np
 from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.laws import is_laplace, spread_of
+from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import OuterCounts
 from dfprivacy.statistics.estimators.bounds_search import (
     MIDDLE,
@@ -35,7 +35,6 @@ from dfprivacy.statistics.estimators.bounds_search import (
     Ruler,
     clipping_bias,
     move_ends,
-    rare_height,
     round_share,
     ruler_about,
     ruler_about_zero,
@@ -131,7 +130,7 @@ def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
     last = int(np.argmax((lower <= low) & (upper >= high)))
     first = min(int(np.searchsorted(np.cumsum(fractions.sum(axis=0)), _INNER)), last)
     if not upper[0] > lower[0]:  # the bin of zero has no width: add all that is far below the rest
-        tall = rare_height(1, 0.01 / len(rows), laplace=pooled.look.laplace)
+        tall = exact_height(1, 0.01 / len(rows), laplace=pooled.look.laplace)
         distances = np.abs(signed[rows > tall])
         nearest = int(distances[distances > 0].min(initial=last))
         first = min(max(first, nearest - _NEAR_ZERO, 1), last)
@@ -284,7 +283,7 @@ class ReachReader:
         reach = self._extend(heights, np.where(unlike, is_narrow.argmax(axis=1), like_all))
         alone = unlike | (reach >= size)
         bias = self._bias(heights, total - before, rows[:, 0], (reach, alone))
-        sure = rare_height(1, self.policy.absurd, laplace=self.laplace)
+        sure = exact_height(1, self.policy.absurd, laplace=self.laplace)
         return reach, bias, unlike, heights[:, -1] > sure
 
     @cached_property
@@ -335,7 +334,7 @@ class ReachReader:
             for window in (1, 2, 4):
                 if window > distance:
                     break
-                sure = rare_height(window, policy.absurd * 1e-4, laplace=self.laplace)
+                sure = exact_height(window, policy.absurd * 1e-4, laplace=self.laplace)
                 tall = np.minimum(window_height(need, window, laplace=self.laplace), sure)
                 total = before[:, distance + 1] - before[:, distance + 1 - window]
                 joins = (gap >= window) & (total >= tall[np.maximum(gap, 0)])
