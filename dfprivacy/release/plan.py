@@ -59,6 +59,9 @@ def list_ends(columns: int) -> tuple[str, ...]:
 POPULATION = "interval of the population"
 """The words in a question whose intervals include sampling error."""
 
+SHOWN_TOTALS = "totals are sums of the groups that are shown"
+"""The note on totals that lack the groups whose noisy counts are too low."""
+
 
 @dataclass(frozen=True)
 class ReleaseInfo:
@@ -265,6 +268,11 @@ class Plan:
         if not self.lost:
             return tuple(dict.fromkeys(notes.values()))
         return tuple(f"{self.questions[name].text}: {note}" for name, note in notes.items())
+
+    @property
+    def total_notes(self) -> tuple[str, ...]:
+        """The note that totals of grouping sets lack the groups that are not shown."""
+        return (SHOWN_TOTALS,) if self.sets and self.rule is not None else ()
 
     def within(self, rows: Sequence[int], groups: int | None) -> Self:
         """Return the plan with limits of the rows of each part, and of the groups of a unit."""

@@ -45,7 +45,13 @@ from dfprivacy.frames.explanation import Explanation, Target, reached
 from dfprivacy.frames.forecasting import explained, groups_text, in_one
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import plan_statistics
-from dfprivacy.frames.releasing import REMARKS, log_no_groups, release_answers, release_several
+from dfprivacy.frames.releasing import (
+    REMARKS,
+    log_no_groups,
+    log_notes,
+    release_answers,
+    release_several,
+)
 from dfprivacy.frames.tables import (
     Origin,
     floats_in,
@@ -55,7 +61,7 @@ from dfprivacy.frames.tables import (
 )
 from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.answers import join_notes
-from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, JointPlan
+from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, SHOWN_TOTALS, JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
@@ -596,6 +602,7 @@ class Job:
         lines = [line for text in texts for line in text.decode().splitlines()]
         for plan, answered in zip(self.plans, answers, strict=True):
             log_no_groups(plan.request, answered)
+            log_notes(plan.request.total_notes)
             for line in list_notes(plan, answered, has_columns=self.intervals):
                 log_note(line)
                 lines.append(line)
@@ -896,7 +903,7 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
     keys = [key.name for plan in plans for key in plan.statement.keys]
     selection = groups_text(next((plan.request for plan in plans if plan.by), request))
     if any(plan.statement.sets for plan in plans):
-        selection += "; totals are sums of the groups that are shown"
+        selection += f"; {SHOWN_TOTALS}"
     queries = [released_query(plan.statement) for plan in plans]
     if len(plans) > 1 or script.rest is not None:
         queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]

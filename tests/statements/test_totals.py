@@ -69,6 +69,19 @@ def test_cells_that_are_not_shown_are_in_no_total(con):
     assert found[None, None][0] == 600
 
 
+@pytest.mark.parametrize("intervals", [False, True])
+def test_totals_of_shown_cells_say_so(con, caplog, intervals):
+    """A note tells of groups that totals lack, where keys are secret: in the log and the page."""
+    query, note = "SELECT city, dp_count(*) AS n FROM visits GROUP BY ROLLUP (city)", "are shown"
+    terms = {"con": con, "intervals": intervals}
+    dfp.sql(query, keys=["Bonn", "Oslo", "Rome"], **terms)
+    dfp.sql(query.replace("ROLLUP (city)", "city"), delta=1e-6, **terms)
+    assert note not in caplog.text
+    page = repr(dfp.show(dfp.sql(query, delta=1e-6, **terms)))
+    assert "totals are sums of the groups that are shown" in page
+    assert note in caplog.text
+
+
 def test_a_total_of_nothing_is_there(empty):
     """The grand total has one row on any table: that it is there tells nothing."""
     found = rolled(empty, delta=1e-6)
