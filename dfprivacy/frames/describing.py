@@ -332,6 +332,11 @@ class DescriptionPlan(JointPlan):
 
     description: Description | None = None
 
+    @property
+    def limit_notes(self) -> tuple[str, ...]:
+        """The notes about limits of all its parts."""
+        return tuple(dict.fromkeys(note for plan in self.plans for note in plan.limit_notes))
+
 
 Found = tuple[Adopted, list[Measured]]
 """A frame that was opened, and its exact statistics."""

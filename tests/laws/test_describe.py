@@ -194,6 +194,10 @@ def test_units_are_limited_in_every_part(tmp_path):
     x, c = rows_of(private.describe(**HUGE))
     assert (x["column"], c["column"]) == ("x", "c")
     assert (x["count"], c["count"], c["top_count"]) == (6, 6, 6)
+    page = repr(dfp.show(private.describe(**HUGE)))
+    assert "and rows beyond max_rows or without a unit." in page
+    assert "\na unit with more than 4 rows counts as 4\n" in page
+    assert "one in more than 2 groups counts in 2" in page
     for limits in ({"max_rows": 4}, {}):
         with pytest.raises(dfp.errors.InvalidUnitError):
             rows.dp(unit="who", **limits).describe(**HUGE)

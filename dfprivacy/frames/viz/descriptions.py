@@ -54,7 +54,8 @@ def show_description(origin: Origin, table: pa.Table) -> Shown:
         [
             *(legible(f"{row['column']}: {row['note']}") for row in rows if row.get("note")),
             origin.cost,
-            covered(origin.level),
+            covered(origin.level, origin.question),
+            *origin.remarks,
             "Quantiles are selected and have no interval.",
             *left_out(len(rows), table.num_rows, "columns"),
         ],
