@@ -28,7 +28,7 @@ from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
-from dfprivacy.release.plan import Lost, Plan, share_text
+from dfprivacy.release.plan import Lost, Plan
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
@@ -94,6 +94,9 @@ _VISIBLE = 1 / 50
 _UNCLEAR = 1 / 2
 """Width from which the interval of a share of the rows says nothing."""
 
+_MOST = 0.999
+"""Largest share that is named where limits leave rows out."""
+
 _TINY = 1e-300
 
 
@@ -115,6 +118,31 @@ class NamedLimits(NamedTuple):
     groups: int | None = None
     public_groups: int | None = None
     delta: Fraction | None = None
+
+
+class CountedShare(NamedTuple):
+    """The share of the rows that counts within limits, and the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def may_be_all(self) -> bool:
+        """True if noise can't tell whether limits leave out rows."""
+        return self.high > _MOST
+
+    @property
+    def text(self) -> str:
+        """The share in words: unknown if the interval says nothing, its end if all may count.
+
+        >>> CountedShare(0.25, 0.2, 0.4).text, CountedShare(0.9, 0.8, 1.0).text
+        ('about 25 %', 'at least about 80 %')
+        """
+        if not self.high - self.low <= _UNCLEAR:
+            return "an unknown share"
+        start, share = ("at least ", self.low) if self.may_be_all else ("", self.value)
+        return f"{start}about {100 * min(share, _MOST):.3g} %"
 
 
 @dataclass(frozen=True)
@@ -331,20 +359,23 @@ def _expected(sizes: NoisySizes) -> Floats:
 
 @dataclass(frozen=True)
 class Groups:
-    """Noisy facts about groups: entries of units, their share within a limit, and their number.
+    """Noisy facts about groups: entries of units, those within a limit, and their number.
 
-    The `number` is what it is at least; `likely` is what it is expected to be. `share_ends` are the
-    ends of the share. Without `grouped` the whole frame is one group. Secret keys are selected with
-    `delta`.
+    The `number` is what it is at least; `likely` is what it is expected to be. Without `grouped`
+    the whole frame is one group. Secret keys are selected with `delta`.
     """
 
     limit: int
-    share: float
+    counted: CountedShare
     number: float
     likely: float
     grouped: bool
     delta: Fraction | None = None
-    share_ends: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def share(self) -> float:
+        """The share of the entries of units that counts."""
+        return self.counted.value
 
     def hide_rows(self, noise: Noise, limits: Integers, rows: Floats) -> tuple[Floats, Floats]:
         """Return the share of all rows that a threshold hides, and the mean square of a group's.
@@ -376,7 +407,11 @@ def errors_of(
     shares = np.minimum(counting / total, 1.0) * groups.share
     rows = np.maximum(counting * groups.share, _TINY)
     hidden_share, hidden_square = groups.hide_rows(count, limits, rows)
-    clear_shares = _mask_unclear(shares, find_share_ends(sizes, limits), groups.share_ends)
+    ends = zip(shares, *find_share_ends(sizes, limits), strict=True)
+    counted = [
+        CountedShare(value, low * groups.counted.low, high * groups.counted.high)
+        for value, low, high in ends
+    ]
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0)
@@ -386,8 +421,10 @@ def errors_of(
         errors = noise**2 + (worth * total / groups.likely * (1 - shares)) ** 2 + hidden_square
         errors = errors + without_bounds
         is_known = bool(expected.any())
-        ends = zip(clear_shares, upper, half, strict=True)
-        return errors, [_lost_of_sum(part, *end, is_known=is_known, groups=groups) for end in ends]
+        triples = zip(counted, upper, half, strict=True)
+        return errors, [
+            _lost_of_sum(part, *triple, is_known=is_known, groups=groups) for triple in triples
+        ]
     change = capped / counting[:, None] - SIZES / total
     bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
@@ -396,20 +433,20 @@ def errors_of(
     errors = errors + _SHIFT**2 * ((1 - groups.share) ** 2 + hidden_share) + without_bounds
     lost = []
     wide = (_NARROW if groups.grouped else _WIDE) * half * groups.number / rows
-    facts = zip(limits, shares, clear_shares, shift, wide, strict=True)
-    for limit, share, clear_share, move, room_of_noise in facts:
+    for limit, share, move, room_of_noise in zip(limits, counted, shift, wide, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
-        silent = share > 1 - _VISIBLE or (measured and move <= room_of_noise)
+        silent = share.value > 1 - _VISIBLE or (measured and move <= room_of_noise)
         room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
-        note = None if silent else weighted(limit, clear_share)
-        lost.append(Lost(float(clear_share), room, room, note))
+        note = None if silent else weighted(limit, share)
+        lost.append(Lost(share.text, room, room, note))
     return errors, lost
 
 
 def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats]:
     """Return the ends of the share of the rows within each limit, as far as noise leaves it open.
 
-    Without a bin that stands out they are 0 and 1.
+    At least as many rows are lost as in the first bins that stand out, whichever tell most. Without
+    a bin that stands out the ends are 0 and 1.
     """
     capped = np.minimum(SIZES, limits[:, None])
     over, visible = SIZES - capped, sizes.units > 0
@@ -419,26 +456,35 @@ def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats
     lowest = np.maximum(counted - count_doubt, 0)
     highest = counted + count_doubt + _HIDDEN * capped @ sizes.hidden
     most_lost = lost + loss_doubt + _HIDDEN * over @ sizes.hidden
+    doubts = doubt * np.sqrt(np.cumsum(over**2 * visible, axis=1))
+    least_lost = np.max(np.cumsum(over * sizes.units, axis=1) - doubts, axis=1, initial=0)
     lows = lowest / np.maximum(lowest + most_lost, _TINY)
-    highs = highest / np.maximum(highest + np.maximum(lost - loss_doubt, 0), _TINY)
+    highs = highest / np.maximum(highest + least_lost, _TINY)
     return lows, np.where(highest > 0, highs, 1.0)
 
 
-def _mask_unclear(
-    shares: Floats, ends: tuple[Floats, Floats], group_ends: tuple[float, float] = (1.0, 1.0)
-) -> Floats:
-    """Return shares, NaN where their intervals are too wide to say anything."""
-    width = ends[1] * group_ends[1] - ends[0] * group_ends[0]
-    return np.where(width <= _UNCLEAR, shares, np.nan)
+def without_impossible(sizes: NoisySizes, largest: int | None) -> NoisySizes:
+    """Return noisy sizes without units of more than the `largest` number of entries, if any."""
+    if largest is None:
+        return sizes
+    possible = np.append(0, CANDIDATES[:-1]) < largest
+    units, hidden, suspects = sizes.units, sizes.hidden, sizes.suspects
+    return replace(
+        sizes, units=units * possible, hidden=hidden * possible, suspects=suspects * possible
+    )
 
 
 def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
-    """Return a note on units that noisy counts suspect beyond a limit; None without any."""
+    """Return a note on units that noisy counts suspect beyond a limit; None without any.
+
+    They are not said to have more rows than all units that stand out.
+    """
     suspects = np.where(limit < CANDIDATES, sizes.suspects, 0.0)
     if not suspects.any():
         return None
-    size = int(CANDIDATES[np.argmax(suspects)])
-    return f"some units may have about {size:,} {entries}; only {limit:,} count"
+    rows = SIZES @ sizes.units / suspects.sum()
+    size = max(min(int(CANDIDATES[np.argmax(suspects)]), math.floor(rows)), 2 * limit)
+    return f"some units may have at least {size:,} {entries}; only {limit:,} count"
 
 
 def _bias_of_mean(
@@ -489,10 +535,10 @@ def _find_trend(sizes: NoisySizes) -> tuple[bool, float]:
     return has_trend, distance
 
 
-def weighted(limit: int, share: float) -> str:
+def weighted(limit: int, share: CountedShare) -> str:
     """Return a note about rows that are weighted down."""
     down = f"each unit weighted down to max_rows={limit} rows"
-    return f"over rows, {down}: {share_text(share)} of all rows count"
+    return f"over rows, {down}: {share.text} of all rows count"
 
 
 def _adds_up(part: Any) -> bool:
@@ -530,7 +576,7 @@ def _bounds(part: LinearPart) -> Bounds:
 
 def _lost_of_sum(
     part: Any,
-    share: float,
+    share: CountedShare,
     upper: float,
     half: float,
     *,
@@ -554,10 +600,23 @@ def _lost_of_sum(
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
     elif upper > (_WIDE if has_room else _NARROW) * half:
         counted = "the total counts" if is_total else "all rows count"
-        shown = share_text(min(share, 0.999))  # not all, as some are left out
-        note = f"limits leave out rows of large units: {shown} of {counted}"
+        leave = "may leave" if share.may_be_all else "leave"
+        note = f"limits {leave} out rows of large units: {share.text} of {counted}"
     room = upper if has_room else 0.0
-    return Lost(share, low * room, high * room, note)
+    return Lost(share.text, low * room, high * room, note)
+
+
+def _entries_within(
+    by_groups: NoisySizes | None, limit: int | None, public_groups: int | None
+) -> tuple[CountedShare, str | None]:
+    """Return the share of the entries of units within a limit of groups, and a note on others."""
+    if by_groups is None or limit is None or limit >= (public_groups or math.inf):
+        return CountedShare(1.0, 1.0, 1.0), None
+    expected = _expected(by_groups)
+    share = float(np.minimum(SIZES, limit) @ expected) / max(float(SIZES @ expected), 1.0)
+    low, high = find_share_ends(by_groups, np.asarray([limit]))
+    note = suspects_note(by_groups, limit, "groups")
+    return CountedShare(share, float(low[0]), float(high[0])), note
 
 
 def choose_limits(
@@ -579,6 +638,7 @@ def choose_limits(
     public_groups = named.public_groups
     every = 1.0
     if by_groups is not None:
+        by_groups = without_impossible(by_groups, public_groups)
         expected = _expected(by_groups)
         every = max(float(SIZES @ expected), 1.0)
         if named.groups is None:
@@ -586,31 +646,26 @@ def choose_limits(
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
     for limit in candidates:
-        share, clear_share, ends, group_note = 1.0, 1.0, (1.0, 1.0), None
-        if by_groups is not None and limit is not None:
-            share = float(np.minimum(SIZES, limit) @ _expected(by_groups)) / every
-            low, high = find_share_ends(by_groups, np.asarray([limit]))
-            ends = float(low[0]), float(high[0])
-            clear_share = float(_mask_unclear(np.asarray([share]), (low, high))[0])
-            group_note = suspects_note(by_groups, limit, "groups")
+        share, group_note = _entries_within(by_groups, limit, public_groups)
         size = min(limit or public_groups or 1, public_groups or limit or 1)
-        facts = Groups(size, share, *number, by_groups is not None, named.delta, ends)
+        facts = Groups(size, share, *number, by_groups is not None, named.delta)
         chosen: list[int] = []
         lost: list[Lost | None] = []
         logarithm = 0.0
         for part, loss in zip(parts, losses, strict=True):
             if part.counts_units:
                 noise = Contribution(1, size).row_loss(loss).noise(1, 1)
-                missing = (1 - share) * every if by_groups is not None else 0.0
-                _, (hidden,) = facts.hide_rows(noise, np.array([1]), np.array([share * every]))
+                missing = (1 - share.value) * every if by_groups is not None else 0.0
+                rows = np.array([share.value * every])
+                _, (hidden,) = facts.hide_rows(noise, np.array([1]), rows)
                 error = noise.variance + (missing / facts.likely) ** 2 + hidden
                 logarithm += math.log(error)
                 chosen.append(1)
                 left_out = missing / facts.number > _NARROW * float(noise.quantile(0.05))
-                text = f"max_groups={limit}: {share_text(clear_share)} counts"
+                text = f"max_groups={limit}: {share.text} counts"
                 note = text if left_out else None
                 note = join_notes((note, group_note))
-                lost.append(None if by_groups is None else Lost(clear_share, note=note))
+                lost.append(None if by_groups is None else Lost(share.text, note=note))
                 continue
             kind = size_kind(part)
             errors, effects = errors_of(part, noisy[kind], loss, limits, facts)

@@ -5,7 +5,6 @@ Nothing here looks at data.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -69,9 +68,9 @@ class ReleaseInfo:
 
     `unit` has the limits within which rows counted. `shown_from` is the noisy count from which a
     group of secret keys is shown. `limits` has the limits that were found for each answer, and
-    `shares` about how much of the rows counts within them, NaN if unknown; `notes` warn of the
-    rest. All `answers` together cost the loss and the delta. `mark` tells the release from all
-    others, in copies of its estimates too.
+    `shares` says about how much of the rows counts within them; `notes` warn of the rest. All
+    `answers` together cost the loss and the delta. `mark` tells the release from all others, in
+    copies of its estimates too.
     """
 
     question: str
@@ -82,7 +81,7 @@ class ReleaseInfo:
     shown_from: int | None = None
     answers: int = field(default=1, compare=False)
     limits: Mapping[str, Unit] = field(default_factory=dict, compare=False)
-    shares: Mapping[str, float] = field(default_factory=dict, compare=False, repr=False)
+    shares: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     notes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     mark: str = field(default="", compare=False, repr=False)
 
@@ -97,16 +96,7 @@ class ReleaseInfo:
         if unit is None:
             return ""
         groups = "" if unit.max_groups is None else f", max_groups={unit.max_groups}"
-        return f"max_rows={unit.max_rows}{groups}: {share_text(self.shares[name])} counts"
-
-
-def share_text(share: float) -> str:
-    """Return a share of the rows in words, NaN as an unknown one.
-
-    >>> share_text(0.25), share_text(math.nan)
-    ('about 25 %', 'an unknown share')
-    """
-    return "an unknown share" if math.isnan(share) else f"about {100 * share:.3g} %"
+        return f"max_rows={unit.max_rows}{groups}: {self.shares[name]} counts"
 
 
 def cost_text(loss: Epsilon | Rho, delta: float, answers: int = 1) -> str:
@@ -143,12 +133,12 @@ class PartLimits(NamedTuple):
 class Lost:
     """The effect of the limits of a unit on the answers of a mechanism.
 
-    `share` is the fraction of the rows, or of the weight of a sum, that counts, NaN if noise leaves
-    it open. The value without limits is at most `below` less and `above` more than the answer's,
-    but for noise. With a `note` that is not certain.
+    `share` says how much of the rows, or of the weight of a sum, counts. The value without limits
+    is at most `below` less and `above` more than the answer's, but for noise. With a `note` that is
+    not certain.
     """
 
-    share: float
+    share: str
     below: float = 0.0
     above: float = 0.0
     note: str | None = None

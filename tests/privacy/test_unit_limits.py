@@ -4,6 +4,7 @@ One charge, one promise.
 """
 
 import datetime as dt
+import re
 from fractions import Fraction
 
 import duckdb
@@ -15,7 +16,13 @@ import pytest
 import dfprivacy as dfp
 from benchmarks.releases import replayed
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.frames.limit_finding import UNIT_MEAN, add_noise_to_sizes, read_sizes
+from dfprivacy.frames.limit_finding import (
+    UNIT_MEAN,
+    add_noise_to_sizes,
+    read_sizes,
+    suspects_note,
+    without_impossible,
+)
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics.split import split
 from tests.frame_types import to_polars
@@ -335,6 +342,15 @@ def test_shares_that_noise_leaves_open_are_no_numbers():
         assert "unknown" not in ask(epsilon=1000), name
 
 
+def test_limits_that_may_leave_out_nothing_say_so():
+    """Where all rows count and noise can't tell, notes name the least share that may count."""
+    private = pl.DataFrame({"u": range(1000), "g": "a"}).dp(unit="u", delta=1e-6)
+    for ask in (lambda g: g.count(epsilon=0.5), lambda g: g.nunique("u", epsilon=0.5)):
+        pages = [repr(dfp.show(ask(private.group_by("g")))) for _ in range(30)]
+        assert sum(bool(re.search(r"(?<!at least )about [\d.]+ %", page)) for page in pages) <= 10
+        assert sum("at least about" in page for page in pages) > 15
+
+
 @pytest.mark.parametrize("kind", ["count", "median"])
 def test_notes_on_large_units_name_no_share_that_is_open(kind):
     """At a loss that shows some units and hides others, notes say that the share is unknown."""
@@ -365,8 +381,8 @@ def test_tables_without_a_column_of_notes_show_and_log_them(kind, caplog):
         "pivot": lambda: rows.pivot("g", "h", "x", "sum", bounds=(0, 9), keys=keys),
         "histogram": lambda: rows.histogram("x", [0, 4, 9]),
     }[kind]()
-    assert repr(dfp.show(released)).count("limits leave out") == 1
-    assert caplog.text.count("limits leave out") == 1
+    assert repr(dfp.show(released)).count("leave out rows of large units") == 1
+    assert caplog.text.count("leave out rows of large units") == 1
 
 
 def _heavy():
@@ -427,6 +443,20 @@ def test_noise_alone_rarely_makes_large_units(kind, coordinates):
     with permit("this test"):
         draws = [add_noise_to_sizes(exact, kind(Fraction(1, 5))) for _ in range(300)]
     assert sum(sizes.suspects.any() for sizes in draws) <= 25
+
+
+@pytest.mark.parametrize("keys", [None, [0, 1, 2]])
+def test_suspected_units_are_not_larger_than_the_table(keys):
+    """Notes that noise makes name no more rows than units have that stand out, nor more groups."""
+    exact = np.zeros((1, 40), np.int64)
+    exact[0, 0] = 2000
+    with permit("this test"):
+        draws = [add_noise_to_sizes(exact, Epsilon(Fraction(1, 5))) for _ in range(1000)]
+    most = None if keys is None else len(keys)
+    notes = [suspects_note(without_impossible(sizes, most), 1, "groups") for sizes in draws]
+    sizes = [int(note.split()[6].replace(",", "")) for note in notes if note]
+    assert (len(sizes) > 2) == (keys is None)
+    assert all(size < 200 for size in sizes)
 
 
 def shop(units=3000):
