@@ -13,8 +13,9 @@ import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account_of
-from dfprivacy.engine.columns import declared_columns
+from dfprivacy.engine.columns import BOOLEAN, declared, declared_columns
 from dfprivacy.engine.files import open_source
+from dfprivacy.engine.run import guarded
 from dfprivacy.engine.snapshots import Snapshot
 from dfprivacy.errors import (
     InvalidQuestionError,
@@ -43,6 +44,7 @@ from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
+from dfprivacy.statistics.covariance import RatioOfSums
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
@@ -102,14 +104,33 @@ class Queryable(ABC, Generic[Answers]):
         terms = self._terms.updated(
             epsilon=epsilon, rho=rho, delta=delta, interval=interval, population=population
         )
-        answers: Answers = self._run(questions_by_name(questions, named, terms), terms)
+        by_name = questions_by_name(questions, named, terms)
+        completed = {name: self._completed(question) for name, question in by_name.items()}
+        answers: Answers = self._run(completed, terms)
         return answers
 
     def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
         """Answer one question with the keyword arguments of its method."""
         check_terms(statistic, terms)
-        question = statistic.completed(self._terms.bounds)
-        return self._run(question, self._terms.updated(**terms))
+        return self._run(self._completed(statistic), self._terms.updated(**terms))
+
+    def _completed(self, question: Any) -> Any:
+        """Return a question with the bounds that the terms know, and 0 and 1 for booleans.
+
+        Declared types are looked at where bounds are missing; no boolean is clipped.
+        """
+        completed = question.completed(self._terms.bounds)
+        if isinstance(completed, crosstabs.Crosstab):
+            return replace(completed, values=self._completed(completed.question))
+        if not (getattr(completed, "finds_bounds", False) or isinstance(completed, RatioOfSums)):
+            return completed
+        kinds = guarded(lambda: declared(self._frame)) or {}
+        truths = {label: (0, 1) for label in completed.columns if kinds.get(label) == BOOLEAN}
+        typed = completed.completed(truths)
+        if typed.finds_bounds:
+            return completed
+        is_clipped = len(truths) < len(completed.columns)
+        return typed if is_clipped else replace(typed, clipping=False)
 
     def _plan(self, questions: Asked, terms: Terms) -> Plan:
         """Return the plan of one question, or of several by their names."""

@@ -135,6 +135,11 @@ class Regression(Question):
         return {label: pair for label, pair in bounds if pair is not None}
 
     @property
+    def finds_bounds(self) -> bool:
+        """True if the bounds of a column are found first."""
+        return len(self.ends) < len(self.columns)
+
+    @property
     def columns(self) -> tuple[Hashable, ...]:
         """The columns that it is about, the explained one first."""
         return self.y, *self.xs

@@ -37,6 +37,26 @@ def test_a_share_is_of_the_values_that_are_there(engine, column):
     assert found == pytest.approx(share, abs=1e-6)
 
 
+@pytest.mark.parametrize("engine", ["pandas", "polars", "lazy", "arrow", "duckdb"])
+def test_booleans_are_numbers_from_0_to_1(engine):
+    """Declared booleans need no bounds, which none exceeds: no loss looks for them or counts it."""
+    rows = pa.table({"x": [True, False, False] * 20, "y": [2.0, 1.0, 0.0] * 20, "g": ["a"] * 60})
+    private = dfp.frame(FRAME_TYPES[engine](rows))(epsilon=10)
+    means = [private.mean("x"), private.agg(dfp.mean("x"))["x"], private["x"].mean()]
+    assert [mean.high - mean.low < 0.02 for mean in means] == [True] * 3
+    assert [mean == pytest.approx(1 / 3, abs=0.05) for mean in means] == [True] * 3
+    text = str(private.explain.mean("x"))
+    assert text.startswith("asks      mean('x', bounds=(0.0, 1.0), clipping=False)\n")
+    assert "bounds=(0.0, 1.0)" in str(private.group_by("g", keys=["a"]).explain.sum("x"))
+    within = {"y": (0, 2)}
+    assert "x_bounds=(0.0, 1.0)" in str(private(bounds=within).explain.ratio("x", "y"))
+    assert "'x': (0.0, 1.0)" in str(private.explain.regression("y", ["x"], within))
+    keys = {"g": ["a"], "y": [0.0, 1.0, 2.0]}
+    assert "(0.0, 1.0)" in str(private.explain.pivot("g", "y", "x", keys=keys))
+    assert "bounds" not in str(private.explain.corr("x", "y")).splitlines()[0]
+    assert "bounds=(0.0, 2.0)" in str(private.explain.mean("x", (0, 2)))
+
+
 def test_constants_of_different_types_are_different_questions():
     """1 and True are asked apart, and one that the column can't hold is refused by its type."""
     frame = pd.DataFrame({"x": pd.Series([1, True, True, "1"], dtype=object)})
