@@ -51,7 +51,7 @@ from dfprivacy.cli.specs import (
     typed_column,
 )
 from dfprivacy.engine.text_files import FORM
-from dfprivacy.errors import InvalidBoundsError, InvalidKeysError, InvalidQuestionError
+from dfprivacy.errors import InvalidKeysError, InvalidQuestionError
 from dfprivacy.frames.crosstabs import Crosstab
 from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
@@ -101,12 +101,12 @@ _READ_AS = options("""
     --rounded (flag): Show whole numbers that add up.
     --long (flag): Show one row a cell, with the ends of intervals.
     """)
-_BOUNDS, _EVERY_BOUNDS = (
-    option("bounds", list[str], words, "COLUMN=LOW,HIGH", "--bounds")
-    for words in (
-        "Bounds of a column, e.g. delay=-60,240. Estimated privately when left out.",
-        "Bounds of a column, e.g. delay=-60,240. Every column needs them.",
-    )
+_BOUNDS = option(
+    "bounds",
+    list[str],
+    "Bounds of a column, e.g. delay=-60,240. Estimated privately when left out.",
+    "COLUMN=LOW,HIGH",
+    "--bounds",
 )
 
 
@@ -134,7 +134,7 @@ def _make_command(kind: str) -> Command:
         named = [a for a in declared if a.type.job_field is not None and a.form != "bounds"]
         arguments = [*_BINS] if kind == "histogram" else [*map(argument_option, named)]
     if kind in {"describe", "regression"}:
-        arguments.append(_EVERY_BOUNDS if kind == "regression" else _BOUNDS)
+        arguments.append(_BOUNDS)
     return _command(question, arguments, _FRAME_QUESTIONS[kind], without)
 
 
@@ -171,7 +171,7 @@ def _command(
             if "value" in chosen and not values["explain"]:
                 source = source_of(file, values)
                 chosen["value"] = typed_value(source, chosen["column"], chosen["value"])
-            question, name, by = _question_of(kind, chosen, bounds), "count", None
+            question, name, by = _question_of(kind, chosen), "count", None
             if isinstance(question, Crosstab):
                 by = [str(question.index), str(question.columns)]
             elif isinstance(question, Statistic):  # by its column, unless that name is taken
@@ -185,20 +185,13 @@ def _command(
     return with_options(*names, special=parameters.values())(run)
 
 
-def _question_of(kind: type[Any], chosen: dict[str, Any], bounds: Mapping[str, Any]) -> Any:
+def _question_of(kind: type[Any], chosen: dict[str, Any]) -> Any:
     """Return a question with the arguments of its command."""
     if kind is Histogram:
         return histogram_of(edges=chosen.pop("edge", None), **chosen)
     if kind is Crosstab:
         chosen.pop("long")
         chosen["rounded"] = "integer" if chosen["rounded"] else None
-    if kind.kind == "regression":
-        lacking = [column for column in (chosen["y"], *chosen["xs"]) if column not in bounds]
-        if lacking:
-            raise InvalidBoundsError(
-                f"a regression needs the bounds of column {lacking[0]!r}",
-                hint=f"add --bounds {lacking[0]}=LOW,HIGH, with numbers that you know",
-            )
     return kind(**chosen)
 
 
