@@ -814,7 +814,7 @@ def with_intervals(
         steps = _steps(node, aliases) or []
         aliases.setdefault(folded(name), node)
         called = [functions()[step.name] for step in steps if isinstance(step, Function)]
-        noted = any(hasattr(s, "clipping") or hasattr(s, "searches") for s in called)
+        noted = any(hasattr(s, at) for s in called for at in ("clipping", "searches", "ends"))
         ends = ("low", "high", "note") if noted or notes_limits else _ENDS
         for end in ends if called else ():
             computed: Node = EndOfSteps(tuple(steps), end)

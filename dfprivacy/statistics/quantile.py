@@ -165,8 +165,8 @@ class Ranked(Statistic):
 
     @property
     def has_note(self) -> bool:
-        """True without an interval: a note tells the error of small groups, in ranks."""
-        return not self.tells_interval
+        """True: a note tells the error of small groups, in ranks."""
+        return True
 
     def clock(self, kind: str, zone: str | None = None) -> Clock:
         """Return the numbers that dates, times or durations are ranked as."""
@@ -591,9 +591,9 @@ class QuantilePart(ColumnPart):
             texts = zip(question.describe_ranks(law, q, rows), np.isnan(shown), strict=True)
             notes = [TOO_FEW if is_blank else text for text, is_blank in texts]
             quantile = (
-                self._between(title, q, shown, grid, ends)
+                self._between(title, q, (shown, notes), grid, ends)
                 if ends
-                else Chosen(title, shown, notes if question.has_note else None)
+                else Chosen(title, shown, notes)
             )
             return quantile if self.clock is None else Dated(quantile, self.clock, self.declared)
 
@@ -619,12 +619,12 @@ class QuantilePart(ColumnPart):
         self,
         title: str,
         q: Fraction,
-        values: Floats,
+        values_and_notes: tuple[Floats, Sequence[str | None]],
         grid: Choices,
         ends_and_noise: tuple[Sequence[RankEnds], NoisyVector],
     ) -> Estimated:
-        """Return an answer with its interval: ends as values."""
-        levels, vector = ends_and_noise
+        """Return an answer with its interval, ends as values, and its notes."""
+        (values, notes), (levels, vector) = values_and_notes, ends_and_noise
         ends = levels[sorted(set(self.levels)).index(q)]
         arguments = (q, values, *_ends_of(ends, grid, integers=self.integers), ends)
         estimator = (
@@ -634,7 +634,8 @@ class QuantilePart(ColumnPart):
             if (bounds := self.question.value_bounds) is not None
             else QuantileEstimator(*arguments)
         )
-        return Estimated(title, len(values), (Piece(np.arange(len(values)), estimator, vector),))
+        piece = Piece(np.arange(len(values)), estimator, vector, notes)
+        return Estimated(title, len(values), (piece,), has_notes=True)
 
     def _whole(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""

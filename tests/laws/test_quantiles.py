@@ -629,7 +629,7 @@ def released(values, qs, loss, level=LEVEL):
     asked = {str(q): dfp.quantile("x", q, ends=True) for q in qs}
     (part,) = split(asked, grouped=True)
     answers = part.measured(copies_of(values)).answer(loss, None).answers
-    return [answers[name][0].columns(level) for name in asked]
+    return [answers[name][0].columns(level)[:3] for name in asked]
 
 
 def quantile_of(values, q):
@@ -748,7 +748,7 @@ def test_frames_show_intervals_that_are_asked_for(make):
     assert answer.high > 49.8
     assert np.isnan(frame.dp.median("x", epsilon=4).low)
     by_group = frame.dp.group_by("g", keys=[0, 1]).quantile("x", 0.9, ends=True, epsilon=4)
-    assert list(by_group.columns) == ["g", "x", "low", "high", "count"]
+    assert list(by_group.columns) == ["g", "x", "low", "high", "note", "count"]
     table = pd.DataFrame(
         by_group.to_dict() if make is pd.DataFrame else by_group.to_dict(as_series=False)
     )
@@ -756,6 +756,24 @@ def test_frames_show_intervals_that_are_asked_for(make):
     assert (table["x"] <= table["high"]).all()
     within = frame.dp.median("x", bounds=(0, 100), step=1, ends=True, epsilon=4)
     assert all(float(end).is_integer() for end in within.interval())
+
+
+@pytest.mark.parametrize("many", [2, 60])
+def test_an_open_interval_has_a_note(many):
+    """Where no end of a quantile is shown, a note has the reason, in frames and in SQL."""
+    frame = pl.DataFrame({"g": ["a"] * many, "x": np.arange(many) * 1.0})
+    query, terms = "SELECT g, MEDIAN(x) AS m FROM t GROUP BY g", {"epsilon": 0.6, "intervals": True}
+    reasons = ("too few rows for this loss", "rank within about ")
+    for _ in range(20):
+        number = frame.dp.median("x", ends=True, epsilon=0.6)
+        (row,) = frame.dp.group_by("g", keys=["a"]).median("x", ends=True, epsilon=0.6).to_dicts()
+        (told,) = dfp.sql(query, t=frame, keys=["a"], **terms).to_dicts()
+        for low, high, note in (
+            (number.low, number.high, number.note),
+            (row["low"], row["high"], row["note"]),
+            (told["m_low"], told["m_high"], told["m_note"]),
+        ):
+            assert (low, high) != (-math.inf, math.inf) or note.startswith(reasons)
 
 
 def test_ends_among_zeros_are_zero():

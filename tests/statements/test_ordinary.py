@@ -131,7 +131,7 @@ def test_intervals_stand_behind_their_answers(shared):
     found = dfp.sql(query, intervals=True, **terms)
     assert found.columns == [
         "city", "a", "a_low", "a_high", "a_note", "n", "n_low", "n_high", "m", "m_low", "m_high",
-        "more", "more_low", "more_high",
+        "m_note", "more", "more_low", "more_high",
     ]  # fmt: skip
     lows = [row[2] for row in found.fetchall()]
     assert len(lows) == 3
