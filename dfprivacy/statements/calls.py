@@ -548,11 +548,11 @@ def read_call(
     node: Function,
     written: Callable[[Node], Expression],
     bounds: Mapping[str, Bounds] = MappingProxyType({}),
-    is_truth: Callable[[Node], bool] = lambda _: False,
+    range_of: Callable[[Node], Bounds | None] = lambda _: None,
 ) -> Call:
     """Return the question of a dp_ call; `written` writes its expressions over the rows.
 
-    `bounds` are known ones by SQL, and `is_truth` checks for an expression that is true or false.
+    `bounds` are known ones by SQL, and `range_of` are those of expressions that hold every value.
     """
     name = node.name
     function = name.removesuffix("_interval")
@@ -578,7 +578,7 @@ def read_call(
             {column: bounds[value] for column, value in named if value in bounds}
         )
     if question.finds_bounds:
-        by_choice = [_bounds_of_choices(node, is_truth) for node in about]
+        by_choice = [bounds_of_choices(node, range_of) for node in about]
         if all(by_choice):  # they hold every value: none is clipped
             question = question.completed(dict(zip(question.columns, by_choice, strict=True)))
             question = replace(question, clipping=False)
@@ -593,8 +593,10 @@ def read_call(
 _WHOLE = frozenset(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
 
 
-def _bounds_of_choices(node: Node, is_truth: Callable[[Node], bool]) -> Bounds | None:
-    """Return the bounds of a choice among constants, true and false; None for what else it is."""
+def bounds_of_choices(
+    node: Node, range_of: Callable[[Node], Bounds | None] = lambda _: None
+) -> Bounds | None:
+    """Return the bounds of a choice among constants and what has a range; None for the rest."""
     numbers: set[int | float] = set()
     waiting, rounds = [node], False
     while waiting:
@@ -609,9 +611,11 @@ def _bounds_of_choices(node: Node, is_truth: Callable[[Node], bool]) -> Bounds |
                 continue
             return None
         elif literal(choice)[0] != "NULL_LITERAL":
-            if not is_truth(choice):
+            bounds = range_of(choice)
+            if bounds is None:
                 return None
-            numbers |= {0, 1}
+            ends = (bounds.lower, bounds.upper)
+            numbers |= {int(end) if end.is_integer() else end for end in ends}
     if not numbers or (rounds and any(isinstance(value, float) for value in numbers)):
         return None
     if len(numbers) == 1:

@@ -416,8 +416,8 @@ class Statement:
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
         written = partial(self.rows.written, items=self.items)
-        is_truth = partial(self.rows.is_truth, items=self.items)
-        call = read_call(node, written, self.rows.bounds, is_truth)
+        range_of = partial(self.rows.range_of, items=self.items)
+        call = read_call(node, written, self.rows.bounds, range_of)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 

@@ -49,13 +49,17 @@ from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
 
 @dataclass(frozen=True)
 class VisibleColumn:
-    """A column that can be named: qualified by a path; `plain` where its name alone will do."""
+    """A column that can be named: qualified by a path; `plain` where its name alone will do.
+
+    `bounds` are declared by a schema. `choices` are those of a column of constants.
+    """
 
     path: tuple[str, ...]
     name: str
     column: str
     plain: bool = True
     bounds: Bounds | None = None
+    choices: Bounds | None = None
 
     @property
     def written(self) -> str:

@@ -85,14 +85,18 @@ class Rows:
         pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
         return {sql: bounds for sql, bounds in pairs if bounds is not None}
 
-    def is_truth(self, node: Node, items: Items) -> bool:
-        """Check for an expression that is true or false, by its type; no row is looked at."""
+    def range_of(self, node: Node, items: Items) -> Bounds | None:
+        """Return the bounds of a column of constants, or of what is true or false by its type."""
         expression = self.written(node, items)
+        for seen in self.scope.seen:
+            if seen.choices is not None and quoted(seen.column) == expression.sql:
+                return seen.choices
         with suppress(DPError, duckdb.Error):
             used = [name for name in self.bag.columns if name in expression.uses]
             planned = self.tables.planned(self.bag, used)
-            return str(planned.project(expression.sql).types[0]) == "BOOLEAN"
-        return False
+            if str(planned.project(expression.sql).types[0]) == "BOOLEAN":
+                return Bounds(0, 1)
+        return None
 
     def written(self, node: Node, items: Items) -> Expression:
         """Return an expression over the rows; `items` are aliases that it may name."""

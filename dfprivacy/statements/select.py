@@ -16,6 +16,7 @@ from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
     MOST_RELATIONS,
+    bounds_of_choices,
     find_item,
     list_aggregates,
 )
@@ -868,6 +869,11 @@ def _opened(term: Expression) -> Expression:
     return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
 
 
+def _with_choices(visible: VisibleColumn, node: Node) -> VisibleColumn:
+    """Return a column with its bounds where it is a choice among constants."""
+    return replace(visible, choices=bounds_of_choices(node))
+
+
 @dataclass
 class Subqueries:
     """Subqueries inside of an expression: each becomes a column of the rows."""
@@ -1195,6 +1201,9 @@ class _Select:
         bag = self.bag(having, qualify)
         names = zip((name for name, _ in self.items), compiled, strict=True)
         scope = require_apart(Scope.of(chosen(bag, compiled), names))
+        nodes = [node for _, node in self.items]
+        seen = map(_with_choices, scope.seen, nodes)
+        scope = replace(scope, seen=tuple(seen))
         if distinct is not None and not targets:
             scope = replace(scope, bag=self.compiler.distinct(scope.bag))
         return scope

@@ -234,6 +234,26 @@ def test_constants_of_branches_are_bounds(shared, expression, bounds):
     assert (None if known is None else ast.literal_eval(known[1])) == bounds
 
 
+@pytest.mark.parametrize(
+    ("k", "call", "bounds"),
+    [
+        ("1", "SUM(k)", (0, 1)),
+        ("-1.5", "AVG(CASE WHEN k < 0 THEN k END)", (-1.5, 0)),
+        ("COUNT(*) > 2", "AVG(k::INT)", (0, 1)),
+        ("CASE WHEN COUNT(*) > 2 THEN 7 ELSE 3 END", "AVG(named.k)", (3, 7)),
+        ("COUNT(*)", "AVG(k)", None),
+        ("1 AS k FROM visits UNION ALL SELECT user_id AS u, age", "SUM(k)", None),
+    ],
+)
+def test_constants_of_subqueries_are_bounds(shared, k, call, bounds):
+    """A column of constants has their bounds around its subquery, as where it is written."""
+    rows = f"SELECT user_id AS u, {k} AS k FROM visits{' GROUP BY u' if 'COUNT' in k else ''}"
+    query = f"WITH named AS ({rows}) SELECT {call} AS n FROM named"
+    answers = dfp.explain(query, con=shared, unit="user_id", max_rows=3).answers
+    known = re.search(r"bounds=(\([^)]*\))", answers[0].question)
+    assert (None if known is None else ast.literal_eval(known[1])) == bounds
+
+
 def test_bounds_that_are_named_come_before_those_of_constants(shared):
     """A call's own bounds stay, and clip."""
     call = "dp_sum(CASE WHEN vip THEN 1 ELSE 0 END, 0, 10)"
