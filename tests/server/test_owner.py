@@ -288,7 +288,7 @@ def test_a_cancelled_statement_ends_and_the_connection_goes_on(tmp_path):
     """A cancel request ends the worker, and the next statement is answered by another one."""
     file = make_folder(tmp_path)
     with serve(file) as (port, _), connect_to(port) as connection:
-        query = "SELECT plane, AVG(delay) AS d FROM flights GROUP BY plane"
+        query = "SELECT carrier, AVG(delay) AS d FROM flights GROUP BY carrier"
         timer = threading.Timer(0.05, connection.cancel)
         timer.start()
         with suppress(psycopg.errors.QueryCanceled):  # it may come after the answer
