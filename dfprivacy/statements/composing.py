@@ -45,6 +45,7 @@ from dfprivacy.statements.calls import (
     private,
     read_call,
     read_keep,
+    read_select,
     read_template,
     rewrite,
     select_all,
@@ -92,7 +93,6 @@ from dfprivacy.statements.nodes import (
     called,
     conjuncts,
     folded,
-    literal,
     parse,
     rebuild,
     rebuild_part,
@@ -104,12 +104,7 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rows import (
-    Rows,
-    about_all,
-    list_keys,
-    read_rows,
-)
+from dfprivacy.statements.rows import Rows, about_all, list_keys, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
@@ -265,22 +260,14 @@ def _having(
 def _sorted(item: Order, release: Statement) -> list[tuple[str, str]]:
     by, way = item.value, direction(item)
     if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
-        chosen = [node for _, node in release.items]
-    elif literal(by)[0] in {"INTEGER", "NUMERIC"}:
-        chosen = [find_item(by, release.items)]
-    else:
-        return [(release.sorted_by(by), way)]
-    return [(release.written(node), way) for node in chosen]
+        return [(release.written(node), way) for _, node in release.items]
+    sql = release.item(by.path) if isinstance(by, Name) else None  # an alias goes before a key
+    return [(sql or release.written(find_item(by, release.items)), way)]
 
 
 def tried(sql: str) -> str:
     """Return an expression over the released table that is NULL where it fails."""
     return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
-
-
-def qualified(column: str) -> str:
-    """Return a column of the released table, so that no name in the result stands before it."""
-    return f"released.{column}"
 
 
 @dataclass
@@ -341,48 +328,33 @@ class Statement:
 
         return write(substitute(node, leaf))
 
-    def sorted_by(self, node: Node) -> str:
-        """Return the SQL of an item of ORDER BY: an alias goes before a key of that name."""
-        sql = self._item(node.path, None) if isinstance(node, Name) else None
-        return sql or self.written(node)
-
-    def _item(self, path: Sequence[str], before: int | None) -> str | None:
+    def item(self, path: Sequence[str], before: int | None = None) -> str | None:
         """Return the SQL of the item of the SELECT list that a name means; None for others."""
         for index, (name, item) in enumerate(self.items[:before] if len(path) == 1 else ()):
             if folded(name) == folded(path[0]):
                 return self.written(item, index)
         return None
 
-    def _special(self, node: Node) -> str | None:
+    def _special(self, node: Node) -> str | None:  # noqa: PLR0911 one line a class
         match node:
             case Function() if is_dp(node):
                 return self._answer(node)
             case EndOfSteps():
                 return self._end_of_steps(node)
             case Subquery(released=str(name)):
-                return qualified(name)
+                return f"released.{name}"
             case Operator(sort="GROUPING_FUNCTION"):
                 return self._grouping(node)
             case Over():
-                return self._window(node)
-        return self._key(node)
-
-    def _window(self, node: Over) -> str:
-        sql = window(node, lambda part: tried(self.written(part)))
-        if sql not in self.windows:
-            self.windows.append(sql)
-        return qualified(f"window_{self.windows.index(sql)}")
-
-    def _key(self, node: Node) -> str | None:
-        """Return the column of a key that an expression is, if it is one."""
-        if not self.keys or holds_dp(node):
-            return None
-        try:
-            sql = self.rows.written(node, self.items).sql
-        except (RefusedStatementError, MissingColumnError):
-            return None
-        texts = [key.sql for key in self.keys]
-        return qualified(f"key_{texts.index(sql)}") if sql in texts else None
+                sql = window(node, lambda part: tried(self.written(part)))
+                if sql not in self.windows:
+                    self.windows.append(sql)
+                return f"released.window_{self.windows.index(sql)}"
+        if self.keys and not holds_dp(node):
+            with suppress(RefusedStatementError, MissingColumnError):
+                sql, keys = self.rows.written(node, self.items).sql, [key.sql for key in self.keys]
+                return f"released.key_{keys.index(sql)}" if sql in keys else None
+        return None
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
@@ -392,26 +364,21 @@ class Statement:
             raise refuse("GROUPING of no key")
         if not self.sets:
             return "0"
-        last, grouping = len(sqls) - 1, qualified(GROUPING)
+        last = len(sqls) - 1
         bits = [
-            f"((({grouping} >> {texts.index(sql)}) & 1) << {last - index})"
+            f"(((released.{GROUPING} >> {texts.index(sql)}) & 1) << {last - index})"
             for index, sql in enumerate(sqls)
         ]
         return f"({' + '.join(bits)})"
 
     def _end_of_steps(self, node: EndOfSteps) -> str:
         """Return the column with one end of the interval of arithmetic with answers."""
-        steps = []
-        for step in node.steps:
-            if isinstance(step, Function):
-                call, name = self._named(step)
-                self.with_ends.add(call)
-                steps.append(name)
-            else:
-                steps.append(step)
-        if tuple(steps) not in self.computed:
-            self.computed.append(tuple(steps))
-        return qualified(f"computed_{self.computed.index(tuple(steps))}_{node.end}")
+        calls = {s: self._named(s) for s in node.steps if isinstance(s, Function)}
+        self.with_ends |= {call for call, _ in calls.values()}
+        steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
+        if steps not in self.computed:
+            self.computed.append(steps)
+        return f"released.computed_{self.computed.index(steps)}_{node.end}"
 
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
@@ -423,7 +390,7 @@ class Statement:
 
     def _answer(self, node: Function) -> str:
         call, name = self._named(node)
-        start = qualified(name)
+        start = f"released.{name}"
         if node.name.endswith("_interval"):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
@@ -445,7 +412,7 @@ class Statement:
 
     def _column(self, column: Name, before: int | None) -> str:
         parts, is_known = column.path, self.rows.scope.find(column.path) is not None
-        sql = self._item(parts, before) or (None if is_known else column.clock)
+        sql = self.item(parts, before) or (None if is_known else column.clock)
         if sql is not None:
             return sql
         if not is_known:
@@ -730,9 +697,7 @@ class _Taken:
         names = columns.replace("null", '"null"').replace("default", '"default"')
         nothing = ", ".join("CAST(NULL AS VARCHAR)" for _ in names.split(","))
         body = f"VALUES {tuples}" if rows else f"SELECT {nothing} WHERE false"
-        _, select = parse(f"SELECT * FROM ({body}) AS catalog({names})", self.reader.engine)  # noqa: S608 constants
-        assert isinstance(select, Select)  # noqa: S101 ours
-        return select.source
+        return read_select(f"SELECT * FROM ({body}) AS catalog({names})").source  # noqa: S608 constants
 
     # inside of a release
 
@@ -790,7 +755,7 @@ class _Taken:
         with suppress(DPError):
             for name, release in zip(self.names, self.releases.values(), strict=True):
                 outputs = {output.sql: folded(output.name) for output in release.outputs}
-                names = [outputs.get(qualified(f"key_{n}"), "") for n in range(len(release.keys))]
+                names = [outputs.get(f"released.key_{n}", "") for n in range(len(release.keys))]
                 unique = None if "" in names or release.sets else frozenset(names)
                 table = planned(Script((release,)))
                 givens[name] = Given(name, None, table, single=False, unique=unique)

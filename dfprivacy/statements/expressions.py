@@ -15,7 +15,7 @@ without any other unit's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -114,9 +114,9 @@ def both_whole(first: Any, second: Any) -> bool:
 
 def alike(first: Any, second: Any) -> bool:
     """Return True for types that compare without a cast that can fail."""
-    if both_whole(first, second):
-        return "UBIGINT" not in {_base(first), _base(second)} or str(first) == str(second)
-    return {_base(first), _base(second)} == FLOATS or str(first) == str(second)
+    bases = {_base(first), _base(second)}
+    is_close = bases <= _WHOLE - {"UBIGINT"} or bases == FLOATS
+    return is_close or str(first) == str(second)
 
 
 EXACT = frozenset(
@@ -817,7 +817,7 @@ _WRITTEN = _SIGNS | _ESCAPED.keys() | ROW_FUNCTIONS | {"->>"}
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
 
 
-def certain(node: Node) -> str:
+def certain(node: Node) -> str:  # noqa: PLR0911 one line a form
     """Return the type of an expression that fails for no row, whatever is stored; "" for others.
 
     That of a number is its own text. Types that are compared are alike, so that no value of a
@@ -837,21 +837,13 @@ def certain(node: Node) -> str:
             else:
                 fits = any(wide and all(_holds(wide, narrow) for narrow in types) for wide in types)
             return "BOOLEAN" if fits else ""
-    return _certain_constant(node)
-
-
-def _certain_constant(node: Node) -> str:
-    """Return the type of a constant that can be none of another, as `certain` does."""
-    match node:
         case Cast(operand=Constant(kind="STRING", text=day)) if cast_to(node) == "DATE":
             with suppress(ValueError):
                 return "DATE" if date.fromisoformat(day).isoformat() == day else ""
         case Function(name="+" | "-"):
-            is_short = (
-                sort == "INTEGER" and len(digits) < 9
-                for sort, digits in map(literal, node.operands)
-            )
-            return "INTEGER" if all(is_short) else ""
+            constants = map(literal, node.operands)
+            is_short = all(sort == "INTEGER" and len(digits) < 9 for sort, digits in constants)
+            return "INTEGER" if is_short else ""
         case Constant(kind=kind, text=text):
             plain = text if _LITERAL.match(text) else ""
             return {"STRING": "VARCHAR", "BOOLEAN": "BOOLEAN"}.get(kind, plain)
@@ -983,31 +975,25 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
     RefusedStatementError
         With the constant, and the type that it should be of.
     """
-    for text, expected in _find_texts(node, find_kind):
-        name = expected.split("(")[0]
-        if name in _PARSED and not _is_readable(text, expected):
-            example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
-            raise refuse(
-                "constant", text=repr(text), kind=expected, example=_EXAMPLES.get(name, example)
-            )
-
-
-def _find_texts(node: Node, find_kind: FindKind) -> Iterator[tuple[str, str]]:
-    """Yield text constants, each with the type of what stands beside it."""
     for part in walk(node):
+        texts, expected = list[str](), ""
         match part:
-            case Cast(tries=False, operand=operand):
-                text = text_of(operand)
-                if text is not None:
-                    yield text, type_name(part.type)
+            case Cast(tries=False, operand=Constant(kind="STRING", text=text)):
+                texts, expected = [text], type_name(part.type)
             case Operator(operands=operands) if part.sort in _COMPARISONS:
                 texts = [text for text in map(text_of, operands) if text is not None]
-                for operand in operands if texts else ():
-                    kind = find_kind(operand) if isinstance(operand, ColumnRef) else ""
-                    kind = type_name(operand.type) if isinstance(operand, Cast) else kind
-                    if kind:
-                        yield from ((text, kind) for text in texts)
-                        break
+                kinds = (
+                    type_name(operand.type) if isinstance(operand, Cast) else find_kind(operand)
+                    for operand in operands
+                    if texts and isinstance(operand, Cast | ColumnRef)
+                )
+                expected = next(filter(None, kinds), "")
+        name = expected.split("(")[0]
+        for text in texts if name in _PARSED else ():
+            if not _is_readable(text, expected):
+                example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"
+                example = _EXAMPLES.get(name, example)
+                raise refuse("constant", text=repr(text), kind=expected, example=example)
 
 
 @lru_cache(maxsize=1024)

@@ -124,14 +124,11 @@ def gated(
     It is the relation itself where all its values can be read as they are. `plain_columns` have
     such values.
     """
-    names, read = map(quoted, relation.columns), reads(relation.columns, relation.types)
-    pairs = [
-        (name if column in plain_columns else sql, name)
-        for sql, name, column in zip(read, names, relation.columns, strict=True)
-    ]
-    if all(sql == name for sql, name in pairs):
+    read = dict(zip(relation.columns, reads(relation.columns, relation.types), strict=True))
+    read |= {name: quoted(name) for name in read if name in plain_columns}
+    if all(sql == quoted(name) for name, sql in read.items()):
         return relation
-    return relation.project(", ".join(f"{sql} AS {name}" for sql, name in pairs))
+    return relation.project(", ".join(f"{sql} AS {quoted(name)}" for name, sql in read.items()))
 
 
 def reads(columns: Sequence[str], kinds: Sequence[Any]) -> list[str]:
@@ -183,20 +180,6 @@ def twin_of(
         f"one of the columns {', '.join(map(repr, names))} is of a type that is not plain",
         hint="cast it first: CREATE TABLE prepared AS SELECT CAST(x AS VARCHAR) AS x FROM t",
     )
-
-
-@contextmanager
-def fenced(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Switch the optimizer of a caller's connection off for a block."""
-    ((was_on,),) = connection.execute("SELECT current_setting('enable_optimizer')").fetchall()
-    if was_on:
-        connection.execute("PRAGMA disable_optimizer")
-    try:
-        yield
-    finally:
-        with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
-            if was_on:
-                connection.execute("PRAGMA enable_optimizer")
 
 
 def held(table: pa.Table, names: Names) -> pa.Table:
@@ -341,7 +324,7 @@ class Reader:
 
 
 _BY_NAME = "dfp.sql('SELECT dp_count(*) FROM t', t=frame)"
-TEMPORARY = ("temp", "main")
+_TEMPORARY = ("temp", "main")
 
 _NAME = r'"(?:[^"]|"")*"|[^".,]+'
 _ENTRY = re.compile(rf"(?:({_NAME})\.)?({_NAME})(?:,|\Z)")
@@ -510,39 +493,34 @@ class ConnectionSource(Place):
         *path, is_view = matches[0]
         if looked_up(self.connection, SYSTEM, path[:1]) != [("duckdb",)]:
             raise refuse("another system", name=".".join(parts))
-        return self._relation((*path,), is_view=is_view)
+        if matches[0] not in self.seen:
+            self.seen[matches[0]] = self._relation((*path,), is_view=is_view)
+        relation: Relation = self.seen[matches[0]]
+        return relation
 
     def names(self) -> list[Names]:
         """Return the names of all tables and views."""
         return [row[:3] for row in self._known]
 
     def _relation(self, path: Names, *, is_view: bool) -> Relation:
-        """Return a table or view, as one statement sees it."""
-        if path not in self.seen:
-            columns = looked_up(self.connection, _COLUMNS, path)
-            names = tuple(name for name, *_ in columns)
-            if is_view:
-                ((definition,),) = looked_up(self.connection, _DEFINITION, path)
-                self.seen[path] = Relation(path, names, definition)
-            else:
-                self.seen[path] = Relation(path, names, None, self._source(path, columns))
-        relation: Relation = self.seen[path]
-        return relation
-
-    def _source(self, path: Names, columns: Sequence[tuple[str, str, bool]]) -> Source:
-        stored = {name: kind for name, kind, _ in columns}
+        """Return a table or view."""
+        columns = looked_up(self.connection, _COLUMNS, path)
+        if is_view:
+            ((definition,),) = looked_up(self.connection, _DEFINITION, path)
+            return Relation(path, tuple(name for name, *_ in columns), definition)
+        kinds = {name: kind for name, kind, _ in columns}
         computed = {name for name, _, is_generated in columns if is_generated}
 
         def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             for column in computed.intersection(names):
                 raise refuse("GENERATED", own=column)
-            return twin_of(names, [stored[column] for column in names], engine)
+            return twin_of(names, [kinds[column] for column in names], engine)
 
         def rows(names: Names, _: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             chosen = ", ".join(map(quoted, names)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
-        return Source(tuple(stored), rows, twin, kinds=stored)
+        return Relation(path, tuple(kinds), None, Source(tuple(kinds), rows, twin, kinds=kinds))
 
     def stored(
         self,
@@ -613,32 +591,34 @@ class ConnectionSource(Place):
 
     def _found(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
         """Return relations of a name, those first that DuckDB would find first."""
-        rows = [row for row in self._known if folded(row[2]) == folded(name)]
-        places = [(folded(outer), folded(two)) for outer, two in self._places(qualifier, view)]
-        return sorted(
-            (row for row in rows if (folded(row[0]), folded(row[1])) in places),
-            key=lambda row: places.index((folded(row[0]), folded(row[1]))),
-        )
-
-    def _places(self, qualifier: Names, view: Relation | None) -> list[tuple[str, str]]:
-        """Return databases and schemas in which a name may be, in DuckDB's order."""
-        if len(qualifier) == 2:
-            return [(qualifier[0], qualifier[1])]
-        database, looked_in = self._looked_in
+        inside, places = [] if view is None else [view.path[:2]], [qualifier]
         if not qualifier:
-            inside = [] if view is None else [(view.path[0], view.path[1])]
-            return [TEMPORARY, *inside, *looked_in, (database, "main")]
-        (outer,) = qualifier
-        around = [TEMPORARY, *looked_in]
-        matching = [
-            schema_path for schema_path in around if folded(outer) in map(folded, schema_path)
-        ]
-        inside = [] if view is None else [(view.path[0], outer)]
-        return [*matching, *inside, (database, outer), (outer, "main"), ("temp", outer)]
+            database, looked_in = self._looked_in
+            places = [_TEMPORARY, *inside, *looked_in, (database, "main")]
+        elif len(qualifier) == 1:
+            database, looked_in = self._looked_in
+            (outer,) = qualifier
+            around = (_TEMPORARY, *looked_in)
+            places = [path for path in around if folded(outer) in map(folded, path)]
+            places += [(database_name, outer) for database_name, _ in inside]
+            places += [(database, outer), (outer, "main"), ("temp", outer)]
+        named = [row for row in self._known if folded(row[2]) == folded(name)]
+        in_order = dict.fromkeys(tuple(map(folded, path)) for path in places)
+        return [row for at in in_order for row in named if at == tuple(map(folded, row[:2]))]
 
-    def fenced(self) -> AbstractContextManager[None]:
-        """Return a block in which the connection reads rows as queries are written."""
-        return fenced(self.connection)
+    @contextmanager
+    def fenced(self) -> Iterator[None]:
+        """Switch the optimizer of the connection off for a block: rows are read as written."""
+        query = "SELECT current_setting('enable_optimizer')"
+        ((was_on,),) = self.connection.execute(query).fetchall()
+        if was_on:
+            self.connection.execute("PRAGMA disable_optimizer")
+        try:
+            yield
+        finally:
+            with suppress(duckdb.Error):  # of one that is lost: its text could speak of a row
+                if was_on:
+                    self.connection.execute("PRAGMA enable_optimizer")
 
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
         """Refuse a target that could not be made of the released rows, before anything is spent."""
@@ -655,34 +635,30 @@ class ConnectionSource(Place):
             if looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
                 raise refuse("foreign key", name=target.name)
         with suppress(duckdb.Error):
-            self._sent(f"EXPLAIN {_creation(target)}", empty)
+            self._create(target, empty, "EXPLAIN ")
             return
         raise refuse("no target", name=target.name)
 
-    def _sent(self, sql: str, table: pa.Table) -> None:
-        """Run a statement that reads a table under the name in braces."""
+    def _create(self, target: Target, table: pa.Table, explain: str = "") -> None:
+        """Make a table of released rows, or only explain how."""
         name = f"released_{uuid4().hex}"
+        start = f"CREATE {'OR REPLACE ' * target.replaces}{'TEMP ' * target.temporary}TABLE"
+        path, source = ".".join(map(quoted, target.path)), f"temp.main.{quoted(name)}"
         self.connection.register(name, table)
         try:
-            self.connection.execute(sql.format(source=f"temp.main.{quoted(name)}"))
+            self.connection.execute(f"{explain}{start} {path} AS SELECT * FROM {source}")  # noqa: S608 names are quoted
         finally:
             self.connection.unregister(name)
 
     def make(self, target: Target, table: pa.Table) -> None:
         """Make a fresh table of released rows; an error hands them over, as they are paid for."""
         with suppress(EngineError):
-            return guarded(lambda: self._sent(_creation(target), table))
+            return guarded(lambda: self._create(target, table))
         raise OutputError(
             f"CREATE TABLE {target.name}: what else is under way in the database does not allow it",
             hint="the rows are released and charged: they are the error's own `released`",
             released=table,
         )
-
-
-def _creation(target: Target) -> str:
-    start = f"CREATE {'OR REPLACE ' * target.replaces}{'TEMP ' * target.temporary}TABLE"
-    path = ".".join(map(quoted, target.path)).replace("{", "{{").replace("}", "}}")
-    return f"{start} {path} AS SELECT * FROM {{source}}"  # noqa: S608 names are quoted
 
 
 @contextmanager
@@ -712,17 +688,16 @@ def connection_source(connection: object) -> ConnectionSource:
         )
     # Names compare as DuckDB compares them. A function that Python adds to one of DuckDB's counts
     # as DuckDB's own there; its parameters are called col0, col1, ...
-    functions = _own_functions()
+    own_names, arguments, seen = _own_functions()
     ((*mark, others),) = looked_up(connection, _MARKS)
-    names, added = functions.seen.get(tuple(mark)), []
+    names, added = seen.get(tuple(mark)), []
     if names is None:
         rows = looked_up(connection, _FUNCTIONS)
-        names = functions.names.union(folded(name) for name, *_ in rows)
+        names = own_names.union(folded(name) for name, *_ in rows)
         added = [
             name
             for name, parameters, types in rows
-            if name in functions.arguments
-            and str(types) not in functions.arguments[name]
+            if str(types) not in arguments.get(name, {str(types)})
             and all(map(_SCALAR.match, parameters or []))
         ]
     hiding = sorted(name for name in others or [] if folded(name) in names)
@@ -730,7 +705,7 @@ def connection_source(connection: object) -> ConnectionSource:
         raise refuse("macro", name=hiding[0], quoted=quoted(hiding[0]))
     if added:
         raise refuse("Python function", name=min(added))
-    functions.seen[tuple(mark)] = names
+    seen[tuple(mark)] = names
     ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
@@ -741,28 +716,22 @@ def connection_source(connection: object) -> ConnectionSource:
     return ConnectionSource(connection=connection)
 
 
-@dataclass(frozen=True)
-class _Functions:
-    """The functions that DuckDB brings along: folded names, and the arguments of each name.
+@cache
+def _own_functions() -> tuple[
+    frozenset[str], dict[str, set[str]], dict[tuple[object, ...], frozenset[str]]
+]:
+    """Return the functions that DuckDB brings along: folded names, and the arguments of each name.
 
-    `seen` has the folded names of the functions that no SQL text makes, by what marks them: of
+    Last are the folded names of the functions that no SQL text makes, by what marks them: of
     DuckDB alone, and of connections with functions of Python that were looked through before.
     """
-
-    names: frozenset[str]
-    arguments: Mapping[str, set[str]]
-    seen: dict[tuple[object, ...], frozenset[str]]
-
-
-@cache
-def _own_functions() -> _Functions:
     arguments: dict[str, set[str]] = {}
     with embedded() as engine:
         ((*mark, _),) = looked_up(engine, _MARKS)
         for name, _, kinds in looked_up(engine, _FUNCTIONS):
             arguments.setdefault(name, set()).add(str(kinds))
     names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
-    return _Functions(names, arguments, {tuple(mark): names})
+    return names, arguments, {tuple(mark): names}
 
 
 def _declared_zones(frame: object) -> set[str]:

@@ -66,7 +66,7 @@ from dfprivacy.release.plan import Plan as ReleasePlan
 from dfprivacy.release.terms import PublicKeys, Terms, Unit
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
-from dfprivacy.statements.composing import Script, Statement, qualified, read, tried
+from dfprivacy.statements.composing import Script, Statement, read, tried
 from dfprivacy.statements.gate import (
     NO_COLUMN,
     ConnectionSource,
@@ -151,7 +151,7 @@ class Plan:
         """The columns of the result that are shares as they were drawn."""
         numbered = enumerate(self.questions.values())
         shares_drawn = {
-            qualified(f"answer_{index}") for index, question in numbered if question.kind == "share"
+            f"released.answer_{index}" for index, question in numbered if question.kind == "share"
         }
         return tuple(output.name for output in self.statement.outputs if output.sql in shares_drawn)
 
@@ -183,10 +183,6 @@ class Plan:
                 raise refuse("no totals", question=question.text)
         return replace(request, notes_limits=request.search is not None)
 
-    def rows_of(self, relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-        """Return the row query over a relation; nothing is read."""
-        return relation.project(self.projection)
-
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
@@ -206,7 +202,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
-        questions[name] = _counting_units(rows, call, unit).about(*_values(rows, call, columns))
+        questions[name] = _question(rows, call, unit, columns)
         if call.epsilon is not None:
             losses[name] = call.epsilon
     if statement.selection is not None:
@@ -306,16 +302,6 @@ def _needs_row_count(statement: Statement) -> bool:
     return True
 
 
-def _counting_units(rows: Rows, call: Call, unit: Unit | None) -> Statistic:
-    """Return the question of a call: how many units, where its values are units and NULL."""
-    units = {*map(quoted, rows.unit_columns)}
-    nullable = {*map(quoted, rows.nullable_unit_columns)}
-    if unit is None or not isinstance(call.question, NUnique) or units.issuperset(call.values):
-        return call.question
-    is_chosen = call.choices and call.choices <= nullable
-    return ChosenUnits(call.question.column) if is_chosen else call.question
-
-
 def _selecting(questions: Mapping[str, Statistic], unit: Unit | None) -> Statistic:
     """Return the count that selects groups: of units where any are counted, else of rows."""
     counting = (isinstance(q, NUnique) and q.counts_units(unit) for q in questions.values())
@@ -330,20 +316,25 @@ def _label(labels: dict[str, str], name: str, sql: str) -> str:
     return label
 
 
-def _values(rows: Rows, call: Call, columns: dict[str, str]) -> Iterator[str]:
-    """Yield the labels of what a call aggregates: texts of files as numbers, units as owners."""
-    mechanism, finds_bounds = part_of(call.question), call.question.finds_bounds
-    is_about_numbers = bool(call.values) and (finds_bounds or any(mechanism.columns.values()))
-    facts = rows.bag.facts if is_about_numbers else {}
-    as_read = {
-        quoted(name): f"TRY_CAST({quoted(name)} AS DOUBLE)"
-        for name, fact in facts.items()
-        if fact.kind == TEXT
-    }
-    if isinstance(call.question, NUnique):
-        as_read |= dict.fromkeys(map(quoted, rows.unit_columns), quoted(OWNER))
-    for shown, sql in zip(call.shown, call.values, strict=True):
-        yield _label(columns, shown, as_read.get(sql, sql))
+def _question(rows: Rows, call: Call, unit: Unit | None, columns: dict[str, str]) -> Statistic:
+    """Return the question of a call about its columns: texts of files as numbers, units as owners.
+
+    Where its values are units and NULL, it is how many units there are.
+    """
+    question, units = call.question, {*map(quoted, rows.unit_columns)}
+    is_about_numbers = question.finds_bounds or any(part_of(question).columns.values())
+    as_read: dict[str, str] = {}
+    if isinstance(question, NUnique):
+        as_read = dict.fromkeys(units, quoted(OWNER))
+        nullable = {*map(quoted, rows.nullable_unit_columns)}
+        is_chosen = call.choices and call.choices <= nullable
+        if unit is not None and is_chosen and not units.issuperset(call.values):
+            question = ChosenUnits(question.column)
+    for name, fact in rows.bag.facts.items() if is_about_numbers and call.values else ():
+        if fact.kind == TEXT:
+            as_read.setdefault(quoted(name), f"TRY_CAST({quoted(name)} AS DOUBLE)")
+    pairs = zip(call.shown, call.values, strict=True)
+    return question.about(*(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs))
 
 
 def _delta(statement: Statement, terms: Terms, keys: object) -> object:
@@ -368,21 +359,21 @@ _PLACE = "place"
 def released_query(statement: Statement) -> str:
     """Return the query over the released table; ties keep the order of the keys."""
     chosen = ", ".join(f"{tried(o.sql)} AS {quoted(o.name)}" for o in statement.outputs)
-    source, where = "released", _where(statement.having)
+    where, qualify = (
+        f" WHERE {' AND '.join(map(tried, conditions))}" if conditions else ""
+        for conditions in (statement.having, statement.qualify)
+    )
+    source = "released"
     if statement.windows or statement.qualify:
         windows = "".join(f", {sql} AS window_{i}" for i, sql in enumerate(statement.windows))
         source = f"(SELECT *{windows} FROM released{where}) AS released"  # noqa: S608 every part was written by rules
-        where = _where(statement.qualify)
+        where = qualify
     parts = [f"SELECT {chosen} FROM {source}{where}"]  # noqa: S608 every part was written by rules
     order = [f"{tried(sql)} {direction}" for sql, direction in statement.order]
-    parts.append(f"ORDER BY {', '.join([*order, qualified(_PLACE)])}")
+    parts.append(f"ORDER BY {', '.join([*order, f'released.{_PLACE}'])}")
     limits = {"LIMIT": statement.limit, "OFFSET": statement.offset}
     parts += [f"{word} {number}" for word, number in limits.items() if number is not None]
     return " ".join(parts)
-
-
-def _where(conditions: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(map(tried, conditions))}" if conditions else ""
 
 
 def finished(plan: Plan, answers: pa.Table, engine: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -488,7 +479,7 @@ def planned(
 ) -> pa.Table:
     """Return the result of a statement without groups, over a copy of its source without rows."""
     try:
-        query = plan.rows_of(twin)
+        query = twin.project(plan.projection)
         rows = twin_of(query.columns, query.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
         return released_rows(engine.sql(released_query(plan.statement)))
@@ -575,7 +566,7 @@ class Job:
         plan = next((plan for plan in self.plans if plan.by), None)
         if plan is None:
             return {}
-        schema = guarded(lambda: plan.rows_of(_twin(plan)).to_arrow_table()).schema
+        schema = guarded(lambda: _twin(plan).project(plan.projection).to_arrow_table()).schema
         labels = zip(plan.statement.keys, plan.by, strict=True)
         return {key.name: schema.field(label).type for key, label in labels}
 
@@ -595,7 +586,9 @@ class Job:
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         releases = _Drawn(self)
-        with reading_files(self._files):
+        tables = [table for p in self.plans for table in p.statement.rows.tables.used.values()]
+        files = dict.fromkeys(table.table.path for table in tables if table.table.path is not None)
+        with reading_files(list(files)):
             answers = self._answers(releases) if self.plans else ()
         releases.add(answers)
         texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
@@ -613,7 +606,9 @@ class Job:
         if self.script.rest is None:
             keys = self.script.keys
         else:  # the columns before the first number
-            keys = tuple(field.name for field in takewhile(_is_text, table.schema))
+            is_number = pa.types.is_integer, pa.types.is_floating
+            before = takewhile(lambda f: not any(is_a(f.type) for is_a in is_number), table.schema)
+            keys = tuple(field.name for field in before)
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
@@ -622,13 +617,6 @@ class Job:
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
         origin = replace(origin, answers=numbers, computed=computed)
         return table, replace(origin, keys=keys, shares=shares)
-
-    @property
-    def _files(self) -> list[Path]:
-        """The paths of Parquet files that the releases read."""
-        tables = [plan.statement.rows.tables.used.values() for plan in self.plans]
-        paths = [relation.table.path for used in tables for relation in used]
-        return list(dict.fromkeys(path for path in paths if path is not None))
 
     def _answers(self, releases: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
@@ -642,7 +630,9 @@ class Job:
         try:
             with self.reading(plain=all(map(is_, read, rows))):
                 stored_rows = guarded(
-                    lambda: iter([Stored(p.rows_of(r)) for p, r in zip(opened, read, strict=True)])
+                    lambda: iter(
+                        [Stored(r.project(p.projection)) for p, r in zip(opened, read, strict=True)]
+                    )
                 )
                 sources = [
                     partial(self._later, plan, releases) if _waits(plan) else next(stored_rows)
@@ -672,7 +662,7 @@ class Job:
             releases.add(answers)
             releases.give(plan)
         rows = guarded(lambda: plan.statement.rows.read(plan.used, self.engine))
-        return guarded(lambda: Stored(plan.rows_of(_gated(plan, rows))))
+        return guarded(lambda: Stored(_gated(plan, rows).project(plan.projection)))
 
 
 @dataclass
@@ -713,10 +703,6 @@ def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
 def _waits(plan: Plan) -> bool:
     """Return True if a release reads answers of earlier releases, not public tables alone."""
     return any(derived.script.statements for derived in plan.statement.givens)
-
-
-def _is_text(field: pa.Field) -> bool:
-    return not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 
 def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:
@@ -888,7 +874,7 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
 def _measure_without_rows(plan: Plan) -> None:
     """Measure a release without rows, which refuses types that it can't be about."""
     twin = _twin(plan)
-    measure_plan(Stored(guarded(partial(plan.rows_of, twin))), plan.request)
+    measure_plan(Stored(guarded(lambda: twin.project(plan.projection))), plan.request)
 
 
 def _columns(job: Job) -> tuple[tuple[str, str], ...]:

@@ -18,10 +18,7 @@ from dfprivacy.statements.calls import (
     rewrite,
     select_all,
 )
-from dfprivacy.statements.expressions import (
-    display,
-    field_of,
-)
+from dfprivacy.statements.expressions import display, field_of
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
@@ -41,9 +38,7 @@ from dfprivacy.statements.nodes import (
     text_of_query,
     walk,
 )
-from dfprivacy.statements.relations import (
-    Bag,
-)
+from dfprivacy.statements.relations import Bag
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
 
 
@@ -144,12 +139,12 @@ def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None: 
 
 
 def named_item(
-    node: Node, columns: Iterable[tuple[str, object]], shown: Callable[[Node], str] | None = None
+    node: Node, columns: Iterable[str], shown: Callable[[Node], str] | None = None
 ) -> tuple[str, Node]:
     """Return an item of a SELECT list with its name; a column's as its relation spells it."""
     if not node.alias and isinstance(node, Name):
         name = node.path[-1]
-        return next((column for column, _ in columns if folded(column) == folded(name)), name), node
+        return next((column for column in columns if folded(column) == folded(name)), name), node
     return node.alias or (shown or name_unnamed)(node), node
 
 
@@ -207,17 +202,17 @@ def put_beside(views: Sequence[Scope]) -> Scope:
         return Scope(views[0].bag, seen)
     facts = {name: fact for view in views for name, fact in view.bag.facts.items()}
     owned = any(view.bag.owned for view in views)
-    return Scope(Bag(facts, owned, _no_text), seen)
 
+    def no_text(*_: object) -> str:
+        raise AssertionError("relations that are not joined have no text")
 
-def _no_text(*_: object) -> str:
-    raise AssertionError("relations that are not joined have no text")
+    return Scope(Bag(facts, owned, no_text), seen)
 
 
 def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
     """Return items of a SELECT list with their names, * written out."""
     if not isinstance(node, Star) or node.is_columns:
-        return [named_item(node, ((column.name, column) for column in view.seen))]
+        return [named_item(node, (column.name for column in view.seen))]
     table = node.table
     seen = [
         column

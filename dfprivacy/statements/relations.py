@@ -508,12 +508,12 @@ class Window:
     """
 
     function: str
-    arguments: tuple[str, ...]
-    constants: tuple[str, ...]
-    partition: tuple[str, ...]
-    order: tuple[tuple[str, str], ...]
-    frame: str
-    breaks_ties: bool
+    arguments: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
+    frame: str = ""
+    breaks_ties: bool = False
 
     @property
     def uses(self) -> frozenset[str]:

@@ -12,29 +12,12 @@ import duckdb
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.statements.calls import (
-    holds_dp,
-)
-from dfprivacy.statements.expressions import (
-    ColumnRef,
-    is_dp,
-)
+from dfprivacy.statements.calls import holds_dp
+from dfprivacy.statements.expressions import ColumnRef, is_dp
 from dfprivacy.statements.gate import Reader, Relation
 from dfprivacy.statements.names import Scope
-from dfprivacy.statements.nodes import (
-    Node,
-    Query,
-    Select,
-    Subquery,
-    folded,
-    walk,
-)
-from dfprivacy.statements.relations import (
-    OWNER,
-    Bag,
-    Expression,
-    chosen,
-)
+from dfprivacy.statements.nodes import Node, Query, Select, Subquery, folded, walk
+from dfprivacy.statements.relations import OWNER, Bag, Expression, chosen
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
@@ -75,9 +58,9 @@ class Rows:
         return [*self.unit_columns, *nullable]
 
     @property
-    def names(self) -> list[tuple[str, str]]:
-        """The columns that their names alone mean, each with its SQL."""
-        return [(seen.name, quoted(seen.column)) for seen in self.scope.seen if seen.plain]
+    def names(self) -> list[str]:
+        """The columns that their names alone mean."""
+        return [seen.name for seen in self.scope.seen if seen.plain]
 
     @property
     def bounds(self) -> dict[str, Bounds]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
@@ -329,7 +329,7 @@ class Compiler:
             bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
             partition.append(name)
         after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
-        window = Window("lead", (time,), (), (*partition,), ((time, way),), "", breaks_ties=True)
+        window = Window("lead", (time,), (), (*partition,), ((time, way),), breaks_ties=True)
         bag = self._with_window(bag, after, window, {*bag.columns})
         last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
         is_last = Expression(last, sides[0].uses | {after})
@@ -447,8 +447,13 @@ class Compiler:
                 raise refuse_table_function(node, self.tables.engine)
             case _:
                 raise refuse_node(node)
+        if len(node.columns) > len(compiled.seen):
+            raise refuse("column_name_alias")
         if node.columns:
-            compiled = _with_aliases(compiled, node.columns)
+            new = [*node.columns, *(term.name for term in compiled.seen[len(node.columns) :])]
+            named = zip(new, compiled.seen, strict=True)
+            seen = tuple(replace(term, name=name) for name, term in named)
+            compiled = require_apart(replace(compiled, seen=seen))
         return _renamed(compiled, used_names, (node.alias,) if node.alias else path)
 
     def _table(self, relation: Relation, used_names: set[str]) -> Scope:
@@ -569,7 +574,7 @@ class Compiler:
         for name, kind in zip(names, self.tables.kinds(bag, names), strict=True):
             require_single(kind, f"the first rows by column {name!r}")
         position = fresh("place", [*bag.columns, OWNER])
-        window = Window("row_number", (), (), (*partition,), (*order,), "", breaks_ties=True)
+        window = Window("row_number", partition=(*partition,), order=(*order,), breaks_ties=True)
         limit = Expression(f"({quoted(position)} <= {number})", frozenset([position]))
         joint = filtered(self._with_window(bag, position, window, read), [limit])
         return chosen(joint, {name: column(name) for name in joint.columns if name != position})
@@ -671,22 +676,15 @@ class Compiler:
     def check_owner(self, left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
         """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
         pairs = [_across(term, left.bag, right.bag) for term in conditions]
-        require(
-            not (left.bag.owned and right.bag.owned) or _says_owner(left.bag, right.bag, pairs),
-            "join across units",
-            left.bag,
-            "a join",
-            condition=self._rewrite(left, right),
+        is_said = not (left.bag.owned and right.bag.owned) or _says_owner(
+            left.bag, right.bag, pairs
         )
-
-    def _rewrite(self, left: Scope, right: Scope) -> str:
         mine, theirs = self._keys(left), self._keys(right)
-        pairs = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
-        if (condition_shown := next(pairs, None)) is not None:
-            return condition_shown
         names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
         names = names or "keep the key columns in subqueries"
-        return f"join along the links of the schema ({names})"
+        shown = (f"{name} = {two}" for name, key in mine for two, other in theirs if key == other)
+        rewrite = next(shown, f"join along the links of the schema ({names})")
+        require(is_said, "join across units", left.bag, "a join", condition=rewrite)
 
     def _keys(self, view: Scope) -> list[tuple[str, str]]:
         """Return the named columns that belong to one unit, with their keys; the unit's first."""
@@ -743,9 +741,10 @@ class Compiler:
 
     def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
-        membership = _negated(node)
-        if membership is not None and _is_membership(membership[0]):
-            sub, denied = membership
+        sub, denied = node, False
+        while isinstance(sub, Operator) and sub.sort == "OPERATOR_NOT":
+            (sub,), denied = sub.operands, not denied
+        if _is_membership(sub):
             other, conditions = self.matches(sub, view, items, used_names)
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
@@ -989,14 +988,6 @@ def _without_limit(select: Select) -> tuple[Select, FirstRows | None]:
     return replace(select, modifiers=()), (orders, int(text))
 
 
-def _with_aliases(compiled: Scope, aliases: Sequence[str]) -> Scope:
-    """Return a query whose first columns have new names."""
-    if len(aliases) > len(compiled.seen):
-        raise refuse("column_name_alias")
-    new = (replace(term, name=name) for name, term in zip(aliases, compiled.seen, strict=False))
-    return require_apart(replace(compiled, seen=(*new, *compiled.seen[len(aliases) :])))
-
-
 def _renamed(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> Scope:
     """Return a relation at a path whose columns have new names."""
     bag, new = renamed(scope.bag, used_names)
@@ -1102,15 +1093,10 @@ def _says_owner(
     return False
 
 
-def _negated(node: Node) -> tuple[Subquery, bool] | None:
-    """Return a subquery that is a whole condition, and whether it is denied."""
-    denied = False
-    while isinstance(node, Operator) and node.sort == "OPERATOR_NOT":
-        (node,), denied = node.operands, not denied
-    return (node, denied) if isinstance(node, Subquery) else None
-
-
-def _is_membership(node: Subquery) -> bool:
+def _is_membership(node: object) -> TypeGuard[Subquery]:
+    """Check for EXISTS or IN."""
+    if not isinstance(node, Subquery):
+        return False
     return node.sort == "EXISTS" or (node.sort == "ANY" and node.comparison == "COMPARE_EQUAL")
 
 
@@ -1400,15 +1386,9 @@ class _Select:
 
     def first(self, targets: Sequence[Node], order: Sequence[Order]) -> Expression:
         """Return the condition of DISTINCT ON: the first row of each."""
-        window = Window(
-            "row_number",
-            (),
-            (),
-            tuple(self._ahead(node) for node in targets),
-            tuple((self._ahead(item.value), direction(item)) for item in order),
-            "",
-            breaks_ties=True,
-        )
+        partition = tuple(self._ahead(node) for node in targets)
+        by = tuple((self._ahead(item.value), direction(item)) for item in order)
+        window = Window("row_number", partition=partition, order=by, breaks_ties=True)
         name = self._windowed(window)
         return Expression(f"({quoted(name)} = 1)", frozenset([name]))
 

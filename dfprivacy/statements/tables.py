@@ -97,25 +97,21 @@ class Tables:
         if self.schema is not None:
             self.place.check_texts()
             self.unit_column = self.schema.unit_column if self.schema.unit else None
-            self._find_tables(self.schema)
+            for name in (*self.schema.tables, *self.schema.public):
+                relation = self.place.find(tuple(name.split(".")))
+                if relation.definition is not None:
+                    raise refuse("view in a schema", name=name)
+                if self._name(relation) is not None:
+                    raise refuse("table twice", name=name)
+                self.relations[folded(name)] = relation
+            for table, column in self.schema.key_columns:
+                if folded(table) not in self.relations:
+                    raise refuse("table without a link", table=table)
+                self._spelt(self.relations[folded(table)], column)
         elif self.unit_column is not None:
             self.place.check_texts()
         for name, derived in self.givens.items():
             self.relations[name] = derived.relation
-
-    def _find_tables(self, schema: Schema) -> None:
-        """Find the tables and columns that a schema names."""
-        for name in (*schema.tables, *schema.public):
-            relation = self.place.find(tuple(name.split(".")))
-            if relation.definition is not None:
-                raise refuse("view in a schema", name=name)
-            if self._name(relation) is not None:
-                raise refuse("table twice", name=name)
-            self.relations[folded(name)] = relation
-        for table, column in schema.key_columns:
-            if folded(table) not in self.relations:
-                raise refuse("table without a link", table=table)
-            self._spelt(self.relations[folded(table)], column)
 
     def _name(self, relation: Relation) -> str | None:
         """Return the name of a table, if it can be read."""
@@ -315,29 +311,22 @@ class Tables:
         """Check whether rows of a public relation repeat some columns."""
         by = ", ".join(map(quoted, names))
         present = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in names)
-        rows = self._public_rows(bag, names)
-        sql = (
-            f"SELECT count(*) FROM (SELECT {by} FROM ({rows}) AS rows WHERE {present} "  # noqa: S608
-            f"GROUP BY {by} HAVING count(*) > 1) AS twice"
-        )
-        ((repeated,),) = self._fetch(sql)
-        return bool(repeated)
+        twice = f"WHERE {present} GROUP BY {by} HAVING count(*) > 1 LIMIT 1"
+        return bool(self._public_rows(bag, names, f"SELECT {by}", twice))
 
     def different(self, bag: Bag, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the different rows of a public relation, in their order."""
-        rows = self._public_rows(bag, names)
-        return self._fetch(f"SELECT DISTINCT * FROM ({rows}) AS rows ORDER BY ALL")  # noqa: S608 ours
+        return self._public_rows(bag, names, "SELECT DISTINCT *", "ORDER BY ALL")
 
-    def _public_rows(self, bag: Bag, names: Sequence[str]) -> str:
-        """Return the query of a public relation; what it takes of others is computed first."""
+    def _public_rows(
+        self, bag: Bag, names: Sequence[str], select: str, rest: str
+    ) -> list[tuple[Any, ...]]:
+        """Read a query over a public relation; what that takes of others is computed first."""
         for name in self._reads_of(bag, names)[0].keys() & self.givens.keys():
             if (compute := self.givens[name].compute) is not None:
                 self.givens[name].table = compute()
-        return bag.sql(names, self.leaves(bag, names))
-
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query over public tables."""
         try:
+            sql = f"{select} FROM ({bag.sql(names, self.leaves(bag, names))}) AS rows {rest}"
             with self.place.fenced():
                 return guarded(lambda: self.place.query(sql, self.engine).fetchall())
         finally:

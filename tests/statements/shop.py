@@ -91,7 +91,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
         read = gated(rows, {"owner", *(name for name in facts if facts[name].is_read)})
         try:
             with job.reading(plain=read is rows):
-                return plan, plan.rows_of(read).to_arrow_table()
+                return plan, read.project(plan.projection).to_arrow_table()
         finally:
             job.place.take_back()
 

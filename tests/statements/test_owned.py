@@ -9,8 +9,8 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.statements import gate, relations, select
-from dfprivacy.statements.gate import fenced
+from dfprivacy.statements import relations, select
+from dfprivacy.statements.gate import ConnectionSource, connection_source
 from dfprivacy.statements.tables import Tables
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, measured, shop
 
@@ -521,10 +521,11 @@ def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch
     number = arithmetic(choose, 1 + seed % 3)
     query = f"SELECT dp_count({number}) AS n, dp_count(({number}) * fee) AS m FROM line "
     query += f"JOIN bill USING (bill) WHERE {sure(choose, seed % 3)}"
-    monkeypatch.setattr(gate, "fenced", None)
+    fenced = ConnectionSource.fenced
+    monkeypatch.setattr(ConnectionSource, "fenced", None)
     found = rows_of_others(query, on_time)
     assert rows_of_others(query, with_late) == found
-    with fenced(on_time):
+    with fenced(connection_source(on_time)):
         assert rows_of_others(query, on_time) == found
 
 

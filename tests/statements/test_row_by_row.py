@@ -177,7 +177,7 @@ def test_the_fence_is_needed(monkeypatch, tmp_path):
     path = tmp_path / "t.parquet"
     assert [released_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
     monkeypatch.setattr(jobs, "restrict_optimizer", lambda _: None)
-    monkeypatch.setattr(gate, "fenced", lambda _: nullcontext())
+    monkeypatch.setattr(gate.ConnectionSource, "fenced", lambda _: nullcontext())
     found = [released_beside(path, late=late) for late in (False, True)]
     assert found == [[100, 100], [1, 1]]
 
