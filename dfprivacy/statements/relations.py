@@ -58,6 +58,23 @@ def column(name: str) -> Expression:
     return Expression(quoted(name), frozenset([name]))
 
 
+def equality(left: Expression, right: Expression) -> Expression:
+    """Return the condition that two expressions are equal."""
+    return Expression(f"({left.sql} = {right.sql})", left.uses | right.uses, pair=(left, right))
+
+
+def list_uses(expressions: Iterable[Expression | Window]) -> frozenset[str]:
+    """Return the columns that expressions name."""
+    return frozenset[str]().union(*(expression.uses for expression in expressions))
+
+
+def take_name(name: str, used_names: set[str]) -> str:
+    """Return a name that is not among those taken, and take it."""
+    new = fresh(name, [*used_names, OWNER])
+    used_names.add(folded(new))
+    return new
+
+
 def same_value(first: str, second: str) -> Expression:
     """Return the condition that two columns hold the same value, or both none."""
     sql = f"({quoted(first)} IS NOT DISTINCT FROM {quoted(second)})"
@@ -80,7 +97,7 @@ class StoredRead:
 
     def __call__(self, selected: tuple[str, ...], leaf: Leaf) -> str:
         """Return the SELECT of some columns, and of the owner."""
-        used = frozenset(selected).union(*(condition.uses for condition in self.conditions))
+        used = frozenset(selected) | list_uses(self.conditions)
         columns = {name: column for name, column in self.columns.items() if name in used}
         unit, _ = self.owner or ("", "")
         columns |= {unit: self.columns[unit]} if unit else {}
@@ -318,10 +335,7 @@ def chosen(
     """Return expressions over the rows that fulfill all conditions."""
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset[str]().union(
-            *(expressions[name].uses for name in selected),
-            *(condition.uses for condition in conditions),
-        )
+        uses = list_uses([*(expressions[name] for name in selected), *conditions])
         parts = [f"{expressions[name].tried} AS {quoted(name)}" for name in selected]
         where = " AND ".join(condition.tried for condition in conditions)
         return _select(bag, parts, uses, leaf, f" WHERE {where}" if where else "")
@@ -351,17 +365,13 @@ def filtered(bag: Bag, conditions: Sequence[Expression]) -> Bag:
     if not conditions:
         return bag
     if bag.link is not None:  # before the rows get their owners
-        rows, is_small = (
-            filtered(bag.link.rows, conditions),
-            bag.link.is_small or len(conditions) > 1,
-        )
-        bag_made = linked(replace(bag.link, rows=rows, is_small=is_small))
-        return replace(bag_made, facts=bag.facts)
+        rows = filtered(bag.link.rows, conditions)
+        is_small = bag.link.is_small or len(conditions) > 1
+        return replace(linked(replace(bag.link, rows=rows, is_small=is_small)), facts=bag.facts)
     if isinstance(bag.text, StoredRead):
         below = replace(bag.text, conditions=(*bag.text.conditions, *conditions))
-        return replace(
-            bag, text=below, sure=bag.sure and all(condition.sure for condition in conditions)
-        )
+        sure = bag.sure and all(condition.sure for condition in conditions)
+        return replace(bag, text=below, sure=sure)
     return chosen(bag, {name: column(name) for name in bag.columns}, conditions)
 
 
@@ -402,13 +412,9 @@ def joined(
     side = "l" if left.owned else "r"
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(selected).union(
-            (name for pair in equal for name in pair), *(condition.uses for condition in others)
-        )
+        uses = list_uses(others).union(selected, *equal)
         parts = [f"l.{_OWNER} = r.{_OWNER}"] if both else []
-        parts += [
-            f"l.{quoted(left_name)} = r.{quoted(right_name)}" for left_name, right_name in equal
-        ]
+        parts += [f"l.{quoted(mine)} = r.{quoted(theirs)}" for mine, theirs in equal]
         parts += [condition.tried for condition in others]
         return (
             f"SELECT {_list(_named(selected), owner=f'{side}.{_OWNER}' if owned else None)} "  # noqa: S608
@@ -447,11 +453,9 @@ def _united(bags: Sequence[Bag], columns: Sequence[Mapping[str, str]]) -> Bag:
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
         parts = []
-        for bag, names_of_bag in zip(bags, columns, strict=True):
-            parts_of_bag = [f"{quoted(names_of_bag[name])} AS {quoted(name)}" for name in selected]
-            parts.append(
-                _select(bag, parts_of_bag, [names_of_bag[name] for name in selected], leaf)
-            )
+        for bag, of_bag in zip(bags, columns, strict=True):
+            items = [f"{quoted(of_bag[name])} AS {quoted(name)}" for name in selected]
+            parts.append(_select(bag, items, [of_bag[name] for name in selected], leaf))
         return " UNION ALL ".join(parts)
 
     facts = {}
@@ -472,9 +476,7 @@ def grouped(bag: Bag, keys: Sequence[str], aggregates: Mapping[str, Expression])
     _by_itself(bag, "GROUP BY or DISTINCT")
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(keys).union(
-            *(aggregates[name].uses for name in selected if name in aggregates)
-        )
+        uses = list_uses(aggregates[name] for name in selected if name in aggregates).union(keys)
         parts = [
             f"{aggregates[n].sql} AS {quoted(n)}" if n in aggregates else quoted(n)
             for n in selected
@@ -537,9 +539,7 @@ def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
     _by_itself(bag, "a window")
 
     def text(selected: tuple[str, ...], leaf: Leaf) -> str:
-        uses = frozenset(name for name in selected if name not in windows).union(
-            *(windows[name].uses for name in selected if name in windows)
-        )
+        uses = list_uses(windows[name] if name in windows else column(name) for name in selected)
         row = [name for name in bag.columns if name in uses]
         parts = [
             f"{windows[n].sql(row, owned=bag.owned)} AS {quoted(n)}" if n in windows else quoted(n)
@@ -552,10 +552,7 @@ def windowed(bag: Bag, windows: Mapping[str, Window]) -> Bag:
 
 def renamed(bag: Bag, used_names: set[str]) -> tuple[Bag, dict[str, str]]:
     """Return a relation whose columns have new names, and these by the old ones."""
-    new: dict[str, str] = {}
-    for name in bag.columns:
-        new[name] = fresh(name, [*used_names, OWNER])
-        used_names.add(folded(new[name]))
+    new = {name: take_name(name, used_names) for name in bag.columns}
     if all(was == now for was, now in new.items()):
         return bag, new
     return chosen(bag, {now: column(was) for was, now in new.items()}), new

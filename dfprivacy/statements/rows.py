@@ -17,7 +17,7 @@ from dfprivacy.statements.expressions import ColumnRef, is_dp
 from dfprivacy.statements.gate import Reader, Relation
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Node, Query, Select, Subquery, folded, walk
-from dfprivacy.statements.relations import OWNER, Bag, Expression, chosen
+from dfprivacy.statements.relations import OWNER, Bag, Expression, chosen, list_uses
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
@@ -139,7 +139,7 @@ def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
     if rows.compiler.key_table is None:
         return None
     tables, bag = rows.tables, rows.compiler.key_table.bag
-    uses = frozenset[str]().union(*(key.uses for key in keys))
+    uses = list_uses(keys)
     if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
         raise refuse("keys of a public table")
     names = [f"key_{position}" for position in range(len(keys))]

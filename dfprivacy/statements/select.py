@@ -110,13 +110,16 @@ from dfprivacy.statements.relations import (
     chosen,
     column,
     distinct,
+    equality,
     extended,
     filtered,
     grouped,
     joined,
+    list_uses,
     marked,
     renamed,
     same_value,
+    take_name,
     united,
     windowed,
 )
@@ -237,7 +240,7 @@ class Compiler:
         conditions += self._on(node.condition, way, [*left, *right], around)
         if way == "INNER":
             return [*left, *right], [*ahead, *behind, *conditions], joint
-        uses = frozenset[str]().union(*(term.uses for term in (*ahead, *conditions)))
+        uses = list_uses([*ahead, *conditions])
         if around and not uses <= frozenset(put_beside([*left, *right]).bag.columns):
             left, joint = [*around, *left], True
         first, second = self._order_joins(left, ahead), self._order_joins(right, behind)
@@ -277,8 +280,7 @@ class Compiler:
         values, seen = [{}, missing], Scope(left.bag, (*left.seen, *right.seen))
         for name, condition_ in zip(using, conditions, strict=False):
             assert condition_.pair is not None  # noqa: S101 USING compares columns
-            either = fresh(name, [*used_names, OWNER])
-            used_names.add(folded(either))
+            either = take_name(name, used_names)
             for value, side in zip(values, condition_.pair, strict=True):
                 value[either] = side
             kinds = [
@@ -312,8 +314,8 @@ class Compiler:
         scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
         if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
             raise refuse("ASOF JOIN")
-        pairs = [self.condition_of(part, scope, ()).pair for part in parts if part is not bounds[0]]
-        sides = [self.written(side, scope, ()) for side in bounds[0].operands]
+        pairs = [self.condition_of(part, scope).pair for part in parts if part is not bounds[0]]
+        sides = [self.written(side, scope) for side in bounds[0].operands]
         columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0].sort]
         if sides[0].uses <= columns:
             sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
@@ -347,11 +349,11 @@ class Compiler:
                 self.later.append(part)
                 continue
             try:
-                conditions.append(self.condition_of(part, put_beside(sides), ()))
+                conditions.append(self.condition_of(part, put_beside(sides)))
             except MissingColumnError:
                 if not around:
                     raise
-                conditions.append(self.condition_of(part, put_beside([*around, *sides]), ()))
+                conditions.append(self.condition_of(part, put_beside([*around, *sides])))
         return conditions
 
     def _lateral(
@@ -381,7 +383,7 @@ class Compiler:
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
             where = split_condition(select.where)
-            remaining = [self.condition_of(term, inner, ()) for term in where]
+            remaining = [self.condition_of(term, inner) for term in where]
             bag = filtered(inner.bag, remaining)
         else:
             inner, conditions = self.from_where(select, (), put_beside(left), used_names)
@@ -392,7 +394,7 @@ class Compiler:
                 bag = self._limit(inner, select, limit, conditions, used_names)
         seen = list[VisibleColumn]()
         for name, item in (term for part in select.items for term in unfold_star(part, inner)):
-            compiled = self.written(item, inner, ())
+            compiled = self.written(item, inner)
             if compiled.outer:
                 raise refuse("LATERAL")
             bag, term = as_column(bag, compiled, [*used_names])
@@ -413,11 +415,11 @@ class Compiler:
         """Return the first rows of those that are equal by what is compared with rows around."""
         bag = inner.bag
         items = [item for node in select.items for _, item in unfold_star(node, inner)]
-        read = {name for item in items for name in self.written(item, inner, ()).uses}
+        read = {name for item in items for name in self.written(item, inner).uses}
         read |= {name for term in conditions for name in term.uses}
         orders, number = limit
         sides = [[s for s in c.pair or () if s.uses and not s.outer] for c in conditions]
-        values = [self.written(item.value, inner, ()) for item in orders]
+        values = [self.written(item.value, inner) for item in orders]
         if any(len(inside) != 1 for inside in sides) or any(value.outer for value in values):
             raise refuse("LATERAL")
         names = []
@@ -496,14 +498,6 @@ class Compiler:
             case Select():
                 return _Select(self, node).compiled()
         raise refuse_node(node)
-
-    def scalar(
-        self, select: Select, around: Scope
-    ) -> tuple[Bag, str, list[tuple[Expression, str]], str | None]:
-        """Return one aggregate by the columns that are compared with those around."""
-        if select.keys or select.modifiers or select.having:
-            raise refuse("no one aggregate")
-        return _Select(self, select, around).scalar()
 
     def _union(self, node: SetOperation) -> Scope:
         operation = node.operation
@@ -697,7 +691,7 @@ class Compiler:
         return next((name for name, _ in self._keys(view)), "the column of the unit")
 
     def written(
-        self, node: Node, scope: Scope, items: Items, special: Special | None = None
+        self, node: Node, scope: Scope, items: Items = (), special: Special | None = None
     ) -> Expression:
         """Return an expression over rows and items; `special` has other nodes for some."""
         resolved = _resolve(node, scope, items, special)
@@ -710,10 +704,8 @@ class Compiler:
 
         check_constants(resolved, find_kind)
         refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
-        uses, outer = (
-            frozenset[str]().union(*(ref.uses for ref in refs if ref.is_outer is is_outer))
-            for is_outer in (False, True)
-        )
+        uses = frozenset(name for ref in refs if not ref.is_outer for name in ref.uses)
+        outer = frozenset(name for ref in refs if ref.is_outer for name in ref.uses)
         sql, size = write(resolved), measure(resolved)
         if len(sql) > _MOST_SIGNS:
             raise refuse("too long")
@@ -721,7 +713,7 @@ class Compiler:
         return Expression(sql, uses, outer, sure, size, by_row(resolved))
 
     def condition_of(
-        self, node: Node, view: Scope, items: Items, special: Special | None = None
+        self, node: Node, view: Scope, items: Items = (), special: Special | None = None
     ) -> Expression:
         """Return a condition on rows."""
         compiled = self.written(node, view, items, special)
@@ -737,7 +729,7 @@ class Compiler:
     def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
         """Return the parts that AND combines of a condition on single rows, without a subquery."""
         parts = split_condition(_compare_as_numbers(node, scope))
-        return [self.condition_of(part, scope, ()) for part in parts]
+        return [self.condition_of(part, scope) for part in parts]
 
     def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
@@ -781,7 +773,7 @@ class Compiler:
         if isinstance(select, Select) and is_plain(select):
             inner, conditions = self.from_where(select, (), around)
             chosen_items = [term for node in select.items for term in unfold_star(node, inner)]
-            values = [self.written(item, inner, ()) for _, item in chosen_items] if is_any else []
+            values = [self.written(item, inner) for _, item in chosen_items] if is_any else []
         else:
             others = used_names | {folded(name) for name in view.bag.columns}
             inner, conditions = _renamed(self.query(select), others), []
@@ -796,9 +788,7 @@ class Compiler:
         for term, value in zip(terms, values, strict=False):
             if value.outer:
                 raise refuse("correlated")
-            mine = self.written(term, around, items)
-            same = Expression(f"({mine.sql} = {value.sql})", mine.uses | value.uses)
-            conditions = [*conditions, replace(same, pair=(mine, value))]
+            conditions = [*conditions, equality(self.written(term, around, items), value)]
         return inner, [_opened(term) for term in conditions]
 
 
@@ -936,15 +926,15 @@ class Subqueries:
         compiler = self.compiler
         if not isinstance(node.query, Select) or node.sort != "SCALAR" or node.operand is not None:
             raise refuse_node(node)
-        around = replace(self.view, outer=None)
-        bag, value, keys, empty = compiler.scalar(node.query, around)
+        select = node.query
+        if select.keys or select.modifiers or select.having:
+            raise refuse("no one aggregate")
+        inner = _Select(compiler, select, replace(self.view, outer=None))
+        bag, value, keys, empty = inner.scalar()
         require(bool(keys) or not bag.owned, "number about everybody", bag, "a subquery")
-        pairs = []
-        for mine, theirs in keys:
-            same = Expression(f"({mine.sql} = {quoted(theirs)})", mine.uses | {theirs})
-            pairs.append(replace(same, pair=(mine, column(theirs))))
-        joined_bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
-        self.view = replace(self.view, bag=joined_bag)
+        pairs = [equality(mine, column(theirs)) for mine, theirs in keys]
+        bag = compiler.join(self.view, Scope(bag, ()), "LEFT", pairs)
+        self.view = replace(self.view, bag=bag)
         sql = quoted(value) if empty is None else f"coalesce({quoted(value)}, {empty})"
         size = self.view.bag.size([value])
         return ColumnRef(sql, frozenset([value]), size=size)
@@ -1040,8 +1030,7 @@ def _by_names(
         first_side, two = mine.find([name]), theirs.find([name])
         if first_side is None or two is None or over:
             raise (theirs if two is None else mine).missing([name])
-        equal = Expression(f"({first_side[0]} = {two[0]})", frozenset([first_side[1], two[1]]))
-        conditions.append(replace(equal, pair=(column(first_side[1]), column(two[1]))))
+        conditions.append(equality(column(first_side[1]), column(two[1])))
         seen = [view.without_plain(name) for view in seen]  # the name alone means the left one
     return seen, conditions, names
 
@@ -1151,11 +1140,6 @@ class _Select:
             self.used_names |= {folded(name) for name in view.bag.columns}
         self.subqueries = Subqueries(self.compiler, self.view, self.items, self.used_names)
 
-    def name(self, label: str) -> str:
-        name = fresh(label, [*self.used_names, OWNER])
-        self.used_names.add(folded(name))
-        return name
-
     def compiled(self) -> Scope:
         """Return its relation."""
         distinct, orders, limit = split_modifiers(self.node)
@@ -1167,10 +1151,7 @@ class _Select:
         for node in self.group_by:
             key = find_item(node, self.items)
             self.key(self.compiler.written(key, self.view, self.items))
-        bag, unit = (
-            self.view.bag,
-            self.compiler.name_unit(self.view),
-        )  # the unit has to be among the keys
+        bag, unit = self.view.bag, self.compiler.name_unit(self.view)  # it has to be among the keys
         is_said = not (bag.owned and self.grouped) or any(n in bag.keys for n in self.keys.values())
         if not is_said:
             self.compiler.about_all.append(self.node)
@@ -1214,7 +1195,7 @@ class _Select:
         value = self.written(node, 0)
         if self.windows or value.outer:
             raise refuse("correlated")
-        name = self.name("value")
+        name = take_name("value", self.used_names)
         counts = {"count", "count_star"}
         empty = "0" if called(node) in counts else None
         if empty is None and any(called(part) in counts for part in walk(node)):
@@ -1238,7 +1219,7 @@ class _Select:
         for term, names_known in result.items():
             if names_known == label:
                 return term
-        term = self.name(name)
+        term = take_name(name, self.used_names)
         result[term] = label
         return term
 
@@ -1401,7 +1382,7 @@ class _Select:
             raise refuse("having")
         bag = extended(filtered(bag, having), self.ahead)
         if self.windows:
-            used = frozenset[str]().union(*(term.uses for term in self.windows.values()))
+            used = list_uses(self.windows.values())
             names = list(bag.columns)
             kinds = self.compiler.tables.kinds(bag, names)
             sorts = dict(zip(names, kinds, strict=True))
