@@ -386,9 +386,8 @@ def _count_distinct_rows(select: Select) -> Select | None:
     names = [f"value_{index}" for index in range(len(inner.items))]
     items = (replace(item, alias=name) for item, name in zip(inner.items, names, strict=True))
     inner = replace(inner, modifiers=(), items=(*items,))
-    hashed = replace(
-        read_template("hash(x)"), arguments=tuple(Argument(read_name(n)) for n in names)
-    )
+    columns = tuple(Argument(read_name(name)) for name in names)
+    hashed = replace(read_template("hash(x)"), arguments=columns)
     count = fill_template(read_template("count(DISTINCT x)"), {"x": hashed})
     clauses = _replace_clauses(select, [(calls[0], count)])
     return replace(select, **clauses, source=replace(source, query=inner))
@@ -422,10 +421,8 @@ def _take_by_keys(select: Select) -> Select | None:
     keys = [replace(mine, alias=name) for (mine, _), name in zip(pairs, names, strict=True)]
     groups = _group_all(select, [*keys, replace(items[0], alias="value")])
     groups = replace(groups, where=_join_conditions(others))
-    equal = [
-        fill_template(read_template("a = b"), {"a": read_name(name), "b": other})
-        for (_, other), name in zip(pairs, names, strict=True)
-    ]
+    sides = [{"a": read_name(n), "b": other} for (_, other), n in zip(pairs, names, strict=True)]
+    equal = [fill_template(read_template("a = b"), side) for side in sides]
     query = select_from(groups, [read_template("any_value(value)")], "by_keys")
     return replace(query, where=_join_conditions(equal), is_value=True)
 
@@ -565,8 +562,6 @@ def read_call(
     form, constants, about, epsilon = _read_form(
         function, node, lambda node: bounds.get(written(node).sql)
     )
-    if epsilon is not None:
-        _require_small(epsilon, node)
     expressions = [written(value) for value in about]
     values = tuple(expression.sql for expression in expressions)
     question: Any = form.question(constants)
@@ -664,8 +659,7 @@ def _read_form(
                         continue
                     form, constants = replace(form, constants=()), {}  # noqa: PLW2901 without
             about = [values[column] for column in form.columns]
-            loss = _read_epsilon(values["epsilon"]) if "epsilon" in values else None
-            return form, constants, about, loss
+            return form, constants, about, _read_epsilon(node, values)
     raise _wrong(function)
 
 
@@ -710,16 +704,16 @@ def _bind(node: Function, forms: Iterable[tuple[str, ...]]) -> Iterator[dict[str
             yield dict(zip(labels, node.operands, strict=True))
 
 
-def _read_epsilon(node: Node) -> Epsilon:
-    return Epsilon(positive_number("epsilon", number(node, "an epsilon")))
-
-
-def _require_small(epsilon: Epsilon, node: Function) -> None:
-    """Refuse a large epsilon that a call has by its place and not by its name."""
-    names = {folded(item.name) for item in node.arguments}
-    if epsilon.value > MOST_POSITIONAL_EPSILON and "epsilon" not in names:
+def _read_epsilon(call: Function, values: Mapping[str, Node]) -> Epsilon | None:
+    """Return the epsilon of a call, if it names one; a large one has to go by its name."""
+    if "epsilon" not in values:
+        return None
+    epsilon = Epsilon(positive_number("epsilon", number(values["epsilon"], "an epsilon")))
+    is_named = any(folded(argument.name) == "epsilon" for argument in call.arguments)
+    if epsilon.value > MOST_POSITIONAL_EPSILON and not is_named:
         amount = f"{float(epsilon.value):g}"
-        raise refuse("large epsilon", function=node.name, amount=amount)
+        raise refuse("large epsilon", function=call.name, amount=amount)
+    return epsilon
 
 
 def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
@@ -727,9 +721,7 @@ def read_keep(node: Function) -> tuple[int | float, Epsilon | None]:
     values = next(_bind(node, _KEEP_FORMS), None)
     if values is None:
         raise _wrong(KEEP)
-    epsilon = _read_epsilon(values["epsilon"]) if "epsilon" in values else None
-    if epsilon is not None:
-        _require_small(epsilon, node)
+    epsilon = _read_epsilon(node, values)
     return number(values["delta"], "a delta"), epsilon
 
 
@@ -900,7 +892,6 @@ def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
 def _chosen(arguments: Sequence[Argument], filter_condition: Node) -> tuple[Argument, ...]:
     """Return the arguments of a call, the first one only where a condition is fulfilled."""
     first, *others = arguments or [Argument(read_template("1"))]
-    case = fill_template(
-        read_template("CASE WHEN k THEN x END"), {"k": filter_condition, "x": first.value}
-    )
+    parts = {"k": filter_condition, "x": first.value}
+    case = fill_template(read_template("CASE WHEN k THEN x END"), parts)
     return replace(first, value=case), *others

@@ -13,7 +13,6 @@ Nothing here looks at data. Every text over rows was written by this package, no
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -100,7 +99,6 @@ from dfprivacy.statements.nodes import (
     split_explain,
     split_modifiers,
     text_of_query,
-    to_json,
     walk,
 )
 from dfprivacy.statements.relations import Expression
@@ -483,8 +481,8 @@ def _read_query(select: Query, reader: Reader) -> Script:
 
 def _taken_apart(select: Query, reader: Reader) -> Script:
     """Return the releases of a statement and what is done with them and with public tables."""
-    text, start = folded(json.dumps(to_json(select))), "release"
-    while f'"{start}' in text:  # no name in the statement begins like those of released tables
+    text, start = folded(repr(select)), "release"
+    while re.search(rf"['\"]{start}", text):  # no name begins like those of released tables
         start += "_"
     pieces = _Taken(start, reader)
     try:
@@ -684,16 +682,19 @@ class _Taken:
     def _catalog(self, name: str) -> Node:
         """Return a table of the catalog as constants: names and declared types alone."""
         tables, start = self._tables(), "table_catalog, table_schema, table_name"
+        full = [((*("memory", "main", "")[: 3 - len(t.path)], *t.path), t) for t in tables]
         if folded(name) == "tables":
             kinds = {True: "BASE TABLE", False: "VIEW"}
-            rows = [(*_full(table.path), kinds[table.definition is None]) for table in tables]
+            rows = [(*path, kinds[table.definition is None]) for path, table in full]
             return self._constants(rows, f"{start}, table_type")
-        rows = [(*_full(table.path), *row) for table in tables for row in self._columns(table)]
+        rows = [(*path, *row) for path, table in full for row in self._columns(table)]
         return self._constants(rows, f"{start}, column_name, data_type")
 
     def _constants(self, rows: Sequence[Sequence[str | None]], columns: str) -> Node:
-        values = [", ".join(map(_constant, row)) for row in rows]
-        tuples = ", ".join(f"({value})" for value in values)
+        texts = [
+            ["NULL" if v is None else "'" + v.replace("'", "''") + "'" for v in r] for r in rows
+        ]
+        tuples = ", ".join(f"({', '.join(row)})" for row in texts)
         names = columns.replace("null", '"null"').replace("default", '"default"')
         nothing = ", ".join("CAST(NULL AS VARCHAR)" for _ in names.split(","))
         body = f"VALUES {tuples}" if rows else f"SELECT {nothing} WHERE false"
@@ -795,14 +796,6 @@ def _source_of(query: Query) -> set[str]:
 _CATALOG = {("information_schema", "tables"), ("information_schema", "columns")}
 
 
-def _full(path: tuple[str, ...]) -> tuple[str, ...]:
-    return (*("memory", "main", "")[: 3 - len(path)], *path) if len(path) < 3 else path
-
-
-def _constant(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
-
-
 def _without_conditions(node: Any) -> Any:
     """Return a query that has all of its rows, and more: without conditions, order and limits."""
     if isinstance(node, Select):
@@ -852,17 +845,6 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
 _ENDS = ("", "_low", "_high")
 
 
-def _columns_of(source: Node, released: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Return the columns of a released table, or of a subquery that is all of one."""
-    match source:
-        case Table(columns=()):
-            return released.get(folded(source.name), frozenset())
-        case Derived(columns=(), query=Select() as query):
-            if query == replace(select_all("t"), source=query.source):
-                return _columns_of(query.source, released)
-    return frozenset()
-
-
 def _tables_in(
     node: Node, released: Mapping[str, frozenset[str]]
 ) -> Iterator[tuple[str, frozenset[str]]]:
@@ -873,4 +855,12 @@ def _tables_in(
             if node.way not in {"SEMI", "ANTI"}:
                 yield from _tables_in(node.right, released)
         case Table() | Derived():
-            yield node.alias or getattr(node, "name", ""), _columns_of(node, released)
+            source: Node = node  # a released table, or a subquery that is all of one
+            while isinstance(source, Derived) and isinstance(source.query, Select):
+                query, columns = source.query, source.columns
+                is_all = not columns and query == replace(select_all("t"), source=query.source)
+                source = query.source if is_all else query
+            columns_of = frozenset[str]()
+            if isinstance(source, Table) and not source.columns:
+                columns_of = released.get(folded(source.name), columns_of)
+            yield node.alias or getattr(node, "name", ""), columns_of

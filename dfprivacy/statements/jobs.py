@@ -574,7 +574,7 @@ class Job:
         """Return the released rows as a frame of the source's type."""
         table, origin = self.release()
         last = 0 if self.script.rest else -1
-        tables = [plan.statement.rows.table for plan in self.plans]
+        tables = [plan.statement.rows.tables.protected for plan in self.plans]
         read = tables or [relation for _, relation in self.script.public]
         return with_origin(read[last].table.wrap(table) if read else table, origin)
 
@@ -897,9 +897,10 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         queries += dict.fromkeys(f"{derived.name}: {derived.script.rest}" for derived in inputs)
     if script.rest is not None:
         queries.append(script.rest)
+    texts = [f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}" for plan in plans]
     return StatementExplanation(
         **vars(in_one(pages, request)),
-        relation=", ".join(dict.fromkeys(plan.statement.rows.table.name for plan in plans)),
+        relation=", ".join(dict.fromkeys(s.rows.tables.protected.name for s in script.statements)),
         keys=tuple(dict.fromkeys(keys)),
         selection=selection,
         row_query="; ".join(plan.row_query for plan in plans),
@@ -907,14 +908,12 @@ def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
         released_query="; ".join(queries),
         target=None if script.target is None else f"table {script.target.name}",
         columns=_columns(job),
-        timezone=session_zone() if any(map(_reads_times, plans)) else None,
+        timezone=session_zone() if any(map(_ZONED.search, texts)) else None,
     )
 
 
-def _reads_times(plan: Plan) -> bool:
-    """Check whether rows are read by the time zone of the session."""
-    text = f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}"
-    return re.search(r"TIMESTAMPTZ|WITH TIME ZONE|timezone\(|%z", text) is not None
+_ZONED = re.compile(r"TIMESTAMPTZ|WITH TIME ZONE|timezone\(|%z")
+"""Names of types and functions by which rows depend on the time zone of the session."""
 
 
 def _explained(

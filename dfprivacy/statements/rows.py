@@ -14,7 +14,7 @@ from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import ColumnRef, is_dp
-from dfprivacy.statements.gate import Reader, Relation
+from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Node, Query, Select, Subquery, folded, walk
 from dfprivacy.statements.relations import OWNER, Bag, Expression, chosen, list_uses
@@ -95,11 +95,6 @@ class Rows:
     def tables(self) -> Tables:
         """The tables that the rows are made of."""
         return self.compiler.tables
-
-    @property
-    def table(self) -> Relation:
-        """The table of the unit."""
-        return self.tables.protected
 
     def read(
         self, names: Sequence[str], engine: duckdb.DuckDBPyConnection

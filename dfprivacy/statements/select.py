@@ -254,7 +254,7 @@ class Compiler:
             conditions = [term for term in conditions if term not in inside]
         bag = self.join(first, second, way, conditions)
         both = (first, second) if original.way != "RIGHT" else (second, first)
-        seen = tuple(term for side in both for term in side.seen)
+        seen = put_beside(both).seen
         return [Scope(bag, first.seen if way in {"SEMI", "ANTI"} else seen)], [], joint
 
     def _join_fully(
@@ -334,8 +334,7 @@ class Compiler:
         window = Window("lead", (time,), (), (*partition,), ((time, way),), breaks_ties=True)
         bag = self._with_window(bag, after, window, {*bag.columns})
         last = f"({quoted(after)} IS NULL OR ({sides[0].sql} {_NEAREST[sign]} {quoted(after)}))"
-        is_last = Expression(last, sides[0].uses | {after})
-        return [replace(inner, bag=bag)], [], [is_last]
+        return [replace(inner, bag=bag)], [], [Expression(last, sides[0].uses | {after})]
 
     def _on(
         self, node: Node | None, way: str, sides: Sequence[Scope], around: Sequence[Scope]
@@ -807,7 +806,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
 
     visits = itertools.count()
 
-    def leaf(part: Node, before: int | None) -> Node | None:
+    def leaf(part: Node, before: int | None = None) -> Node | None:
         if next(visits) > _MOST_SIGNS:  # names of items stand for the names in these, and so on
             raise refuse("too long")
         other = None if special is None else special(part)
@@ -817,17 +816,14 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
             return ref
         for index, (alias, item) in enumerate(items[:before] if len(part.path) == 1 else ()):
             if folded(alias) == folded(part.path[0]):
-                return resolved(item, index)
+                return cast("Node", substitute(item, lambda node: leaf(node, index)))  # noqa: B023 at once
         if (ref := find_in(scope.outer, part)) is not None:
             return ref
         if part.clock is None:
             raise scope.missing(part.path)
         return ColumnRef(part.clock, size=Size())
 
-    def resolved(part: Node, before: int | None) -> Node:
-        return cast("Node", substitute(part, lambda child: leaf(child, before)))
-
-    return resolved(node, None)
+    return cast("Node", substitute(node, leaf))
 
 
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
@@ -1163,8 +1159,12 @@ class _Select:
             [self.condition(node) for node in (clause,) if node is not None]
             for clause in (self.node.having, self.node.qualify)
         )
-        if targets:
-            qualify.append(self.first(targets, orders))
+        if targets:  # DISTINCT ON: the first row of each
+            partition = tuple(self._ahead(node) for node in targets)
+            by = tuple((self._ahead(item.value), direction(item)) for item in orders)
+            window = Window("row_number", partition=partition, order=by, breaks_ties=True)
+            first = self._windowed(window)
+            qualify.append(Expression(f"({quoted(first)} = 1)", frozenset([first])))
         bag = self.bag(having, qualify)
         names = zip((name for name, _ in self.items), compiled, strict=True)
         scope = require_apart(Scope.of(chosen(bag, compiled), names))
@@ -1364,14 +1364,6 @@ class _Select:
     def _ahead(self, node: Node) -> str:
         expression = self.written(node, None, windows=False)
         return expression.column or self._named(self.ahead, expression, "part")
-
-    def first(self, targets: Sequence[Node], order: Sequence[Order]) -> Expression:
-        """Return the condition of DISTINCT ON: the first row of each."""
-        partition = tuple(self._ahead(node) for node in targets)
-        by = tuple((self._ahead(item.value), direction(item)) for item in order)
-        window = Window("row_number", partition=partition, order=by, breaks_ties=True)
-        name = self._windowed(window)
-        return Expression(f"({quoted(name)} = 1)", frozenset([name]))
 
     def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
         """Return the rows over which all expressions are written."""

@@ -179,10 +179,6 @@ class Tables:
         """The name of the unit's column, as columns with the same values are known by."""
         return folded(str(self.schema.unit)) if self.schema is not None else "unit"
 
-    def _has_unit(self, name: str) -> bool:
-        """Check whether a table has the column of the unit."""
-        return self.schema is None or name == folded(self.schema.unit_table)
-
     @staticmethod
     def types(relation: Relation) -> Mapping[str, str]:
         """Return the declared types of the columns of a table, as far as they are known."""
@@ -215,41 +211,36 @@ class Tables:
             return replace(bag, facts=facts, unique=unique), pairs
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
-        if self._has_unit(name):
-            source_column = self._spelt(relation, self.unit_column)
-            unit = new[source_column]
-            owner = owner_of(unit, self._kind(name, source_column))
-            bag = stored(name, columns, (unit, owner), kinds)
+        has_unit = schema is None or name == folded(schema.unit_table)
+        link = schema.link_of(name) if schema is not None and not has_unit else None
+        source_column = self._spelt(relation, link[0] if link else self.unit_column)
+        unit, kind = new[source_column], self._kind(name, source_column)
+        if link is None:
+            bag = stored(name, columns, (unit, owner_of(unit, kind)), kinds)
         else:
-            assert schema is not None  # noqa: S101 a table with owners is the unit's or linked
-            link = schema.link_of(name)
-            source_column, path = self._spelt(relation, link[0]), folded(link[1])
+            path = folded(link[1])
             above, above_columns = self.bag(self.relations[path])
-            column = self._spelt(self.relations[path], link[2])
-            kind, above_kind = self._kind(name, source_column), self._kind(path, column)
+            key = self._spelt(self.relations[path], link[2])
+            above_kind = self._kind(path, key)
             if not alike(kind, above_kind):
-                raise refuse(
-                    "types of a link",
-                    name=name,
-                    own=source_column,
-                    one=kind,
-                    above=path,
-                    key=column,
-                    two=above_kind,
-                )
-            target = f"{path}.{folded(link[2])}"
-            mine = None
-            if target == self.unit_key:
-                cast = (
-                    f"TRY_CAST({quoted(new[source_column])} AS {above_kind})"
-                    if both_whole(kind, above_kind)
-                    else None
-                )
-                mine = owner_of(new[source_column], kind) if str(kind) == str(above_kind) else cast
+                words = {"name": name, "own": source_column, "one": kind}
+                raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
+            target, owner = f"{path}.{folded(key)}", None
+            if target == self.unit_key and str(kind) == str(above_kind):
+                owner = owner_of(unit, kind)
+            elif target == self.unit_key and both_whole(kind, above_kind):
+                owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
             rows = stored(name, columns, kinds=kinds)
-            key = dict(above_columns)[column]
-            bag = linked(Link(rows, new[source_column], above, key, target, owner=mine))
-        keys, facts = self._keys(name, relation, new), {}
+            bag = linked(Link(rows, unit, above, dict(above_columns)[key], target, owner=owner))
+        links = schema.links.items() if schema else ()
+        ends = [(end.rpartition("."), pair[1]) for pair in links for end in pair]
+        keys = {  # of columns that belong to one owner
+            new[self._spelt(relation, column)]: folded(parent)
+            for (table, _, column), parent in ends
+            if folded(table) == name
+        }
+        keys |= {unit: self.unit_key} if has_unit else {}
+        facts = {}
         for here, source_column in columns.items():
             origins = bag.facts[here].origins | {f"{name}.{folded(source_column)}"}
             facts[here] = replace(bag.facts[here], key=keys.get(here), origins=origins)
@@ -258,18 +249,6 @@ class Tables:
     def _kind(self, name: str, column: str) -> Any:
         kinds = self.relations[name].table.kinds
         return self.kinds(stored(name, {"x": column}, kinds=kinds), ["x"])[0]
-
-    def _keys(self, name: str, relation: Relation, new: Mapping[str, str]) -> dict[str, str]:
-        """Return the columns that belong to one owner, each with the key that it stands for."""
-        keys: dict[str, str] = {}
-        for child, parent in (self.schema.links if self.schema else {}).items():
-            for side in (child, parent):
-                table, _, column = side.rpartition(".")
-                if folded(table) == name:
-                    keys[new[self._spelt(relation, column)]] = folded(parent)
-        if self.unit_column is not None and self._has_unit(name):
-            keys[new[self._spelt(relation, self.unit_column)]] = self.unit_key
-        return keys
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
@@ -392,12 +371,11 @@ class Tables:
 
     def shown(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
-        path = ".".join(map(quoted, self.relations[read.table].path))
-        if all(column == name for name, column in read.columns.items()):
-            return read.over(path, [condition.tried for condition in read.conditions])
-        columns = [f"{quoted(column)} AS {quoted(name)}" for name, column in read.columns.items()]
-        below = f"(SELECT {', '.join(columns) or NO_COLUMN} FROM {path}) AS stored"  # noqa: S608
-        return read.over(below, [condition.tried for condition in read.conditions])
+        source = ".".join(map(quoted, self.relations[read.table].path))
+        if any(column != name for name, column in read.columns.items()):
+            columns = [f"{quoted(was)} AS {quoted(name)}" for name, was in read.columns.items()]
+            source = f"(SELECT {', '.join(columns)} FROM {source}) AS stored"  # noqa: S608
+        return read.over(source, [condition.tried for condition in read.conditions])
 
 
 def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> str:

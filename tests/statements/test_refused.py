@@ -411,7 +411,7 @@ def test_broken_texts(statement):
         assert read.statements or not read.public
         for one in read.statements:
             assert one.calls or one.keys  # keys alone are selected by a noisy count
-            assert one.rows.table.path[-1] == "visits"
+            assert one.rows.tables.protected.path[-1] == "visits"
 
 
 @pytest.mark.parametrize(
