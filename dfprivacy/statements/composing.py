@@ -63,10 +63,9 @@ from dfprivacy.statements.expressions import (
     window,
     write,
 )
-from dfprivacy.statements.gate import Given, Reader, Relation
+from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
     named_item,
-    names_columns,
     refuse_table_function,
     require_handling,
 )
@@ -92,6 +91,7 @@ from dfprivacy.statements.nodes import (
     called,
     conjuncts,
     folded,
+    holds,
     parse,
     rebuild,
     rebuild_part,
@@ -127,7 +127,11 @@ def statement(select: Query, reader: Reader) -> Statement:
     """Return the questions of a SELECT, their rows, and the query over their answers."""
     if not isinstance(select, Select):
         raise refuse_node(select)
-    select = private(_by_distinct(select))
+    grouped = select.keys or has_aggregates(select) or holds_dp(select)
+    match select.modifiers:
+        case (Distinct(targets=()), *others) if not grouped:  # the groups that it makes
+            select = replace(select, modifiers=(*others,), handling="FORCE_AGGREGATES")
+    select = private(select)
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader)
     items = [named_item(node, rows.names, display) for node in select.items]
@@ -164,15 +168,6 @@ def statement(select: Query, reader: Reader) -> Statement:
     return release
 
 
-def _by_distinct(select: Select) -> Select:
-    """Return SELECT DISTINCT of columns as the groups that it makes: a count selects them."""
-    grouped = select.keys or has_aggregates(select) or holds_dp(select)
-    match select.modifiers:
-        case (Distinct(targets=()), *others) if not grouped:
-            return replace(select, modifiers=(*others,), handling="FORCE_AGGREGATES")
-    return select
-
-
 def _modifiers(select: Select) -> tuple[tuple[Order, ...], int | None, int | None]:
     """Return the items of ORDER BY, and the numbers of LIMIT and OFFSET."""
     distinct, orders, limit = split_modifiers(select)
@@ -196,7 +191,7 @@ def _keys(
     if sets == ((),):
         raise refuse("GROUP BY ()")
     if select.groups_all:
-        nodes = (node for _, node in items if not _is_released(node) and names_columns(node))
+        nodes = (node for _, node in items if not _is_released(node) and holds(node, Name))
         grouped = (*nodes,)
     keys: dict[str, Column] = {}
     places = []
@@ -219,16 +214,15 @@ def _keys(
 
 def _is_released(node: Node) -> bool:
     """Return True for an expression over answers or all groups, which can't be a key."""
-    if holds_dp(node):
-        return True
-    parts = [part for part in walk(node) if isinstance(part, Over | Operator)]
-    return any(isinstance(part, Over) or part.sort == "GROUPING_FUNCTION" for part in parts)
+    groupings = (part for part in walk(node) if isinstance(part, Operator))
+    is_grouping = any(part.sort == "GROUPING_FUNCTION" for part in groupings)
+    return is_grouping or holds_dp(node) or holds(node, Over)
 
 
 def _key(node: Node, rows: Rows, items: Items) -> Column:
     node = find_item(node, items)
     key = rows.written(node, items)
-    if not names_columns(node):
+    if not holds(node, Name):
         raise refuse("GROUP BY a constant")
     for index, (name, item) in enumerate(items):
         # that of its column in the result, else its own text
@@ -241,7 +235,7 @@ def _having(
     select: Select, release: Statement
 ) -> tuple[int | float | None, Epsilon | None, tuple[str, ...]]:
     """Return the delta and epsilon of dp_keep, as far as they are there, and the rest of HAVING."""
-    if any(isinstance(node, Over) for node in walk(select.having)):
+    if holds(select.having, Over):
         raise refuse("a window in HAVING")
     keeps, others = set[tuple[int | float, Epsilon | None]](), list[Node]()
     for node in conjuncts(select.having):
@@ -382,7 +376,9 @@ class Statement:
         """Return a call with the name of its answer."""
         written = partial(self.rows.written, items=self.items)
         range_of = partial(self.rows.range_of, items=self.items)
-        call = read_call(node, written, self.rows.bounds, range_of)
+        seen = self.rows.scope.seen
+        bounds = {quoted(term.column): term.bounds for term in seen if term.bounds is not None}
+        call = read_call(node, written, bounds, range_of)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 
@@ -674,7 +670,7 @@ class _Taken:
         """Return the columns of a table with their declared types; those of views have none."""
         source, kinds = table.source, list[Any]()
         if source is not None:
-            kinds = [source.kinds.get(name, "") for name in table.columns]
+            kinds = [source.kinds.get(n, "").replace(TEXT, "VARCHAR") for n in table.columns]
             if not all(kinds):
                 kinds = source.twin(table.columns, self.reader.engine).types
         return [(name, str(kind)) for name, kind in zip_longest(table.columns, kinds, fillvalue="")]

@@ -72,27 +72,28 @@ _SMALL = 18
 """Most digits of a DECIMAL whose sum over any number of rows still fits."""
 
 
-def _base(sort: Any) -> str:
-    return str(sort).split("(")[0]
+def base_of(sort: str) -> str:
+    """Return a type without its digits or categories."""
+    return sort.partition("(")[0]
 
 
-def _digits(sort: Any) -> int:
+def _digits(sort: str) -> int:
     """Return the digits of a DECIMAL; 0 for other types."""
-    return int(str(sort)[8:].split(",")[0]) if _base(sort) == "DECIMAL" else 0
+    return int(sort[8:].partition(",")[0]) if base_of(sort) == "DECIMAL" else 0
 
 
-def is_single(sort: Any) -> bool:
+def is_single(sort: str) -> bool:
     """Return True for types whose equal values are identical."""
-    return _base(sort) in SINGLE | {"DECIMAL", "ENUM", '"NULL"', "NULL"}
+    return base_of(sort) in SINGLE | {"DECIMAL", "ENUM", '"NULL"', "NULL"}
 
 
-def require_single(sort: Any, what: str) -> None:
+def require_single(sort: str, what: str) -> None:
     """Refuse a type in which equal values may have several forms."""
     if not is_single(sort):
-        raise refuse("equal values that differ", what=what, base=_base(sort))
+        raise refuse("equal values that differ", what=what, base=base_of(sort))
 
 
-def one_float(name: str, sort: Any) -> str:
+def one_float(name: str, sort: str) -> str:
     """Return the SQL of floats in which equal values have one form: 0.0 is -0.0, NaN is any NaN."""
     column = quoted(name)
     return (
@@ -101,22 +102,22 @@ def one_float(name: str, sort: Any) -> str:
     )
 
 
-def require_exact(sort: Any, name: str) -> None:
+def require_exact(sort: str, name: str) -> None:
     """Refuse a running sum of numbers that depends on their order."""
-    if _base(sort) not in _WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
-        raise refuse("running sum", name=name, base=_base(sort))
+    if base_of(sort) not in _WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
+        raise refuse("running sum", name=name, base=base_of(sort))
 
 
-def both_whole(first: Any, second: Any) -> bool:
+def both_whole(first: str, second: str) -> bool:
     """Return True for two types of whole numbers."""
-    return _base(first) in _WHOLE and _base(second) in _WHOLE
+    return base_of(first) in _WHOLE and base_of(second) in _WHOLE
 
 
-def alike(first: Any, second: Any) -> bool:
+def alike(first: str, second: str) -> bool:
     """Return True for types that compare without a cast that can fail."""
-    bases = {_base(first), _base(second)}
+    bases = {base_of(first), base_of(second)}
     is_close = bases <= _WHOLE - {"UBIGINT"} or bases == FLOATS
-    return is_close or str(first) == str(second)
+    return is_close or first == second
 
 
 EXACT = frozenset(
@@ -161,10 +162,10 @@ class Aggregate:
         return self.name in {"list", "array_agg"}
 
 
-def exact_sum(call: Aggregate, kinds: Mapping[str, Any]) -> tuple[str, str]:
+def exact_sum(call: Aggregate, kinds: Mapping[str, str]) -> tuple[str, str]:
     """Return an aggregate with one value in any order, and what reads the list it collects."""
-    name, argument, sort = call.name, call.argument, kinds.get(call.argument)
-    text, base = quoted(argument), _base(sort)
+    name, argument, sort = call.name, call.argument, kinds.get(call.argument, "")
+    text, base = quoted(argument), base_of(sort)
     once = "DISTINCT " if call.is_unique else ""
     if name in ORDERED or (name == "count" and call.is_unique):
         for column in call.uses:
@@ -226,12 +227,12 @@ _ENDS = words(
 )
 
 
-def is_whole_sum(window: Any, kinds: Mapping[str, Any]) -> bool:
+def is_whole_sum(window: Any, kinds: Mapping[str, str]) -> bool:
     """Check for a window that adds up all numbers of its partition, which depend on their order."""
     if window.function not in {"sum", "avg"} or window.order or window.frame:
         return False
     kind = kinds[window.arguments[0]]
-    return _base(kind) in FLOATS | {"HUGEINT"} or _digits(kind) > _SMALL
+    return base_of(kind) in FLOATS | {"HUGEINT"} or _digits(kind) > _SMALL
 
 
 _MOST = 2**31
@@ -988,7 +989,7 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
                     if texts and isinstance(operand, Cast | ColumnRef)
                 )
                 expected = next(filter(None, kinds), "")
-        name = expected.split("(")[0]
+        name = base_of(expected)
         for text in texts if name in _PARSED else ():
             if not _is_readable(text, expected):
                 example = "TIMESTAMP '2026-01-31 12:00:00'" if "TIMESTAMP" in name else "7"

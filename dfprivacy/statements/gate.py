@@ -64,14 +64,16 @@ from dfprivacy.statements.schema import Schema
 Names = tuple[str, ...]
 NO_COLUMN = 'true AS "row"'
 """Projection for a statement that names no column."""
+TEXT = "text of a file"
+"""The type of a column of a file that declares no types: its text can stand for a number."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
-    `columns` are all its names in order; those of a file that declares no types are `texts`.
-    `kinds` are types as a catalog declares them. `rows` may leave out rows for which one of the
+    `columns` are all its names in order. `kinds` are types as a catalog declares them, or `TEXT`
+    where a file declares none. `rows` may leave out rows for which one of the
     conditions that follow its arguments is not true.
     """
 
@@ -79,7 +81,6 @@ class Source:
     rows: Callable[..., duckdb.DuckDBPyRelation]
     twin: Callable[[Names, duckdb.DuckDBPyConnection], duckdb.DuckDBPyRelation]
     wrap: Callable[[pa.Table], Any] = lambda table: table
-    texts: bool = False
     kinds: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     """The path of Parquet files, where they are read."""
@@ -124,16 +125,17 @@ def gated(
     It is the relation itself where all its values can be read as they are. `plain_columns` have
     such values.
     """
-    read = dict(zip(relation.columns, reads(relation.columns, relation.types), strict=True))
+    read = reads(relation.columns, relation.types)
     read |= {name: quoted(name) for name in read if name in plain_columns}
     if all(sql == quoted(name) for name, sql in read.items()):
         return relation
     return relation.project(", ".join(f"{sql} AS {quoted(name)}" for name, sql in read.items()))
 
 
-def reads(columns: Sequence[str], kinds: Sequence[Any]) -> list[str]:
-    """Return how columns of some types are read, one by one."""
-    return [_read(quoted(name), kind, name) for name, kind in zip(columns, kinds, strict=True)]
+def reads(columns: Sequence[str], kinds: Sequence[Any]) -> dict[str, str]:
+    """Return how columns of some types are read, each by its name."""
+    pairs = zip(columns, kinds, strict=True)
+    return {name: _read(quoted(name), kind, name) for name, kind in pairs}
 
 
 def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
@@ -150,11 +152,12 @@ def _read(sql: str, kind: Any, column: str, depth: int = 0) -> str:
         return sql
     inner = [child for child in kind.children if child[0] != "size"]
     if kind.id == "struct":
-        fields = [(name, field_of(sql, name), child) for name, child in inner]
-        read = [(name, was, _read(was, child, column, depth)) for name, was, child in fields]
-        if all(was == now for _, was, now in read):
+        fields = [field_of(sql, name) for name, _ in inner]
+        read = [_read(f, child, column, depth) for f, (_, child) in zip(fields, inner, strict=True)]
+        if read == fields:
             return sql
-        packed = ", ".join(f"{quoted(name)} := {now}" for name, _, now in read)
+        named = zip(inner, read, strict=True)
+        packed = ", ".join(f"{quoted(name)} := {field}" for (name, _), field in named)
         return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END"
     element = f"each_{depth}"
     read_each = [_read(element, child, column, depth + 1) for _, child in inner]
@@ -841,7 +844,7 @@ def _(path: Path | TextFile | Snapshot | DataFiles) -> Source:
         tuple(kinds),
         rows,
         lambda names, engine: twin_of(names, [kinds[name] for name in names], engine),
-        texts=isinstance(named, TextFile),
+        kinds=dict.fromkeys(kinds, TEXT) if isinstance(named, TextFile) else {},
         path=named if isinstance(named, Path) else None,
     )
 

@@ -69,6 +69,7 @@ from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, read, tried
 from dfprivacy.statements.gate import (
     NO_COLUMN,
+    TEXT,
     ConnectionSource,
     Place,
     Reader,
@@ -85,7 +86,7 @@ from dfprivacy.statements.rows import Rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, declared
 from dfprivacy.statements.select import Compiler
-from dfprivacy.statements.tables import TEXT, WHY, Tables, unplanned
+from dfprivacy.statements.tables import WHY, Tables, unplanned
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.count import ChosenUnits
 from dfprivacy.statistics.forms import part_of
@@ -118,17 +119,17 @@ class Plan:
         )
         is_computed = any(sql not in safe for _, sql in self.columns)
         rows = self.statement.rows
-        can_fail = not rows.bag.sure or rows.tables.reads_by_try(rows.bag, self.used)
+        can_fail = not rows.bag.sure or "TRY(" in rows.bag.sql(self.used, rows.tables.twin)
         return is_computed or can_fail
 
     @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
-        plain = {*map(quoted, self.statement.rows.columns)}
-        pairs = [
-            (sql if sql in plain else f"TRY({sql})", quoted(label)) for label, sql in self.columns
-        ]
-        return ", ".join(s if s == label else f"{s} AS {label}" for s, label in pairs) or NO_COLUMN
+        plain, items = {*map(quoted, self.statement.rows.columns)}, list[str]()
+        for label, sql in self.columns:
+            text = sql if sql in plain else f"TRY({sql})"
+            items.append(text if text == quoted(label) else f"{text} AS {quoted(label)}")
+        return ", ".join(items) or NO_COLUMN
 
     @property
     def row_query(self) -> str:
@@ -140,11 +141,7 @@ class Plan:
     def used(self) -> tuple[str, ...]:
         """The columns of the protected relation that the row query reads."""
         texts = [sql for _, sql in self.columns]
-        return tuple(
-            name
-            for name in self.statement.rows.columns
-            if any(quoted(name) in text for text in texts)
-        )
+        return tuple(n for n in self.statement.rows.columns if any(quoted(n) in t for t in texts))
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -321,16 +318,17 @@ def _question(rows: Rows, call: Call, unit: Unit | None, columns: dict[str, str]
 
     Where its values are units and NULL, it is how many units there are.
     """
-    question, units = call.question, {*map(quoted, rows.unit_columns)}
+    question, facts, unit_key = call.question, rows.bag.facts, rows.tables.unit_key
+    units = {quoted(name) for name, fact in facts.items() if fact.key == unit_key}
     is_about_numbers = question.finds_bounds or any(part_of(question).columns.values())
     as_read: dict[str, str] = {}
     if isinstance(question, NUnique):
         as_read = dict.fromkeys(units, quoted(OWNER))
-        nullable = {*map(quoted, rows.nullable_unit_columns)}
-        is_chosen = call.choices and call.choices <= nullable
+        nullable = {quoted(n) for n, fact in facts.items() if fact.key_or_null == unit_key}
+        is_chosen = call.choices and call.choices <= units | nullable
         if unit is not None and is_chosen and not units.issuperset(call.values):
             question = ChosenUnits(question.column)
-    for name, fact in rows.bag.facts.items() if is_about_numbers and call.values else ():
+    for name, fact in facts.items() if is_about_numbers and call.values else ():
         if fact.kind == TEXT:
             as_read.setdefault(quoted(name), f"TRY_CAST({quoted(name)} AS DOUBLE)")
     pairs = zip(call.shown, call.values, strict=True)
@@ -611,12 +609,12 @@ class Job:
             keys = tuple(field.name for field in before)
         numbers = tuple(name for name in table.column_names if name not in keys)
         shares = self.plans[-1].shares if self.script.rest is None else ()
-        origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
-        origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         pairs = zip(table.column_names, table.columns, strict=True)
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
-        origin = replace(origin, answers=numbers, computed=computed)
-        return table, replace(origin, keys=keys, shares=shares)
+        origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
+        origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
+        origin = replace(origin, keys=keys, answers=numbers, computed=computed, shares=shares)
+        return table, origin
 
     def _answers(self, releases: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
@@ -629,13 +627,10 @@ class Job:
         read = guarded(lambda: list(map(_gated, opened, rows)))
         try:
             with self.reading(plain=all(map(is_, read, rows))):
-                stored_rows = guarded(
-                    lambda: iter(
-                        [Stored(r.project(p.projection)) for p, r in zip(opened, read, strict=True)]
-                    )
-                )
+                pairs = zip(opened, read, strict=True)
+                tables = guarded(lambda: iter([Stored(r.project(p.projection)) for p, r in pairs]))
                 sources = [
-                    partial(self._later, plan, releases) if _waits(plan) else next(stored_rows)
+                    partial(self._later, plan, releases) if _waits(plan) else next(tables)
                     for plan in self.plans
                 ]
                 request = self.request
@@ -964,7 +959,7 @@ def filtered(
         tables = Tables(None, catalog, engine)
         relation = tables.find(["rows"], None)
         (name,) = tables.relations
-        bag = stored(name, {name: name for name in relation.columns}, kinds=tables.types(relation))
+        bag = stored(name, {name: name for name in relation.columns}, kinds=relation.table.kinds)
         seen = tuple(VisibleColumn(("rows",), name, name) for name in relation.columns)
         compiler, scope = Compiler(tables), Scope(bag, seen)
         # A text that is more is refused.
@@ -992,7 +987,7 @@ def _keep_rows(
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows that conditions keep; columns that they name come by the gate."""
     kinds = dict(zip(relation.columns, relation.types, strict=True))
-    gate = zip(used, reads(used, [kinds[name] for name in used]), strict=True)
+    gate = reads(used, [kinds[name] for name in used]).items()
     gated_columns = [f"{sql} AS {quoted(name)}" for name, sql in gate if sql != quoted(name)]
     if gated_columns:
         relation = relation.project(f"* REPLACE ({', '.join(gated_columns)})")

@@ -30,13 +30,11 @@ from dfprivacy.statements.nodes import (
     Query,
     Select,
     Star,
-    Subquery,
     conjuncts,
     folded,
     parse_view,
     text_of,
     text_of_query,
-    walk,
 )
 from dfprivacy.statements.relations import Bag
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part
@@ -245,11 +243,6 @@ def split_condition(node: Node | None) -> list[Node]:
     return result
 
 
-def holds_subquery(node: Node) -> bool:
-    """Check for a subquery in an expression."""
-    return any(isinstance(part, Subquery) for part in walk(node))
-
-
 def is_plain(query: Query) -> bool:
     """Check if a query only projects and filters."""
     if not isinstance(query, Select):
@@ -262,11 +255,6 @@ def require_handling(select: Select) -> None:
     """Refuse a SELECT with groups of an unknown kind."""
     if not select.groups_all and select.handling != "STANDARD_HANDLING":
         raise refuse_part("aggregate_handling")
-
-
-def names_columns(node: Node) -> bool:
-    """Check for a column in an expression."""
-    return any(isinstance(part, Name) for part in walk(node))
 
 
 def list_operands(call: Function | Over) -> list[Node]:

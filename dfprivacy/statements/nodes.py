@@ -506,6 +506,11 @@ def walk(tree: Any, *, queries: bool = True) -> Iterator[Node]:
             waiting += [getattr(node, name) for name in reversed([*_BRANCHES.get(type(node), ())])]
 
 
+def holds(tree: Any, kind: type[Node]) -> bool:
+    """Check for a node of a class in a tree."""
+    return any(isinstance(node, kind) for node in walk(tree))
+
+
 def rebuild(node: Any, change: Callable[[Any], Any]) -> Any:
     """Return a node whose children are changed; the node itself where none is."""
     if isinstance(node, tuple):

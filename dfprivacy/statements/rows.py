@@ -45,28 +45,9 @@ class Rows:
         return (*self.bag.columns, OWNER)
 
     @property
-    def unit_columns(self) -> list[str]:
-        """The columns whose values are those of the unit's column: one for each owner."""
-        keys, unit_key = self.bag.keys, self.tables.unit_key
-        return [name for name in keys if keys[name] == unit_key]
-
-    @property
-    def nullable_unit_columns(self) -> list[str]:
-        """The columns whose values are those of the unit's column, or NULL."""
-        facts, unit_key = self.bag.facts, self.tables.unit_key
-        nullable = [name for name in facts if facts[name].key_or_null == unit_key]
-        return [*self.unit_columns, *nullable]
-
-    @property
     def names(self) -> list[str]:
         """The columns that their names alone mean."""
         return [seen.name for seen in self.scope.seen if seen.plain]
-
-    @property
-    def bounds(self) -> dict[str, Bounds]:
-        """The bounds that a schema declares, by the SQL of columns."""
-        pairs = ((quoted(seen.column), seen.bounds) for seen in self.scope.seen)
-        return {sql: bounds for sql, bounds in pairs if bounds is not None}
 
     def range_of(self, node: Node, items: Items) -> Bounds | None:
         """Return the bounds of a column of constants, or of what is true or false by its type."""

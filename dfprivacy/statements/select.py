@@ -54,16 +54,14 @@ from dfprivacy.statements.expressions import (
     write,
     write_frame,
 )
-from dfprivacy.statements.gate import Relation
+from dfprivacy.statements.gate import TEXT, Relation
 from dfprivacy.statements.names import (
     Scope,
     VisibleColumn,
     definition_of,
-    holds_subquery,
     is_plain,
     list_operands,
     name_unnamed,
-    names_columns,
     put_beside,
     refuse_table_function,
     refuse_view,
@@ -95,6 +93,7 @@ from dfprivacy.statements.nodes import (
     called,
     folded,
     fresh,
+    holds,
     literal,
     rebuild,
     refuse_node,
@@ -124,7 +123,7 @@ from dfprivacy.statements.relations import (
     windowed,
 )
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part
-from dfprivacy.statements.tables import TEXT, Tables
+from dfprivacy.statements.tables import Tables
 
 _MOST_SIGNS = 200_000
 """How many signs the SQL of an expression may have, and how many nodes it may be read from."""
@@ -170,7 +169,7 @@ class Compiler:
         joint = replace(put_beside(views), outer=outer)
         around: list[Expression] = []
         for node in split_condition(_compare_as_numbers(select.where, joint)):
-            if holds_subquery(node):
+            if holds(node, Subquery):
                 later.append(node)
                 continue
             compiled = self.condition_of(node, joint, items)
@@ -283,11 +282,8 @@ class Compiler:
             either = take_name(name, used_names)
             for value, side in zip(values, condition_.pair, strict=True):
                 value[either] = side
-            kinds = [
-                self.tables.kinds(bag, [str(side.column)])
-                for bag, side in zip(bags, condition_.pair, strict=True)
-            ]
-            if not alike(*kinds[0], *kinds[1]):
+            sides = zip(bags, condition_.pair, strict=True)
+            if not alike(*(self.tables.kind_of(bag, str(side.column)) for bag, side in sides)):
                 raise refuse("UNION ALL of types", name=name)
             seen = seen.without_plain(name)
             seen = replace(seen, seen=(*seen.seen, VisibleColumn((), name, either)))
@@ -342,7 +338,7 @@ class Compiler:
         """Return the conditions of a join; those with subqueries are `later`."""
         conditions = []
         for part in split_condition(node):
-            if holds_subquery(part):
+            if holds(part, Subquery):
                 if way != "INNER":
                     raise refuse("subquery in ON")
                 self.later.append(part)
@@ -381,22 +377,23 @@ class Compiler:
         without, conditions = _is_beside(node) and limit is None, list[Expression]()
         if without:  # without FROM: expressions over the row beside it
             inner = self._order_joins(left, ahead)
-            where = split_condition(select.where)
-            remaining = [self.condition_of(term, inner) for term in where]
-            bag = filtered(inner.bag, remaining)
+            where = [self.condition_of(term, inner) for term in split_condition(select.where)]
+            bag = filtered(inner.bag, where)
         else:
             inner, conditions = self.from_where(select, (), put_beside(left), used_names)
             bag = inner.bag
-            if limit is not None and bag.owned > put_beside(left).bag.owned:
+        items = [item for part in select.items for item in unfold_star(part, inner)]
+        values = [(name, self.written(item, inner)) for name, item in items]
+        if any(value.outer for _, value in values):
+            raise refuse("LATERAL")
+        if limit is not None:
+            if bag.owned > put_beside(left).bag.owned:
                 raise refuse("LATERAL")  # the first rows of each unit are not those of all
-            if limit is not None:
-                bag = self._limit(inner, select, limit, conditions, used_names)
+            read = list_uses([*(value for _, value in values), *conditions])
+            bag = self._limit(inner, limit, conditions, {*read}, used_names)
         seen = list[VisibleColumn]()
-        for name, item in (term for part in select.items for term in unfold_star(part, inner)):
-            compiled = self.written(item, inner)
-            if compiled.outer:
-                raise refuse("LATERAL")
-            bag, term = as_column(bag, compiled, [*used_names])
+        for name, value in values:
+            bag, term = as_column(bag, value, [*used_names])
             used_names.add(folded(term))
             seen.append(VisibleColumn(path, name, term))
         if without:
@@ -406,17 +403,13 @@ class Compiler:
     def _limit(
         self,
         inner: Scope,
-        select: Select,
         limit: FirstRows,
         conditions: Sequence[Expression],
+        read: set[str],
         used_names: set[str],
     ) -> Bag:
         """Return the first rows of those that are equal by what is compared with rows around."""
-        bag = inner.bag
-        items = [item for node in select.items for _, item in unfold_star(node, inner)]
-        read = {name for item in items for name in self.written(item, inner).uses}
-        read |= {name for term in conditions for name in term.uses}
-        orders, number = limit
+        bag, (orders, number) = inner.bag, limit
         sides = [[s for s in c.pair or () if s.uses and not s.outer] for c in conditions]
         values = [self.written(item.value, inner) for item in orders]
         if any(len(inside) != 1 for inside in sides) or any(value.outer for value in values):
@@ -427,8 +420,7 @@ class Compiler:
             names.append(name)
         by = list(zip(names[len(sides) :], map(direction, orders), strict=True))
         first = self.first_rows(bag, names[: len(sides)], by, number, read)
-        remaining = [name for name in inner.bag.columns if name in first.columns]
-        return chosen(first, {name: column(name) for name in remaining})
+        return chosen(first, {n: column(n) for n in inner.bag.columns if n in first.columns})
 
     def _relation(self, node: Node, used_names: set[str]) -> Scope:
         self.compiled += 1
@@ -513,8 +505,9 @@ class Compiler:
         if any(len(part.seen) != len(names) for part in parts):
             raise refuse("UNION ALL of widths")
         kinds = [self.tables.kinds(part.bag, part.columns) for part in parts]
-        for position, name in enumerate(names):
-            if not all(alike(kinds[0][position], term[position]) for term in kinds):
+        for name, *columns in zip(names, *(part.columns for part in parts), strict=True):
+            first, *others = (kind[column] for kind, column in zip(kinds, columns, strict=True))
+            if not all(alike(first, other) for other in others):
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
@@ -550,9 +543,9 @@ class Compiler:
         """Return the different rows of each unit."""
         require(bool(bag.keys) or not bag.owned, "DISTINCT across units", bag, "DISTINCT")
         kinds = self.tables.kinds(bag, bag.columns)
-        for name, term in zip(bag.columns, kinds, strict=True):
-            require_single(term, f"DISTINCT over column {name!r}")
-        return distinct(unify_equal_values(bag, bag.columns, kinds))
+        for name, kind in kinds.items():
+            require_single(kind, f"DISTINCT over column {name!r}")
+        return distinct(unify_equal_values(bag, kinds))
 
     def first_rows(
         self,
@@ -564,7 +557,7 @@ class Compiler:
     ) -> Bag:
         """Return the first rows of each unit and value of some columns; whole rows break ties."""
         names = [*partition, *(name for name, _ in order)]
-        for name, kind in zip(names, self.tables.kinds(bag, names), strict=True):
+        for name, kind in self.tables.kinds(bag, names).items():
             require_single(kind, f"the first rows by column {name!r}")
         position = fresh("place", [*bag.columns, OWNER])
         window = Window("row_number", partition=(*partition,), order=(*order,), breaks_ties=True)
@@ -575,7 +568,7 @@ class Compiler:
     def _with_window(self, bag: Bag, name: str, window: Window, read: set[str]) -> Bag:
         """Return a relation with a window by whole rows; columns that are not read may go."""
         kinds = self.tables.kinds(bag, bag.columns)
-        bag = keep_distinguishing_columns(unify_equal_values(bag, bag.columns, kinds), kinds, read)
+        bag = keep_distinguishing_columns(unify_equal_values(bag, kinds), kinds, read)
         return windowed(bag, {name: window})
 
     def _order_joins(self, views: Sequence[Scope], conditions: Sequence[Expression]) -> Scope:
@@ -632,7 +625,7 @@ class Compiler:
                 used_names = (*left.columns, *right.columns)
                 left, mine = as_column(left, pair[0], used_names)
                 right, theirs = as_column(right, pair[1], (*used_names, mine))
-                if alike(*self.tables.kinds(left, [mine]), *self.tables.kinds(right, [theirs])):
+                if alike(self.tables.kind_of(left, mine), self.tables.kind_of(right, theirs)):
                     equal.append((mine, theirs))
                     continue
             others.append(term)
@@ -699,7 +692,7 @@ class Compiler:
             name = next(iter(ref.uses), "")
             if ref.is_outer or name not in scope.bag.columns or ref.sql != quoted(name):
                 return ""
-            return str(self.tables.kinds(scope.bag, [name])[0])
+            return self.tables.kind_of(scope.bag, name)
 
         check_constants(resolved, find_kind)
         refs = [part for part in walk(resolved) if isinstance(part, ColumnRef)]
@@ -936,27 +929,22 @@ class Subqueries:
         return ColumnRef(sql, frozenset([value]), size=size)
 
 
-def unify_equal_values(bag: Bag, names: Sequence[str], kinds: Sequence[Any]) -> Bag:
-    """Return a relation in which equal values of some columns are the same bits."""
-    compiled = {
-        name: Expression(one_float(name, term), frozenset([name]))
-        for name, term in zip(names, kinds, strict=True)
-        if str(term) in FLOATS
-    }
-    facts = dict(extended(bag, compiled).facts)
-    facts |= {name: replace(facts[name], key=bag.facts[name].key) for name in compiled}
-    return replace(extended(bag, compiled), facts=facts)
+def unify_equal_values(bag: Bag, kinds: Mapping[str, str]) -> Bag:
+    """Return a relation in which equal values of columns of some types are the same bits."""
+    floats = [name for name, kind in kinds.items() if kind in FLOATS]
+    same_bits = {n: Expression(one_float(n, kinds[n]), frozenset([n])) for n in floats}
+    unified = extended(bag, same_bits)
+    keys = {name: replace(unified.facts[name], key=bag.facts[name].key) for name in floats}
+    return replace(unified, facts={**unified.facts, **keys})
 
 
-def keep_distinguishing_columns(bag: Bag, kinds: Sequence[Any], read: set[str]) -> Bag:
+def keep_distinguishing_columns(bag: Bag, kinds: Mapping[str, str], read: set[str]) -> Bag:
     """Return a relation whose columns tell all rows apart that differ; those not read may go."""
-    remaining = []
-    for name, term in zip(bag.columns, kinds, strict=True):
+    for name in bag.columns:
         if name in read:
-            require_single(term, f"column {name!r} beside a window that breaks ties by it")
-        if is_single(term):
-            remaining.append(name)
-    return chosen(bag, {name: column(name) for name in remaining})
+            what = f"column {name!r} beside a window that breaks ties by it"
+            require_single(kinds[name], what)
+    return chosen(bag, {name: column(name) for name in bag.columns if is_single(kinds[name])})
 
 
 FirstRows = tuple[Sequence[Order], int]
@@ -1128,7 +1116,7 @@ class _Select:
         nodes = [item for _, item in self.items]
         self.group_by = select.keys
         if select.groups_all:
-            keys = (item for item in nodes if not list_aggregates(item) and names_columns(item))
+            keys = (item for item in nodes if not list_aggregates(item) and holds(item, Name))
             self.group_by = (*keys,)
         aggregates = list_aggregates([nodes, select.having, select.qualify])
         self.grouped = bool(self.group_by or aggregates)
@@ -1298,17 +1286,11 @@ class _Select:
         if node.filter is not None:
             where = compiler.condition_of(node.filter, self.view, self.items)
             base = value or Expression("true")
-            value = Expression(
-                f"CASE WHEN {where.sql} THEN {base.sql} END",
-                where.uses | base.uses,
-                where.outer | base.outer,
-                size=base.size,
-            )
+            sql, outer = f"CASE WHEN {where.sql} THEN {base.sql} END", where.outer | base.outer
+            value = Expression(sql, where.uses | base.uses, outer, size=base.size)
         argument = self._argument(value)
-        by = [
-            (self._argument(compiler.written(term, self.view, self.items)), way)
-            for term, way in orders
-        ]
+        values = [compiler.written(term, self.view, self.items) for term, _ in orders]
+        by = [(self._argument(v), way) for v, (_, way) in zip(values, orders, strict=True)]
         name = "count" if name == "count_star" else name
         call = Aggregate(name, argument, tuple(by), is_unique=node.distinct)
         return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
@@ -1334,22 +1316,16 @@ class _Select:
         constants = operands[rule.values :]
         if not all(is_number_of_rows(term) and int(literal(term)[1]) > 0 for term in constants):
             raise refuse("argument of a window function", name=name)
-        arguments_ = tuple(self._ahead(item) for item in operands[: rule.values])
-        if len(arguments_) < rule.values and name != "count":
+        values = tuple(self._ahead(item) for item in operands[: rule.values])
+        if len(values) < rule.values and name != "count":
             raise refuse("no argument of a window function", name=name)
         partition = tuple(self._ahead(item) for item in node.partition)
         order = tuple((self._ahead(item.value), direction(item)) for item in node.orders)
         check_frame(node)
         frame = write_frame(node, lambda size: literal(size)[1])
-        window = Window(
-            CALLED.get(name, name),
-            arguments_,
-            tuple(literal(term)[1] for term in constants),
-            partition,
-            order,
-            frame,
-            rule.orders or frame.startswith("ROWS"),
-        )
+        numbers, ties = tuple(literal(term)[1] for term in constants), frame.startswith("ROWS")
+        function, breaks_ties = CALLED.get(name, name), rule.orders or ties
+        window = Window(function, values, numbers, partition, order, frame, breaks_ties)
         return self._windowed(window, sums=rule.sums)
 
     def _windowed(self, window: Window, *, sums: bool = False) -> str:
@@ -1367,55 +1343,46 @@ class _Select:
 
     def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
         """Return the rows over which all expressions are written."""
-        bag = (
-            self._aggregated() if self.grouped else extended(self.subqueries.view.bag, self.before)
-        )
+        bag = extended(self.subqueries.view.bag, self.before)
+        if self.grouped:
+            bag = self._aggregated(bag)
         if having and not self.grouped:
             raise refuse("having")
         bag = extended(filtered(bag, having), self.ahead)
         if self.windows:
             used = list_uses(self.windows.values())
-            names = list(bag.columns)
-            kinds = self.compiler.tables.kinds(bag, names)
-            sorts = dict(zip(names, kinds, strict=True))
-            totals = {
-                name: term for name, term in self.windows.items() if is_whole_sum(term, sorts)
-            }
+            kinds = self.compiler.tables.kinds(bag, bag.columns)
+            totals = {name: w for name, w in self.windows.items() if is_whole_sum(w, kinds)}
             summed = {a for n, w in self.windows.items() if n not in totals for a in w.arguments}
-            for name, term in sorts.items():
+            for name, kind in kinds.items():
                 if name in used:
-                    require_single(term, f"a window over column {name!r}")
+                    require_single(kind, f"a window over column {name!r}")
                 if name in self.sums & summed:
-                    require_exact(term, name)
-            bag = unify_equal_values(bag, names, kinds)
+                    require_exact(kind, name)
+            bag = unify_equal_values(bag, kinds)
             windows = {name: term for name, term in self.windows.items() if name not in totals}
             if any(term.breaks_ties for term in windows.values()):
                 bag = keep_distinguishing_columns(bag, kinds, self.read)
             bag = windowed(bag, windows) if windows else bag
             for name, term in totals.items():
                 call = Aggregate(term.function, term.arguments[0])
-                sql, function = exact_sum(call, sorts)
+                sql, function = exact_sum(call, kinds)
                 sums = grouped(bag, term.partition, {name: Expression(sql, call.uses)})
-                total = Expression(
-                    f"list_aggregate({quoted(name)}, '{function}')", frozenset([name])
-                )
+                reading = f"list_aggregate({quoted(name)}, '{function}')"
                 keys = {key: fresh(key, [*bag.columns, name, OWNER]) for key in term.partition}
-                sums = chosen(
-                    sums, {**{new: column(key) for key, new in keys.items()}, name: total}
-                )
+                columns_of = {new: column(key) for key, new in keys.items()}
+                total = {name: Expression(reading, frozenset([name]))}
+                sums = chosen(sums, columns_of | total)
                 same = [same_value(key, new) for key, new in keys.items()]
                 result = joined(bag, sums, "LEFT", [], same)
                 columns = (*bag.columns, name)
                 bag = replace(result, facts={name: result.facts[name] for name in columns})
         return filtered(bag, qualify)
 
-    def _aggregated(self) -> Bag:
-        compiler = self.compiler
-        bag = extended(self.subqueries.view.bag, self.before)
+    def _aggregated(self, bag: Bag) -> Bag:
         uses = (name for call in self.calls.values() for name in call.uses)
-        names = list(dict.fromkeys([*self.keys.values(), *uses]))
-        kinds = dict(zip(names, compiler.tables.kinds(bag, names), strict=True))
-        bag = unify_equal_values(bag, names, [*kinds.values()])
+        kinds = self.compiler.tables.kinds(bag, [*self.keys.values(), *uses])
+        bag = unify_equal_values(bag, kinds)
         for name in self.keys.values():
             require_single(kinds[name], f"GROUP BY {name!r}")
         compiled, after = dict[str, Expression](), dict[str, Expression]()

@@ -13,8 +13,8 @@ import duckdb
 from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.statements.expressions import FLOATS, SINGLE, alike, both_whole, one_float
-from dfprivacy.statements.gate import NO_COLUMN, Given, Place, Relation, held, reads
+from dfprivacy.statements.expressions import FLOATS, SINGLE, alike, base_of, both_whole, one_float
+from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, held, reads
 from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.relations import (
     OWNER,
@@ -30,13 +30,10 @@ from dfprivacy.statements.relations import (
 from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statements.schema import Schema
 
-TEXT = "text of a file"
-"""The type of a column of a file that declares no types: its text can stand for a number."""
 
-
-def owner_of(column: str, kind: object) -> str:
+def owner_of(column: str, kind: str) -> str:
     """Return an owner's SQL: texts compare by bytes, 0.0 is -0.0, and NaN is NaN."""
-    column_text, base = quoted(column), str(kind).split("(")[0]
+    column_text, base = quoted(column), base_of(kind)
     if base in {"VARCHAR", "ENUM"}:
         return f"encode(CAST({column_text} AS VARCHAR))"
     if base in FLOATS:
@@ -162,8 +159,7 @@ class Tables:
     def own_rows(self, view: Relation, bag: Bag, names: Mapping[str, str]) -> Bag:
         """Return the rows of a view, of which each belongs to the unit that a column names."""
         column = names[self._spelt(view, str(self.unit_column))]
-        (kind,) = self.kinds(bag, [column])
-        bag = owned_by(bag, column, owner_of(column, kind))
+        bag = owned_by(bag, column, owner_of(column, self.kind_of(bag, column)))
         facts = {name: replace(fact, key=None) for name, fact in bag.facts.items()}
         return replace(bag, facts=facts | {column: replace(facts[column], key=self.unit_key)})
 
@@ -179,12 +175,6 @@ class Tables:
         """The name of the unit's column, as columns with the same values are known by."""
         return folded(str(self.schema.unit)) if self.schema is not None else "unit"
 
-    @staticmethod
-    def types(relation: Relation) -> Mapping[str, str]:
-        """Return the declared types of the columns of a table, as far as they are known."""
-        texts = dict.fromkeys(relation.columns, TEXT) if relation.table.texts else {}
-        return texts or relation.table.kinds
-
     def bag(
         self, relation: Relation, used_names: Iterable[str] = ()
     ) -> tuple[Bag, tuple[tuple[str, str], ...]]:
@@ -195,7 +185,7 @@ class Tables:
         for column in relation.columns:
             new[column] = fresh(column, [*used_names, *new.values(), OWNER])
         columns = {here: column for column, here in new.items()}
-        pairs, kinds = tuple(new.items()), self.types(relation)
+        pairs, kinds = tuple(new.items()), relation.table.kinds
         schema = self.schema
         owned = name not in self.givens if schema is None else name in map(folded, schema.tables)
         if not owned:
@@ -226,7 +216,7 @@ class Tables:
                 words = {"name": name, "own": source_column, "one": kind}
                 raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
             target, owner = f"{path}.{folded(key)}", None
-            if target == self.unit_key and str(kind) == str(above_kind):
+            if target == self.unit_key and kind == above_kind:
                 owner = owner_of(unit, kind)
             elif target == self.unit_key and both_whole(kind, above_kind):
                 owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
@@ -246,18 +236,22 @@ class Tables:
             facts[here] = replace(bag.facts[here], key=keys.get(here), origins=origins)
         return replace(bag, facts=facts), pairs
 
-    def _kind(self, name: str, column: str) -> Any:
+    def _kind(self, name: str, column: str) -> str:
         kinds = self.relations[name].table.kinds
-        return self.kinds(stored(name, {"x": column}, kinds=kinds), ["x"])[0]
+        return self.kind_of(stored(name, {"x": column}, kinds=kinds), "x")
 
-    def kinds(self, bag: Bag, names: Sequence[str]) -> list[Any]:
+    def kinds(self, bag: Bag, names: Sequence[str]) -> dict[str, str]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
-        declared = [bag.kind(name).replace(TEXT, "VARCHAR") for name in names]
-        if all(type_declared.split("(")[0] in SINGLE | {"DECIMAL"} for type_declared in declared):
+        declared = {name: bag.kind(name).replace(TEXT, "VARCHAR") for name in names}
+        if all(base_of(kind) in SINGLE | {"DECIMAL"} for kind in declared.values()):
             return declared
         planned = self.planned(bag, names)
-        types = dict(zip(planned.columns, planned.types, strict=True))
-        return [types[name] for name in names]
+        types = dict(zip(planned.columns, map(str, planned.types), strict=True))
+        return {name: types[name] for name in names}
+
+    def kind_of(self, bag: Bag, name: str) -> str:
+        """Return the type of a column."""
+        return self.kinds(bag, [name])[name]
 
     def planned(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
         """Return some columns of a relation over tables without rows, which plans its text."""
@@ -277,7 +271,7 @@ class Tables:
                 self.engine.sql(filtered(unfiltered, [condition]).sql([], self.twin))
             except duckdb.Error as error:
                 names = [name for name in bag.columns if name in condition.uses]
-                kinds = [str(kind).split("(")[0] for kind in self.kinds(unfiltered, names)]
+                kinds = [*map(base_of, self.kinds(unfiltered, names).values())]
                 return unplanned(condition.sql, names, kinds, type(error))
         return unplanned("", [], [], duckdb.BinderException)
 
@@ -315,20 +309,12 @@ class Tables:
 
     def twin(self, read: StoredRead) -> str:
         """Return the SELECT of a table of the declared types without rows, on the engine."""
-        names = tuple(dict.fromkeys(read.columns.values()))
-        return _select(read, *self._twin(read.table, names))
-
-    def _twin(self, table: str, names: tuple[str, ...]) -> tuple[duckdb.DuckDBPyRelation, str]:
+        table, names = read.table, tuple(dict.fromkeys(read.columns.values()))
         if (table, names) not in self.twins:
             source = self.relations[table].table
             rows = guarded(lambda: source.twin(names, self.engine))
             self.twins[table, names] = rows, f"({rows.sql_query()})"
-        return self.twins[table, names]
-
-    def reads_by_try(self, bag: Bag, names: Sequence[str]) -> bool:
-        """Check whether the gate reads a column by an expression that can fail."""
-        twins = (self._twin(*read)[0] for read in self._reads_of(bag, names)[0].items())
-        return any("TRY(" in sql for rows in twins for sql in reads(rows.columns, rows.types))
+        return _select(read, *self.twins[table, names])
 
     def leaves(self, bag: Bag, names: Sequence[str]) -> Leaf:
         """Return how the rows are read that a relation is made of: every table once.
@@ -382,7 +368,7 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     """Return the SELECT of columns through the gate, conditions that need none first."""
     kinds = dict(zip(source.columns, source.types, strict=True))
     types = [kinds[column] for column in read.columns.values()]
-    gate = dict(zip(read.columns, reads(list(read.columns), types), strict=True))
+    gate = reads(list(read.columns), types)
     plain = {name for name, sql in gate.items() if sql == quoted(name)}
     first = [rule for rule in read.conditions if rule.sure or rule.uses <= plain]
     columns = [
