@@ -304,20 +304,16 @@ def _is_bare(call: Function) -> bool:
 
 
 def _list_keys(select: Select) -> list[Node] | None:
-    """Return the expressions of GROUP BY; None for grouping sets and wrong places."""
+    """Return the expressions of GROUP BY; None for grouping sets."""
     items = select.items
     if select.groups_all:
         return [item for item in items if not list_aggregates(item)]
     if len(select.sets) > 1:
         return None
-    aliases = {folded(item.alias): item for item in items if item.alias}
-    keys = []
+    aliases, keys = {folded(item.alias): item for item in items if item.alias}, list[Node]()
     for node in select.keys:
-        text = literal(node)[1]
-        if text and not (text.isdecimal() and 1 <= int(text) <= len(items)):
-            return None
-        by_name = folded(node.path[-1]) if isinstance(node, Name) else ""
-        keys.append(items[int(text) - 1] if text else aliases.get(by_name, node))
+        named = aliases.get(folded(node.path[-1])) if isinstance(node, Name) else None
+        keys.append(named or find_item(node, [(item.alias, item) for item in items]))
     return keys
 
 

@@ -467,10 +467,10 @@ def _read_query(select: Query, reader: Reader) -> Script:
     try:
         return _taken_apart(select, reader)
     except RefusedStatementError:
-        alternative = find_alternative(select)
-        if alternative is not None:
-            reader.givens.clear()
-            with suppress(DPError):
+        with suppress(DPError):
+            alternative = find_alternative(select)
+            if alternative is not None:
+                reader.givens.clear()
                 return _taken_apart(alternative, reader)
         raise
 

@@ -104,11 +104,11 @@ def _within_digits(sql: str, kind: Any) -> str:
     return f"CASE WHEN {sql} BETWEEN {lowest} AND {highest} THEN {sql} END"
 
 
-_MOMENT = "TRY(CAST(CAST({0} AS TIMESTAMP) + INTERVAL '0' DAY AS {1}))"
 _READ: Mapping[str, Callable[[str, Any], str]] = {
-    "timestamp": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP"),
-    "timestamp_s": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP_S"),
-    "timestamp_ms": lambda sql, _: _MOMENT.format(sql, "TIMESTAMP_MS"),
+    **dict.fromkeys(
+        ("timestamp", "timestamp_s", "timestamp_ms"),
+        lambda sql, kind: f"TRY(CAST(CAST({sql} AS TIMESTAMP) + INTERVAL '0' DAY AS {kind}))",
+    ),
     "time": lambda sql, _: (
         f"CASE WHEN {sql} BETWEEN TIME '00:00:00' AND TIME '24:00:00' THEN {sql} END"
     ),

@@ -204,14 +204,16 @@ class Tables:
         has_unit = schema is None or name == folded(schema.unit_table)
         link = schema.link_of(name) if schema is not None and not has_unit else None
         source_column = self._spelt(relation, link[0] if link else self.unit_column)
-        unit, kind = new[source_column], self._kind(name, source_column)
+        unit, rows = new[source_column], stored(name, columns, kinds=kinds)
+        kind = self.kind_of(rows, unit)
         if link is None:
             bag = stored(name, columns, (unit, owner_of(unit, kind)), kinds)
         else:
             path = folded(link[1])
             above, above_columns = self.bag(self.relations[path])
             key = self._spelt(self.relations[path], link[2])
-            above_kind = self._kind(path, key)
+            above_key = dict(above_columns)[key]
+            above_kind = self.kind_of(above, above_key)
             if not alike(kind, above_kind):
                 words = {"name": name, "own": source_column, "one": kind}
                 raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
@@ -220,8 +222,7 @@ class Tables:
                 owner = owner_of(unit, kind)
             elif target == self.unit_key and both_whole(kind, above_kind):
                 owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
-            rows = stored(name, columns, kinds=kinds)
-            bag = linked(Link(rows, unit, above, dict(above_columns)[key], target, owner=owner))
+            bag = linked(Link(rows, unit, above, above_key, target, owner=owner))
         links = schema.links.items() if schema else ()
         ends = [(end.rpartition("."), pair[1]) for pair in links for end in pair]
         keys = {  # of columns that belong to one owner
@@ -235,10 +236,6 @@ class Tables:
             origins = bag.facts[here].origins | {f"{name}.{folded(source_column)}"}
             facts[here] = replace(bag.facts[here], key=keys.get(here), origins=origins)
         return replace(bag, facts=facts), pairs
-
-    def _kind(self, name: str, column: str) -> str:
-        kinds = self.relations[name].table.kinds
-        return self.kind_of(stored(name, {"x": column}, kinds=kinds), "x")
 
     def kinds(self, bag: Bag, names: Sequence[str]) -> dict[str, str]:
         """Return the types of some columns: declared in a catalog, or planned over no rows."""
