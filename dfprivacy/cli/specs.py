@@ -597,9 +597,12 @@ def _question_of(fields: Any, folder: Path) -> Question:
 
 
 def histogram_of(
-    column: str, bins: int | None = None, bounds: Any = None, edges: Sequence[float] | None = None
+    column: str,
+    bins: int | Sequence[float] | None = None,
+    bounds: Any = None,
+    edges: Sequence[float] | None = None,
 ) -> Histogram:
-    """Return a histogram by a number of bins or by the edges of its bins."""
+    """Return a histogram by a number of bins or by the edges of its bins, under either name."""
     if (bins is None) == (not edges):
         raise InvalidQuestionError(
             "a histogram needs either bins or edges",
@@ -620,7 +623,8 @@ def _fields_of(kind: type[Question]) -> Any:
     is_list = kind is Describe or (issubclass(kind, Statistic) and len(kind.places()) > 1)
     fields: dict[str, Any] = {kind.kind: (tuple[str, ...] | str if is_list else str, ...)}
     if kind is Histogram:
-        fields |= {"bins": (int | None, None), "edges": (tuple[float | int, ...] | None, None)}
+        edges = tuple[float | int, ...]
+        fields |= {"bins": (int | edges | None, None), "edges": (edges | None, None)}
     for argument in kind.arguments():
         type_, name = argument.type.job_field, argument.name
         if type_ is not None and argument.form != "column" and name not in {"columns", *fields}:

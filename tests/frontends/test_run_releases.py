@@ -99,6 +99,15 @@ def test_what_was_charged_stays_charged(run):
     assert dict(zip(KNOWN, notes, strict=True)) == KNOWN
 
 
+def test_edges_of_bins_are_named_as_in_frames_too(run):
+    """A list of `bins` is the same release as `edges`."""
+    asked = "  r:\n    questions: {{h: {{histogram: delay, {}: [0, 1, 9]}}}}\n    outputs: r.csv\n"
+    for name in ("edges", "bins"):
+        result = run(HEAD + asked.format(name))
+        assert result.exit_code == 0, result.output
+    assert len(dfp.Ledger("budget.db").history()) == 1
+
+
 @pytest.mark.parametrize(
     "other",
     [
