@@ -7,6 +7,7 @@ So whoever has only this connection reads nothing but released answers, as far a
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import cached_property
 from itertools import islice
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeGuard
 
@@ -42,7 +44,8 @@ from dfprivacy.frames.viz.numbers import Shown
 from dfprivacy.frames.viz.pictures import plot, show
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, unit_of
 from dfprivacy.statements.gate import typed_frame
-from dfprivacy.statements.nodes import Other, Select, parse, rebuild, text_of_query, walk
+from dfprivacy.statements.nodes import Other, Select, folded, parse, rebuild, text_of_query, walk
+from dfprivacy.statements.rules import nearly
 from dfprivacy.statements.schema import schema_of
 
 if TYPE_CHECKING:
@@ -248,6 +251,8 @@ def asked(
                 hint=f'with dfp.spending(ledger, dataset="visits", {name}={frames[name]!r}): '
                 "dfp.sql(...)",
             )
+    for name, value in frames.items():
+        _require_frame(name, value, query)
     schema = None if schema is None else schema_of(schema, unit)
     column = unit if schema is None else schema.unit
     terms = Terms(unit=unit_of(column, max_rows, max_groups), **named_terms)
@@ -255,6 +260,28 @@ def asked(
 
     return job_of(
         query, con, frames, terms, keys, schema=schema, intervals=intervals, timezone=timezone
+    )
+
+
+def _require_frame(name: str, value: object, query: str) -> None:
+    """Refuse a value that is no frame by its type, or a text that names neither table nor file."""
+    is_unread = folded(name) not in folded(query)
+    is_plain = value is None or isinstance(value, Number | Mapping)
+    if isinstance(value, str):
+        is_plain = is_unread and not os.path.exists(value)  # noqa: PTH110 of any text
+    if is_plain:
+        raise _no_term(name)
+
+
+def _no_term(name: str) -> RefusedStatementError:
+    """Return the error about a term that statements don't take."""
+    hints = {
+        "rho": "the calls of a statement share an epsilon; frames take rho",
+        "bounds": "bounds stand in the statement: dp_mean(x, 0, 100)",
+    }
+    return RefusedStatementError(
+        f"a statement has no term {name!r}",
+        hint=hints.get(name, f"{nearly(name, TERMS)}its terms are {', '.join(sorted(TERMS))}"),
     )
 
 
@@ -401,12 +428,9 @@ class Connection(_Closing):
 
     def _with(self, terms: Mapping[str, Any]) -> dict[str, Any]:
         self._require_open()
-        unknown = next((name for name in terms if name not in TERMS), None)
-        if unknown is not None:
-            raise RefusedStatementError(
-                f"a statement has no term {unknown!r}",
-                hint=f"its terms are {', '.join(sorted(TERMS))}",
-            )
+        for name in terms:
+            if name not in TERMS:
+                raise _no_term(name)
         return {**self._place, **self._terms, **terms}
 
     def cursor(self) -> Cursor:

@@ -735,8 +735,7 @@ def job_of(
         named = ", ".join(map(repr, frames))
         raise RefusedStatementError(
             f"a statement on a connection takes no argument {named}, and reads no other frame",
-            hint="leave con out to read frames by name; bounds stand in the statement: "
-            "dp_mean(x, 0, 100)",
+            hint="leave con out to read frames by name",
         )
     if con is None and not frames:
         raise RefusedStatementError(

@@ -81,6 +81,27 @@ def test_one_of_several():
         dfp.sql("SELECT dp_count(*) FROM t", con="file.db")
 
 
+@pytest.mark.parametrize("source", [{"t": TABLE}, {"con": duckdb.connect()}])
+@pytest.mark.parametrize(
+    ("term", "says"),
+    [
+        ({"epsilom": 0.1}, "did you mean 'epsilon'"),
+        ({"max_row": 3}, "did you mean 'max_rows'"),
+        ({"rho": 0.01}, "share an epsilon"),
+        ({"bounds": {"x": (0, 1)}}, "bounds stand in the statement"),
+        ({"tz": "Europe/Berlin"}, "its terms are"),
+        ({"data_set": None}, "did you mean 'dataset'"),
+    ],
+)
+def test_a_term_that_is_misspelt_is_no_frame(source, term, says):
+    """What can't be a frame is refused, and never spends what the right name would not."""
+    for ask in (dfp.sql, dfp.explain):
+        with pytest.raises(dfp.RefusedStatementError, match=says):
+            ask("SELECT dp_count(*) FROM t", **source, **term)
+    with pytest.raises(dfp.RefusedStatementError, match="has no term"):
+        dfp.connect({"t": TABLE}, **term).sql("SELECT dp_count(*) FROM t")
+
+
 class Odd:
     def __str__(self):
         raise RuntimeError
