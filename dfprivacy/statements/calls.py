@@ -126,8 +126,8 @@ def rewrite(node: Any) -> Any:
             operands = node.operands
             if node.name in _FORMATTED and len(operands) == 2:
                 operands = [operands[0], _with_format(operands[1])]
-            template = read_template(_MACROS[node.name, len(operands)])
-            result = fill_template(template, dict(zip("abcd", operands, strict=False)), node)
+            values = dict(zip("abcd", operands, strict=False))
+            result = fill_template(_MACROS[node.name, len(operands)], values, node)
         case Function(distinct=True, arguments=(Argument(value=Function(name="row") as row),)):
             result = replace(node, arguments=(Argument(replace(row, name="hash")),))
         case _:
@@ -220,14 +220,18 @@ def select_item(expression: Node) -> Select:
     return replace(read_select("SELECT 1"), items=(expression,))
 
 
-def fill_template(node: Any, values: Mapping[str, Node], call: Function | None = None) -> Any:
-    """Return a template with arguments in it; its aggregate takes the FILTER of the call."""
-    if isinstance(node, Name):
-        return values[node.path[0]]
-    node = rebuild(node, lambda part: fill_template(part, values, call))
-    if call is None or called(node) != "avg":
-        return node
-    return replace(node, filter=call.filter, distinct=call.distinct, orders=call.orders)
+def fill_template(sql: str, values: Mapping[str, Node], call: Function | None = None) -> Any:
+    """Return an expression of ours with nodes for its names; an average has what a call has."""
+
+    def fill(node: Any) -> Any:
+        if isinstance(node, Name):
+            return values[node.path[0]]
+        node = rebuild(node, fill)
+        if call is None or called(node) != "avg":
+            return node
+        return replace(node, filter=call.filter, distinct=call.distinct, orders=call.orders)
+
+    return fill(read_template(sql))
 
 
 def _with_format(node: Any) -> Any:
@@ -338,7 +342,7 @@ def _group_by_value(select: Select) -> Select | None:
     replacements = list(zip(keys, columns, strict=False))
     for call in calls:
         values = {"x": columns[-1], "n": read_name("n"), "k": call.operands[-1]}
-        template = read_template(_BY_VALUE[call.name, len(call.arguments)])
+        template = _BY_VALUE[call.name, len(call.arguments)]
         replacements.append((call, fill_template(template, values)))
     clauses = _replace_clauses(select, replacements)
     sets = (tuple(range(len(keys))),) if keys else ()
@@ -384,7 +388,7 @@ def _count_distinct_rows(select: Select) -> Select | None:
     inner = replace(inner, modifiers=(), items=(*items,))
     columns = tuple(Argument(read_name(name)) for name in names)
     hashed = replace(read_template("hash(x)"), arguments=columns)
-    count = fill_template(read_template("count(DISTINCT x)"), {"x": hashed})
+    count = fill_template("count(DISTINCT x)", {"x": hashed})
     clauses = _replace_clauses(select, [(calls[0], count)])
     return replace(select, **clauses, source=replace(source, query=inner))
 
@@ -418,7 +422,7 @@ def _take_by_keys(select: Select) -> Select | None:
     groups = _group_all(select, [*keys, replace(items[0], alias="value")])
     groups = replace(groups, where=_join_conditions(others))
     sides = [{"a": read_name(n), "b": other} for (_, other), n in zip(pairs, names, strict=True)]
-    equal = [fill_template(read_template("a = b"), side) for side in sides]
+    equal = [fill_template("a = b", side) for side in sides]
     query = select_from(groups, [read_template("any_value(value)")], "by_keys")
     return replace(query, where=_join_conditions(equal), is_value=True)
 
@@ -773,8 +777,8 @@ def private(select: Select) -> Select:
                 (test,) = arguments(replace(node, filter=None))
                 if node.filter is not None:
                     both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
-                    test = fill_template(read_template(both), {"k": node.filter, "x": test})
-                answer: Node = fill_template(read_template(_ANY[node.name]), {"x": test})
+                    test = fill_template(both, {"k": node.filter, "x": test})
+                answer: Node = fill_template(_ANY[node.name], {"x": test})
                 return replace(answer, alias=node.alias, written=display_call(node))
             if is_dp(node) or _name(node) in kinds:
                 return _asked(node, kinds)
@@ -870,7 +874,7 @@ def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
         if len(node.orders) == 1:  # quantile_cont(0.5) WITHIN GROUP (ORDER BY x)
             operands, order = node.operands, node.orders[0]
             if order.way == "DESCENDING":  # the same fraction from the other end
-                operands = [fill_template(read_template("1 - x"), {"x": x}) for x in operands]
+                operands = [fill_template("1 - x", {"x": x}) for x in operands]
             arguments = tuple(map(Argument, [order.value, *operands]))
             call = replace(node, orders=(), arguments=arguments)
         kind = dp_names[_name(call)]
@@ -889,5 +893,5 @@ def _chosen(arguments: Sequence[Argument], filter_condition: Node) -> tuple[Argu
     """Return the arguments of a call, the first one only where a condition is fulfilled."""
     first, *others = arguments or [Argument(read_template("1"))]
     parts = {"k": filter_condition, "x": first.value}
-    case = fill_template(read_template("CASE WHEN k THEN x END"), parts)
+    case = fill_template("CASE WHEN k THEN x END", parts)
     return replace(first, value=case), *others

@@ -104,11 +104,9 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.relations import Expression
 from dfprivacy.statements.rows import Rows, about_all, list_keys, read_rows
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.select import Compiler
+from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statistics import Count, NUnique
-
-Items = list[tuple[str, Node]]
 
 
 @dataclass(frozen=True)

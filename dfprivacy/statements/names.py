@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -62,11 +62,15 @@ class VisibleColumn:
 
 @dataclass(frozen=True)
 class Scope:
-    """The rows of a FROM, and what can be named; `outer` are those around a subquery."""
+    """The rows of a FROM, and what can be named; `outer` are those around a subquery.
+
+    `constants` are the SQL of released numbers, by the names under which they are lent.
+    """
 
     bag: Bag
     seen: tuple[VisibleColumn, ...]
     outer: Scope | None = None
+    constants: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, bag: Bag, names: Iterable[tuple[str, str]]) -> Scope:
@@ -94,8 +98,8 @@ class Scope:
                 raise refuse("column of several tables", name=name, names=names)
             if matches:
                 sql = quoted(matches[0].column)
-                for field in parts[length + 1 :]:
-                    sql = field_of(sql, field)
+                for name_inside in parts[length + 1 :]:
+                    sql = field_of(sql, name_inside)
                 return sql, matches[0].column
         return None
 

@@ -298,7 +298,7 @@ def linked(link: Link) -> Bag:
             )
         if link.is_small and above.link is not None:
             start, sql = f"WITH {_FEW} AS MATERIALIZED ({sql}) ", f"FROM {_FEW}"
-            above = _met(above, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
+            above = _met(above.link, link.key, f"SELECT {column} FROM {_FEW}")  # noqa: S608
         return (
             f"{start}SELECT {_list(_named(selected, 'l.'), owner=f'r.{_OWNER}')} FROM ({sql}) AS l "  # noqa: S608 ours
             f"JOIN (SELECT DISTINCT {key} AS {quoted('key')}, {_OWNER} FROM "
@@ -314,11 +314,9 @@ def linked(link: Link) -> Bag:
 _FEW = quoted("few rows")
 
 
-def _met(bag: Bag, key: str, values: str) -> Bag:
+def _met(link: Link, key: str, values: str) -> Bag:
     """Return the rows of a table whose key is among some values, before they get their owners."""
-    if bag.link is None:
-        return bag
-    rows = bag.link.rows
+    rows = link.rows
 
     def text(names: tuple[str, ...], leaf: Leaf) -> str:
         return (
@@ -326,7 +324,7 @@ def _met(bag: Bag, key: str, values: str) -> Bag:
             f"SEMI JOIN ({values}) AS r({quoted('key')}) ON l.{quoted(key)} = r.{quoted('key')}"
         )
 
-    return linked(replace(bag.link, rows=replace(rows, text=text)))
+    return linked(replace(link, rows=replace(rows, text=text)))
 
 
 def chosen(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +13,7 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import DPError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import holds_dp
-from dfprivacy.statements.expressions import ColumnRef, is_dp
+from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
 from dfprivacy.statements.nodes import Node, Query, Select, Subquery, folded, walk
@@ -25,14 +25,10 @@ from dfprivacy.statements.tables import Tables
 
 @dataclass(frozen=True)
 class Rows:
-    """The protected rows of a release: its FROM and WHERE, as one relation with owners.
-
-    `constants` are the SQL of released numbers, by the names under which they are lent.
-    """
+    """The protected rows of a release: its FROM and WHERE, as one relation with owners."""
 
     scope: Scope
     compiler: Compiler
-    constants: Mapping[str, str]
 
     @property
     def bag(self) -> Bag:
@@ -64,13 +60,7 @@ class Rows:
 
     def written(self, node: Node, items: Items) -> Expression:
         """Return an expression over the rows; `items` are aliases that it may name."""
-
-        def constant(part: Node) -> ColumnRef | None:
-            name = part.released if isinstance(part, Subquery) else None
-            sql = None if name is None else self.constants.get(name)
-            return None if sql is None else ColumnRef(sql)
-
-        return self.compiler.written(node, self.scope, items, constant)
+        return self.compiler.written(node, self.scope, items)
 
     @property
     def tables(self) -> Tables:
@@ -107,7 +97,7 @@ def read_rows(select: Select, reader: Reader) -> Rows:
         row = Scope(replace(value, unique=frozenset()), ())
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
         constants[name] = quoted(column)
-    return Rows(scope, compiler, constants)
+    return Rows(replace(scope, constants=constants), compiler)
 
 
 def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:

@@ -803,6 +803,8 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         if next(visits) > _MOST_SIGNS:  # names of items stand for the names in these, and so on
             raise refuse("too long")
         other = None if special is None else special(part)
+        if isinstance(part, Subquery) and (name := part.released or "") in scope.constants:
+            other = ColumnRef(scope.constants[name])
         if other is not None or not isinstance(part, Name):
             return other
         if (ref := find_in(scope, part)) is not None:
