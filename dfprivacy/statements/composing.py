@@ -311,9 +311,7 @@ class Statement:
         """Return the SQL of an expression over the released table."""
 
         def leaf(part: Node) -> Node | None:
-            sql = self._special(part)
-            if sql is None and isinstance(part, Name):
-                sql = self._column(part, before)
+            sql = self._special(part, before)
             return None if sql is None else ColumnRef(sql)
 
         return write(substitute(node, leaf))
@@ -325,7 +323,7 @@ class Statement:
                 return self.written(item, index)
         return None
 
-    def _special(self, node: Node) -> str | None:  # noqa: PLR0911 one line a class
+    def _special(self, node: Node, before: int | None) -> str | None:  # noqa: PLR0911 one line a class
         match node:
             case Function() if is_dp(node):
                 return self._answer(node)
@@ -343,8 +341,9 @@ class Statement:
         if self.keys and not holds_dp(node):
             with suppress(RefusedStatementError, MissingColumnError):
                 sql, keys = self.rows.written(node, self.items).sql, [key.sql for key in self.keys]
-                return f"released.key_{keys.index(sql)}" if sql in keys else None
-        return None
+                if sql in keys:
+                    return f"released.key_{keys.index(sql)}"
+        return self._column(node, before) if isinstance(node, Name) else None
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""

@@ -1196,13 +1196,16 @@ class _Select:
 
     def key(self, expression: Expression) -> str:
         """Return the column of a key."""
-        if expression.outer:
-            raise refuse("correlated")
         self.grouped = True
         if expression.sql not in self.keys:
-            term = expression.column
-            self.keys[expression.sql] = term or self._named(self.before, expression, "key")
+            self.keys[expression.sql] = self._column(expression, self.before, "key")
         return self.keys[expression.sql]
+
+    def _column(self, value: Expression, columns: dict[str, Expression], name: str) -> str:
+        """Return the column that an expression is, or becomes among others."""
+        if value.outer:
+            raise refuse("correlated")
+        return value.column or self._named(columns, value, name)
 
     def _named(self, result: dict[str, Any], label: object, name: str) -> str:
         """Return the column of what is wanted: a new one, unless there is one already."""
@@ -1290,20 +1293,13 @@ class _Select:
             base = value or Expression("true")
             sql, outer = f"CASE WHEN {where.sql} THEN {base.sql} END", where.outer | base.outer
             value = Expression(sql, where.uses | base.uses, outer, size=base.size)
-        argument = self._argument(value)
+        argument = "" if value is None else self._column(value, self.before, "value")
         values = [compiler.written(term, self.view, self.items) for term, _ in orders]
-        by = [(self._argument(v), way) for v, (_, way) in zip(values, orders, strict=True)]
+        columns = [self._column(value, self.before, "value") for value in values]
+        by = zip(columns, (way for _, way in orders), strict=True)
         name = "count" if name == "count_star" else name
         call = Aggregate(name, argument, tuple(by), is_unique=node.distinct)
         return self._named(self.calls, call, f"{name}_{argument}" if argument else "count")
-
-    def _argument(self, value: Expression | None) -> str:
-        """Return the column of what an aggregate is about."""
-        if value is None:
-            return ""
-        if value.outer:
-            raise refuse("correlated")
-        return value.column or self._named(self.before, value, "value")
 
     def _window(self, node: Over) -> str:
         name = node.name
@@ -1340,8 +1336,7 @@ class _Select:
         return name
 
     def _ahead(self, node: Node) -> str:
-        expression = self.written(node, None, windows=False)
-        return expression.column or self._named(self.ahead, expression, "part")
+        return self._column(self.written(node, None, windows=False), self.ahead, "part")
 
     def bag(self, having: Sequence[Expression], qualify: Sequence[Expression]) -> Bag:
         """Return the rows over which all expressions are written."""
