@@ -403,9 +403,10 @@ def _released(plan: Plan, answers: pa.Table) -> pa.Table:
 def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> list[str]:
     """List the notes of released answers, in one line for each call that has some.
 
-    Where the result `has_columns` of notes, only those of calls that have none there.
+    Where the result `has_columns` of notes, only those of calls that have none there. The first is
+    about rows that earlier answers choose or change.
     """
-    lines: list[str] = []
+    lines = [_CHOSEN] if _reads_answers(plan) else []
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
         question, suffixes = plan.questions[name], plan.questions[name].suffixes
         has_ends = question.tells_interval and question.answers_one
@@ -698,6 +699,16 @@ def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
 def _waits(plan: Plan) -> bool:
     """Return True if a release reads answers of earlier releases, not public tables alone."""
     return any(derived.script.statements for derived in plan.statement.givens)
+
+
+def _reads_answers(plan: Plan) -> bool:
+    """Return True if the rows of a release depend on answers of earlier releases."""
+    answers = [derived for derived in plan.statement.givens if derived.script.statements]
+    return any(quoted(derived.name) in plan.row_query for derived in answers)
+
+
+_CHOSEN = "rows are compared with released numbers: intervals leave out the noise of these"
+"""The note on answers about rows that released numbers choose or change."""
 
 
 def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:

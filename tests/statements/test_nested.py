@@ -85,6 +85,23 @@ def test_doors_and_intervals(clean):
     assert con.execute("SELECT count(*) FROM made").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize(
+    ("where", "is_noted"),
+    [
+        ("WHERE amount > (SELECT dp_mean(amount, 0, 90) FROM orders)", True),
+        ("HAVING count(*) > (SELECT dp_count(*) / 50 FROM orders)", False),
+        ("", False),
+    ],
+)
+def test_rows_that_answers_choose_have_a_note(caplog, where, is_noted):
+    """Intervals of answers about rows above a released mean hold for that mean: a note says so."""
+    orders = pd.DataFrame({"amount": [float(i % 90) for i in range(3000)]})
+    query = f"SELECT count(*) AS n FROM orders {where}"
+    page = repr(dfp.show(dfp.sql(query, orders=orders, intervals=True)))
+    note = "rows are compared with released numbers: intervals leave out the noise of these"
+    assert (note in page) == (note in caplog.text) == is_noted
+
+
 def test_one_text_is_one_release(clean):
     """The same subquery twice is drawn once: both have the same number."""
     inner = "(SELECT dp_mean(balance, 0, 100) FROM customer)"
