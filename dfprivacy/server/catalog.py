@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -138,6 +137,7 @@ class Catalog:
             name: {*self._empty.sql(query).columns} for name, query in self._relations.items()
         }
         for database in (self._empty, self._mock):
+            database.execute(f"SET GLOBAL max_execution_time = {_LONGEST_SECONDS * 1000}")
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
 
@@ -250,16 +250,12 @@ def _run(
     cursor = database.cursor()
     for function in lacking:
         cursor.execute(f"CREATE TEMP MACRO {quoted(function)}{_WITHOUT_VALUE}")
-    timer = threading.Timer(_LONGEST_SECONDS, cursor.interrupt)
-    timer.start()
     try:
         return cursor.sql(statement, params=list(parameters)).to_arrow_table()
     except duckdb.Error as error:  # it speaks of names and types, as the database has no rows
         raise RefusedStatementError(
             str(error).splitlines()[0], hint="the catalog has tables and columns, and no rows"
         ) from None
-    finally:
-        timer.cancel()
 
 
 def _is_listing(tree: Any) -> bool:

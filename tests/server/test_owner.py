@@ -284,6 +284,15 @@ def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
             connect_to(port, sslmode="disable")
 
 
+def test_a_statement_about_the_catalog_ends_after_seconds(tmp_path):
+    """A statement without data that would run forever is refused, and the connection goes on."""
+    endless = "WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r"
+    with serve(make_folder(tmp_path)) as (port, _), connect_to(port) as connection:
+        with pytest.raises(psycopg.errors.SyntaxError, match="maximum execution time"):
+            connection.execute(endless)
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
 def test_a_cancelled_statement_ends_and_the_connection_goes_on(tmp_path):
     """A cancel request ends the worker, and the next statement is answered by another one."""
     file = make_folder(tmp_path)
