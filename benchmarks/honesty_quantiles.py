@@ -53,8 +53,9 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
                         made = part.measured(table).answer(Epsilon(Fraction(str(epsilon))), None)
-                    columns = made.answers["x"][0].columns(LEVEL)
-                    yield summed(f"{name} | {rows:,} | {epsilon:g} | {q}", values, q, *columns)
+                    value, low, high, *_ = made.answers["x"][0].columns(LEVEL)  # and a note
+                    start = f"{name} | {rows:,} | {epsilon:g} | {q}"
+                    yield summed(start, values, q, value, low, high)
 
 
 def summed(
