@@ -126,7 +126,8 @@ def _together(
     Floats are added or not by the frame and the question, whatever the rows.
     """
     names = [key_name(index) for index in range(len(labels))]
-    for numbers in (nw.Float64(), nw.Int64()) if again and labels else (nw.Int64(),):
+    kinds: list[DType] = [nw.Float64(), nw.Int64()] if again and labels else [nw.Int64()]
+    for numbers in kinds:
         table = None if adopted.unit is None else _sum_first_groups(adopted, labels, sources)
         if table is None:
             build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)

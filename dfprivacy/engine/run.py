@@ -48,7 +48,7 @@ def fetch_rows(
     """Return the rows of a query over a frame; None where they would take too much memory.
 
     None also where DuckDB's first rows have few values of the column `entry`: DuckDB adds such rows
-    up in less time than it takes to fetch them.
+    up in less time than it takes to fetch them. The time depends on this choice, and no sum.
     """
     if not adopted.can_fetch_rows or adopted.reads_once:
         return None

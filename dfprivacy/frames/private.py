@@ -129,8 +129,8 @@ class Queryable(ABC, Generic[Answers]):
         typed = completed.completed(truths)
         if typed.finds_bounds:
             return completed
-        is_clipped = len(truths) < len(completed.columns)
-        return typed if is_clipped else replace(typed, clipping=False)
+        has_numbers = len(truths) < len(completed.columns)
+        return typed if has_numbers else replace(typed, clipping=False)
 
     def _plan(self, questions: Asked, terms: Terms) -> Plan:
         """Return the plan of one question, or of several by their names."""
