@@ -10,9 +10,11 @@ value. Tables of files stay in the engine, which spills what exceeds its memory.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -71,6 +73,7 @@ from dfprivacy.measurement.value_words import (
 _GROUP = "group"
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 _BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
+_STACKED_ROWS = 2**21  # rows of several columns that are counted at once
 _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
 
 
@@ -154,12 +157,28 @@ def _count_columns(
     if names and public_keys is not None:
         pooled, rows = (frame.filter(rows[_GROUP] >= 0) for frame in (pooled, rows))
 
-    def count(query: HistogramQuery) -> BinTable:
-        if query.pooled or not names:
-            return _count_rows_in_memory(pa.table({}), 1, pooled, values[query.column], query)
-        return _count_rows_in_memory(keys, groups, rows, values[query.column], query)
+    def count(alike: Sequence[HistogramQuery]) -> list[BinTable]:
+        """Count columns at once: the groups of each are groups of one long column."""
+        is_pooled = alike[0].pooled or not names
+        frame, size = (pooled, 1) if is_pooled else (rows, groups)
+        columns = [
+            frame.select(
+                pl.col(_GROUP) + index * size,
+                pl.col(values[query.column]).cast(pl.Float64).alias(_VALUE),
+            )
+            for index, query in enumerate(alike)
+        ]
+        number = size * len(alike)
+        stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), _VALUE, alike[0])
+        return stack.unstacked(pa.table({}) if is_pooled else keys, len(alike))
 
-    return [guarded(partial(count, query)) for query in queries]
+    together = max(_STACKED_ROWS // max(rows.height, 1), 1)
+    tables: list[BinTable] = []
+    for _, run in itertools.groupby(queries, key=itemgetter(slice(1, None))):
+        alike = list(run)
+        for first in range(0, len(alike), together):
+            tables += guarded(partial(count, alike[first : first + together]))
+    return tables
 
 
 def _name_values(queries: Sequence[HistogramQuery]) -> dict[Hashable, str]:

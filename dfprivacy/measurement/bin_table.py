@@ -103,6 +103,23 @@ class BinTable:
         np.cumsum(np.bincount(self.group, minlength=self.groups), out=starts[1:])
         return starts
 
+    def unstacked(self, keys: pa.Table, number: int) -> list[BinTable]:
+        """Return the tables of some columns, whose groups are numbered one column after another."""
+        groups = self.groups // number
+        ends = np.searchsorted(self.group, groups * np.arange(number + 1)).tolist()
+        return [
+            replace(
+                self,
+                keys=keys,
+                groups=groups,
+                group=self.group[first:stop] - column * groups,
+                bins=self.bins[first:stop],
+                rows=self.rows[first:stop],
+                moments=tuple(moment[first:stop] for moment in self.moments),
+            )
+            for column, (first, stop) in enumerate(itertools.pairwise(ends))
+        ]
+
     def checked(self) -> BinTable:
         """Return this table if no bin reached the public limit of rows."""
         if len(self.rows) and int(self.rows.max()) >= BIN_ROW_LIMIT:
@@ -111,6 +128,23 @@ class BinTable:
                 hint="split the data into parts and release each, or give bounds",
             )
         return self
+
+
+def stacked(tables: Sequence[BinTable], columns: Integers, number: int) -> BinTable:
+    """Return the rows of some of `number` columns as those of one, without powers of values.
+
+    Its groups are those of each column, one column after another: the inverse of `unstacked`.
+    """
+    groups, binning = tables[0].groups, tables[0].binning
+    group = [t.group + column * groups for t, column in zip(tables, columns, strict=True)]
+    return BinTable(
+        pa.table({}),
+        groups * number,
+        binning,
+        np.concatenate(group),
+        np.concatenate([table.bins for table in tables]),
+        np.concatenate([table.rows for table in tables]),
+    )
 
 
 def codes_of(group: Integers, bins: Integers, last: int) -> Integers:

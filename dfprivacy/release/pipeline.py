@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import singledispatch
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
@@ -140,18 +141,32 @@ def permit(paid_by: str) -> Iterator[None]:
         PERMIT.reset(token)
 
 
+@singledispatch
+def answer_together(
+    first: Measured,  # noqa: ARG001 tells the kind
+    measured: Sequence[Measured],
+    losses: Sequence[Epsilon | Rho],
+) -> list[Answered]:
+    """Answer about all groups by mechanisms of one kind; kinds that share work register theirs."""
+    pairs = zip(measured, losses, strict=True)
+    return [mechanism.answer(loss, None) for mechanism, loss in pairs]
+
+
 def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     """Run every mechanism and select the groups to publish."""
     rule, counting = plan.rule, index_of_counting_part(plan.parts)
-    # Where a rule selects groups the mechanism that counts them answers first, the others about
-    # these.
-    by_index: dict[int, Answered] = {}
-    for index in sorted(range(len(measured)), key=lambda index: bool(rule) and index != counting):
-        mechanism = measured[index]
-        if rule and counting in by_index:
-            mechanism = mechanism.of_groups(by_index[counting].keys)
-        selects = rule if index == counting else None  # the others answer for all that are shown
-        by_index[index] = mechanism.answer(plan.row_losses[index], selects)
+    others, by_index = dict(enumerate(measured)), dict[int, Answered]()
+    if rule:  # the groups that are counted first are those of the others
+        by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
+        keys = by_index[counting].keys
+        others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
+    kinds: dict[type, list[int]] = {}
+    for index, mechanism in others.items():
+        kinds.setdefault(type(mechanism), []).append(index)
+    for indices in kinds.values():
+        alike = [others[index] for index in indices]
+        losses = [plan.row_losses[index] for index in indices]
+        by_index.update(zip(indices, answer_together(alike[0], alike, losses), strict=True))
     answered = [by_index[index] for index in range(len(measured))]
     by_name = {name: answers for part in answered for name, answers in part.answers.items()}
     counted = answered[counting].counted or Counted(1, ())

@@ -26,6 +26,7 @@ from dfprivacy.measurement.bin_table import (
     fits_octaves,
     octave_statistics,
     powers_needed,
+    stacked,
     with_slack,
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
@@ -44,6 +45,7 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, ClippingBias, CountEstimator, Estimator
+from dfprivacy.release.pipeline import answer_together
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -243,10 +245,7 @@ class MeasuredOctaves(MeasuredTable):
         rule: KeyRule | None,  # noqa: ARG002 one interface
     ) -> Answered:
         """Find bounds, of the pooled rows first where there are groups; answer within them."""
-        if not self.part.grouped:
-            return self._answer_within(find_bounds(self.table, loss), loss)
-        pooled = loss.pooled(self.part.groups)
-        return self._answer_within(find_group_bounds(self.table, loss, pooled, self.recount), loss)
+        return answer_columns(self, [self], [loss])[0]
 
     def answer_apart(self, loss: Epsilon | Rho, *, ends: bool = True) -> Answered:
         """Find bounds of each group by itself, answer within them; 0 for a group of zeros.
@@ -254,9 +253,9 @@ class MeasuredOctaves(MeasuredTable):
         Without `ends` nobody asks for intervals.
         """
         bounds = find_bounds(self.table, loss)
-        return self._answer_within(bounds, loss, without=bounds.zeros, ends=ends)
+        return self.answer_within(bounds, loss, without=bounds.zeros, ends=ends)
 
-    def _answer_within(
+    def answer_within(
         self,
         bounds: FoundBounds,
         loss: Epsilon | Rho,
@@ -306,6 +305,34 @@ class MeasuredOctaves(MeasuredTable):
         }
         counted = Counted(groups, tuple(counts)) if part.counts else None
         return Answered(bounds.table.keys, answers, counted)
+
+
+@answer_together.register
+def answer_columns(
+    first: MeasuredOctaves,  # noqa: ARG001 tells the kind
+    measured: Sequence[MeasuredOctaves],
+    losses: Sequence[Epsilon | Rho],
+) -> list[Answered]:
+    """Find bounds of columns with equal losses at once; answer about each within its own."""
+    classes: dict[Any, list[int]] = {}
+    for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
+        part, table = column.part, column.table
+        form = part.grouped, part.groups, column.recount is None, table.binning, len(table.moments)
+        classes.setdefault((loss, *form), []).append(index)
+    answered: dict[int, Answered] = {}
+    for (loss, grouped, groups, *_), indices in classes.items():
+        columns = [measured[index] for index in indices]
+        tables = [column.table for column in columns]
+        if grouped:
+            recounts = [column.recount for column in columns if column.recount]
+            found = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
+        else:
+            places = np.arange(len(tables))
+            bounds = find_bounds(stacked(tables, places, len(tables)), loss)
+            found = [bounds.of_column(table, place) for place, table in enumerate(tables)]
+        for index, column, bounds in zip(indices, columns, found, strict=True):
+            answered[index] = column.answer_within(bounds, loss)
+    return [answered[index] for index in range(len(measured))]
 
 
 def bounds_classes(bounds: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:

@@ -13,9 +13,9 @@ from hypothesis import given
 
 import dfprivacy as dfp
 from benchmarks.honesty import copy_groups
-from benchmarks.replay import Tape
+from benchmarks.replay import Tape, scores_of
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import FINE, bin_table
+from dfprivacy.measurement.bin_table import FINE, bin_table, stacked
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.noise.laws import exact_height
 from dfprivacy.noise.recording import record_draws
@@ -59,7 +59,7 @@ def find_by_group(groups, loss):
             else table_of(*groups, binning=binning)
         )
 
-    return find_group_bounds(table_of(*groups, binning=Octaves()), loss, loss, recount)
+    return find_group_bounds([table_of(*groups, binning=Octaves())], loss, loss, [recount])[0]
 
 
 def look_at_one(ruler, heights):
@@ -137,10 +137,11 @@ def spend(search, larger, smaller):
         again = search(smaller)
     assert not second.mismatch
     assert len(first.draws) == len(second.draws)
-    for name in ("lower", "upper", "left", "bias"):
-        assert np.array_equal(getattr(found, name), getattr(again, name), equal_nan=True)
-    assert found.notes.tolist() == again.notes.tolist()
-    return second.loss, found.left
+    for column, same in zip(found, again, strict=True):
+        for name in ("lower", "upper", "left", "bias"):
+            assert np.array_equal(getattr(column, name), getattr(same, name), equal_nan=True)
+        assert column.notes.tolist() == same.notes.tolist()
+    return second.loss, np.concatenate([column.left for column in found])
 
 
 DATA = {
@@ -165,7 +166,7 @@ def test_a_search_costs_what_is_not_left(data, kind):
     loss = kind(Fraction(1))
     for added in (5.0, -1e30, 700.0, 0.0):
         larger, smaller = table_of([*DATA[data], added]), table_of(DATA[data])
-        paid, left = spend(lambda table: find_bounds(table, loss), larger, smaller)
+        paid, left = spend(lambda table: [find_bounds(table, loss)], larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho
         assert spent <= 1 - Fraction(int(left[0]), UNITS)
 
@@ -185,12 +186,71 @@ def test_a_search_by_group_costs_what_is_not_left(data, kind, counted_again):
 
         def search(groups):
             if counted_again:
-                return find_by_group(groups, loss)
-            return find_group_bounds(table_of(*groups), loss, loss)
+                return [find_by_group(groups, loss)]
+            return find_group_bounds([table_of(*groups)], loss, loss)
 
         paid, left = spend(search, larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho
         assert spent <= 1 - Fraction(int(left.min()), UNITS)
+
+
+class NoNoise:
+    """Recorder of draws without noise: exact counts, and the first of the best candidates."""
+
+    def draw(self, mechanism, inputs, sample):
+        """Return the likeliest result of a draw."""
+        if mechanism == "add_to":
+            return inputs["exact"].copy()
+        assert mechanism == "select"
+        best = [firsts[losses.argmin()] for firsts, _, losses in scores_of(inputs["runs"])]
+        return np.array(best, np.int64)
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+@pytest.mark.parametrize("squares", [True, False])
+def test_columns_searched_at_once_are_found_as_apart(by_group, squares):
+    """Without noise each of eight columns has the answer that it has alone, whichever others."""
+    random = np.random.default_rng(2)
+    rows = {
+        name: random.permutation(np.resize(data or [np.nan], 9_000)) for name, data in DATA.items()
+    }
+    frame = pl.DataFrame({"g": np.arange(9_000) % 3, **rows})
+    make = dfp.var if squares else dfp.mean
+    private = dfp.frame(frame).group_by("g", keys=[0, 1, 2]) if by_group else dfp.frame(frame)
+    asked = {name: make(name) for name in rows}
+    with record_draws(NoNoise()):
+        together = private.agg(**asked, epsilon=len(rows))
+        for name, question in asked.items():
+            alone = private.agg(**{name: question}, epsilon=1)
+            if by_group:
+                columns = [name, f"{name}_low", f"{name}_high", f"{name}_note"]
+                assert repr(together[columns].rows()) == repr(
+                    alone[[name, "low", "high", "note"]].rows()
+                )
+            else:
+                shown = [
+                    repr((float(e), e.low, e.high, e.note)) for e in (together[name], alone[name])
+                ]
+                assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("kind", [Epsilon, Rho])
+@pytest.mark.parametrize("by_group", [True, False])
+def test_columns_searched_at_once_cost_what_is_not_left_of_each(by_group, kind):
+    """A row more costs at most the sum of the shares that are not left of its columns."""
+    loss, added = kind(Fraction(1)), [5.0, 700.0, 0.0, -1e30, 5.0, 3e4, 2.0, 0.0]
+    columns = list(DATA.values())
+    more = [[*rows, value] for rows, value in zip(columns, added, strict=True)]
+
+    def search(columns):
+        tables = [table_of(rows) for rows in columns]
+        if by_group:
+            return find_group_bounds(tables, loss, loss)
+        return [find_bounds(stacked(tables, np.arange(len(tables)), len(tables)), loss)]
+
+    paid, left = spend(search, more, columns)
+    spent = paid.epsilon if kind is Epsilon else paid.rho
+    assert spent <= len(columns) - Fraction(int(left.sum()), UNITS)
 
 
 def test_the_middle_row_of_a_group_moves_two_counts_at_most():
@@ -264,7 +324,7 @@ def test_no_rows_have_no_bounds(groups, rows):
         (
             find_bounds(table, loss),
             find_dyadic_bounds(table, loss),
-            find_group_bounds(table, loss, loss),
+            find_group_bounds([table], loss, loss)[0],
         )
         for _ in range(2)
     ]
@@ -288,7 +348,7 @@ def test_groups_of_one_level_each_are_within_their_bounds():
     random = np.random.default_rng(3)
     groups = [1000.0 * (k % 10) + random.normal(0, 10, 300) for k in range(200)]
     loss = Epsilon(Fraction(1))
-    found = find_group_bounds(table_of(*groups), loss, loss)
+    (found,) = find_group_bounds([table_of(*groups)], loss, loss)
     middle = np.array([np.median(rows) for rows in groups])
     inside = (found.lower <= middle) & (middle <= found.upper)
     assert inside.sum() >= 190

@@ -288,7 +288,7 @@ def found_by_groups(rows, epsilon, count):
 
     with permit("a test"):
         for _ in range(count):
-            found = find_group_bounds(table, loss, loss, recount)
+            (found,) = find_group_bounds([table], loss, loss, [recount])
             ends = (np.nan_to_num(own, nan=-1e9) for own in (found.lower, found.upper))
             seen.append(np.concatenate([*ends, found.left]))
     told = np.stack(seen).T

@@ -393,11 +393,12 @@ class Found:
 
 @dataclass(frozen=True)
 class PooledCounts:
-    """Functions that count the rows of all groups again, as one group. Secret."""
+    """Functions that count the pooled rows of columns again, a group a column. Secret."""
 
-    in_fine_bins: Callable[[], BinTable]
-    about: Callable[[float], BinTable] | None
-    """Function that counts in quarters of octaves of the distance from a center."""
+    in_fine_bins: Callable[[Integers], BinTable]
+    """Function that counts some columns; the others have no rows."""
+    about: Callable[[int, float], BinTable] | None
+    """Function that counts a column in quarters of octaves of the distance from a center."""
 
 
 def search(
@@ -427,7 +428,7 @@ def search(
     is_near = ~is_far & (dyadic.left >= UNITS - _units(sum(policy.looks[:-1], Fraction(0))))
     rows = np.flatnonzero(~is_far & ~is_near)
     results = [dyadic.of(rows)] if len(rows) else []
-    zooms: list[tuple[Integers, Found, Ruler]] = []
+    zooms: list[tuple[BinTable, Integers, Found, Ruler]] = []
     middle = dyadic.look.ruler.middle
     outer = np.maximum(dyadic.last - middle, middle - dyadic.first)
     low, high = np.maximum(outer - _BELOW, 0), np.minimum(outer + _BEYOND, Octaves().last)
@@ -435,38 +436,39 @@ def search(
         step = int(steps[rows[0]]) if fine else 1
         ends = zip(low[rows].tolist(), high[rows].tolist(), strict=True)
         starts = [ruler_about_zero(binning, *pair_of, step).starts for pair_of in ends]
-        zooms.append((rows, dyadic.of(rows), Ruler(binning, np.stack(starts), step)))
+        zooms.append((table, rows, dyadic.of(rows), Ruler(binning, np.stack(starts), step)))
     if is_far.any():
-        if pooled_counts:
-            table = pooled_counts.in_fine_bins()
-        shares = round_share(np.clip(policy.center / size, 0.01, 0.12))
-        dyadic.left[is_far] -= shares[is_far]
         distant = np.flatnonzero(is_far)
+        if pooled_counts:
+            table = pooled_counts.in_fine_bins(dyadic.groups[distant])
+        shares = round_share(np.clip(policy.center / size, 0.01, 0.12))
+        dyadic.left[distant] -= shares[distant]
         center, paid = np.zeros_like(outer), (loss, shares[distant])
         center[distant] = _select_centers(table, dyadic.groups[distant], pair[:, distant], paid)
-        for rows in _classes(distant, steps):
+        count_about = pooled_counts and pooled_counts.about
+        for rows in distant[:, None] if count_about else _classes(distant, steps):
             result, step = dyadic.of(rows), int(steps[rows[0]])
-            if pooled_counts and pooled_counts.about:  # of one group
-                table, ruler = _count_about(center[rows], step, pooled_counts.about)
+            if count_about:
+                table, ruler = _count_about(result.groups, center[rows], step, count_about)
             else:
                 ruler = ruler_about(FINE, center[rows], step)
             low, high = ruler.edges[:, ruler.middle], ruler.edges[:, ruler.middle + 1]
             reach = np.stack([np.minimum(result.reach[0], low), np.maximum(result.reach[1], high)])
-            zooms.append((rows, replace(result, reach=reach), ruler))
+            zooms.append((table, rows, replace(result, reach=reach), ruler))
     results += [
         _zoom(table, result, (ruler, size[rows]), loss, policy=policy)
-        for rows, result, ruler in zooms
+        for table, rows, result, ruler in zooms
     ]
     return results, zeros
 
 
 def _count_about(
-    center: Integers, steps: int, count_about: Callable[[float], BinTable]
+    column: Integers, center: Integers, steps: int, count_about: Callable[[int, float], BinTable]
 ) -> tuple[BinTable, Ruler]:
-    """Return the counts about a fine bin, and a ruler whose middle is as wide as this bin."""
+    """Return a column's counts about a fine bin, and a ruler whose middle is as wide as it."""
     low, high = FINE.lower(center), FINE.upper(center)
     nearer = np.where(center > 0, low, high)
-    table = count_about(float(nearer[0]))
+    table = count_about(int(column[0]), float(nearer[0]))
     binning = table.binning
     assert isinstance(binning, Octaves)  # noqa: S101 what the function counts in
     (first,) = Octaves().numbers(Octaves().labels(high - low)).tolist()
@@ -751,9 +753,8 @@ def _read_fall(
     shown = np.where(places < count, np.take_along_axis(heights, inner, 1), 0.0)
     tail = np.cumsum(shown[:, ::-1], axis=1)[:, ::-1]
     doubt = policy.careful * np.sqrt(variance * np.maximum(count - places, 0))
-    further, further_doubt = (
-        np.pad(column[:, steps:], ((0, 0), (0, steps))) for column in (tail, doubt)
-    )
+    further, further_doubt = np.zeros((2, *tail.shape))
+    further[:, :-steps], further_doubt[:, :-steps] = tail[:, steps:], doubt[:, steps:]
     is_sure = (places < count - steps) & (tail - doubt > 6)
     ratio = (np.maximum(further, 0.0) + further_doubt) / np.where(is_sure, tail - doubt, 1.0)
     ratio = np.where(is_sure, np.maximum(ratio, _FASTEST_FALL), SLOWEST_FALL)
@@ -805,6 +806,19 @@ class FoundBounds:
         notes = np.full(groups, None, object)
         bias = np.zeros((4, groups))
         return cls(table, lower, upper, np.zeros(groups, bool), units, bias, notes)
+
+    def of_column(self, table: BinTable, column: int) -> FoundBounds:
+        """Return the bounds of a column that was searched as one of many groups."""
+        at = slice(column, column + 1)
+        return FoundBounds(
+            table,
+            self.lower[at],
+            self.upper[at],
+            self.zeros[at],
+            self.left[at],
+            self.bias[:, at],
+            self.notes[at],
+        )
 
     @property
     def is_found(self) -> Mask:

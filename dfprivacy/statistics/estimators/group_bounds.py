@@ -9,14 +9,14 @@ pooled noisy counts and on its own counts alone. docs/explanation/octaves.md has
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from dfprivacy.measurement.bin_table import FINE, BinTable, in_one
+from dfprivacy.measurement.bin_table import FINE, BinTable, in_one, stacked
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.noise.additive import add_to
 from dfprivacy.noise.laws import exact_height, is_laplace, spread_of
@@ -47,6 +47,8 @@ LEAST_LEFT_BY_GROUP = 1 - POLICY.pool - POLICY.groups - POLICY.levels
 """Share that is left for the answers, at least."""
 MOST_LEFT_BY_GROUP = 1 - POLICY.pool * POLICY.looks[0] - POLICY.levels - POLICY.groups / 4
 """Share that is left for the answers, at most: groups of fewer rows can be shown then."""
+
+Recount = Callable[[Octaves, bool], BinTable]
 
 _OUTSIDE = 6  # doublings beyond the pooled bounds that a group's own counts can join
 _INNER = 0.03  # fraction of the pooled rows that count as nearest to the center
@@ -150,46 +152,63 @@ def measure_distances(pooled: Found, policy: BoundsPolicy) -> Distances:
 
 
 def find_group_bounds(
-    table: BinTable,
+    tables: Sequence[BinTable],
     loss: Loss,
     pooled_loss: Loss,
-    recount: Callable[[Octaves, bool], BinTable] | None = None,
+    recounts: Sequence[Recount] = (),
     *,
     policy: BoundsPolicy = POLICY,
-) -> FoundBounds:
-    """Find the bounds of each group of a table from pooled bounds and its own noisy counts.
+) -> list[FoundBounds]:
+    """Find the bounds of each group of some columns from pooled bounds and its own noisy counts.
 
-    Shares of the pooled steps are shares of `pooled_loss`, the loss of a row where all groups are
-    counted together. `recount` counts again in other bins, by group or pooled; a frame may have
-    other groups then.
+    Each column pays for itself; those with one loss are searched at once. Shares of the pooled
+    steps are shares of `pooled_loss`, the loss of a row where all groups are counted together.
+    `recounts` count a column again in other bins, by group or pooled; a frame may have other groups
+    then.
     """
-    tables = [table]
+    tables = list(tables)
 
-    def count_finely() -> BinTable:
-        assert recount is not None  # noqa: S101 passed on where there is a function
-        if not adds_squares:
-            return recount(FINE, True)  # noqa: FBT003 pooled
-        tables.append(recount(FINE, False))  # noqa: FBT003 by group
-        return in_one(tables[-1])
+    def count_finely(columns: Integers) -> BinTable:
+        fine = [recounts[column](FINE, not adds_squares) for column in columns]
+        if adds_squares:
+            for column, table in zip(columns, fine, strict=True):
+                tables[column] = table
+            fine = [in_one(table) for table in fine]
+        return stacked(fine, columns, len(tables))
 
-    def count_about(center: float) -> BinTable:
+    def count_about(column: int, center: float) -> BinTable:
         """Count the groups in quarters of octaves about a center."""
-        assert recount is not None  # noqa: S101 passed on where there is a function
-        tables.append(recount(Octaves(3, center), False))  # noqa: FBT003 by group
-        return in_one(tables[-1])
+        tables[column] = recounts[column](Octaves(3, center), False)  # noqa: FBT003 by group
+        return stacked([in_one(tables[column])], np.array([column]), len(tables))
 
-    adds_squares = len(table.moments) > 1
-    pooled_counts = recount and PooledCounts(count_finely, None if adds_squares else count_about)
-    share = pooled_loss.share(policy.pool)
-    pooled_table, all_groups = in_one(table), np.zeros(1, np.int64)
-    results, zeros = search(pooled_table, all_groups, share, policy, pooled_counts=pooled_counts)
-    if not results:
-        looks = policy.pool * sum(policy.looks, Fraction(0))
-        unknown = FoundBounds.unknown(table, 1 - Fraction(math.ceil(looks * UNITS), UNITS))
-        unknown.zeros[:] = len(zeros) > 0
-        return unknown
-    (pooled,) = results
-    table, distances = tables[-1], measure_distances(pooled, policy)
+    adds_squares = len(tables[0].moments) > 1
+    again = PooledCounts(count_finely, None if adds_squares else count_about) if recounts else None
+    columns, share = np.arange(len(tables)), pooled_loss.share(policy.pool)
+    pooled = stacked([in_one(table) for table in tables], columns, len(tables))
+    results, zeros = search(pooled, columns, share, policy, pooled_counts=again)
+    looks = policy.pool * sum(policy.looks, Fraction(0))
+    left = 1 - Fraction(math.ceil(looks * UNITS), UNITS)
+    found = [FoundBounds.unknown(table, left) for table in tables]
+    for column in zeros.tolist():
+        found[column].zeros[:] = True
+    for result in results:
+        biases = [clipping_bias(result, side, policy) for side in (-1, 1)]
+        sums, notes = np.stack([*biases[0][:2], *biases[1][:2]]), (biases[0][2], biases[1][2])
+        for row, column in enumerate(result.groups.tolist()):
+            pooled_bounds = result.of(np.array([row])), sums[:, row], (notes[0][row], notes[1][row])
+            found[column] = _fit_groups(tables[column], pooled_bounds, (loss, pooled_loss), policy)
+    return found
+
+
+def _fit_groups(
+    table: BinTable,
+    pooled_bounds: tuple[Found, Floats, tuple[str, str]],
+    losses: tuple[Loss, Loss],
+    policy: BoundsPolicy,
+) -> FoundBounds:
+    """Find the bounds of each group of one column from those of all groups."""
+    (pooled, pooled_bias, pooled_notes), (loss, pooled_loss) = pooled_bounds, losses
+    distances = measure_distances(pooled, policy)
     counts = distances.count(table)
     groups, clumps, unseen = _read_levels(counts, distances, pooled_loss.share(policy.levels))
     inside = slice(pooled.first[0], pooled.last[0] + 1)
@@ -201,7 +220,6 @@ def find_group_bounds(
     used = policy.pool * Fraction(UNITS - int(pooled.left[0]), UNITS) + policy.levels + own_share
     bounds = FoundBounds.unknown(table, 1 - Fraction(math.ceil(used * UNITS), UNITS))
     noise = loss.share(own_share).noise(1, 1)
-    biases = [clipping_bias(pooled, side, policy) for side in (-1, 1)]
     reader = ReachReader(
         distances=distances,
         policy=policy,
@@ -211,9 +229,9 @@ def find_group_bounds(
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
-        pooled_bias=np.ravel([*biases[0][:2], *biases[1][:2]]) / max(rows, 1.0),
+        pooled_bias=pooled_bias / max(rows, 1.0),
     )
-    note = write_note(biases[0][2][0], biases[1][2][0], distances.bounds)
+    note = write_note(*pooled_notes, distances.bounds)
     outer = counts[:, distances.pooled + 2 :].astype(np.float32)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
