@@ -209,10 +209,12 @@ class NoNoise:
 @pytest.mark.parametrize("by_group", [True, False])
 @pytest.mark.parametrize("squares", [True, False])
 def test_columns_searched_at_once_are_found_as_apart(by_group, squares):
-    """Without noise each of eight columns has the answer that it has alone, whichever others."""
+    """Without noise each of ten columns has the answer that it has alone, whichever others."""
     random = np.random.default_rng(2)
+    far = {"years": [1990.0 + k % 36 for k in range(900)], "below": [-5e6, -5e6 - 90]}
     rows = {
-        name: random.permutation(np.resize(data or [np.nan], 9_000)) for name, data in DATA.items()
+        name: random.permutation(np.resize(data or [np.nan], 9_000))
+        for name, data in (DATA | far).items()
     }
     frame = pl.DataFrame({"g": np.arange(9_000) % 3, **rows})
     make = dfp.var if squares else dfp.mean
