@@ -73,7 +73,7 @@ from dfprivacy.measurement.value_words import (
 _GROUP = "group"
 _VALUE, _LABEL, _ROWS, _FIRST, _SECOND = "value", "label", "rows", "first", "second"
 _BATCH_ROWS = 2**20  # rows of one batch that DuckDB hands over
-_STACKED_ROWS = 2**21  # rows of several columns that are counted at once
+_STACKED_ROWS = 2**20  # rows of several columns that are counted at once
 _SORTED_ROWS = 2**25  # rows that are sorted at once: their words take a quarter of a gigabyte
 
 
@@ -157,27 +157,27 @@ def _count_columns(
     if names and public_keys is not None:
         pooled, rows = (frame.filter(rows[_GROUP] >= 0) for frame in (pooled, rows))
 
-    def count(alike: Sequence[HistogramQuery]) -> list[BinTable]:
+    def count(batch: Sequence[HistogramQuery]) -> list[BinTable]:
         """Count columns at once: the groups of each are groups of one long column."""
-        is_pooled = alike[0].pooled or not names
-        frame, size = (pooled, 1) if is_pooled else (rows, groups)
+        is_pooled = batch[0].pooled or not names
+        frame, stride = (pooled, 1) if is_pooled else (rows, groups)
         columns = [
             frame.select(
-                pl.col(_GROUP) + index * size,
+                pl.col(_GROUP) + index * stride,
                 pl.col(values[query.column]).cast(pl.Float64).alias(_VALUE),
             )
-            for index, query in enumerate(alike)
+            for index, query in enumerate(batch)
         ]
-        number = size * len(alike)
-        stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), _VALUE, alike[0])
-        return stack.unstacked(pa.table({}) if is_pooled else keys, len(alike))
+        number = stride * len(batch)
+        stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), _VALUE, batch[0])
+        return stack.unstacked(pa.table({}) if is_pooled else keys, len(batch))
 
-    together = max(_STACKED_ROWS // max(rows.height, 1), 1)
+    size = max(_STACKED_ROWS // max(rows.height, 1), 1)
     tables: list[BinTable] = []
     for _, run in itertools.groupby(queries, key=itemgetter(slice(1, None))):
-        alike = list(run)
-        for first in range(0, len(alike), together):
-            tables += guarded(partial(count, alike[first : first + together]))
+        run_queries = list(run)
+        for start in range(0, len(run_queries), size):
+            tables += guarded(partial(count, run_queries[start : start + size]))
     return tables
 
 

@@ -142,12 +142,12 @@ def permit(paid_by: str) -> Iterator[None]:
 
 
 @singledispatch
-def answer_together(
-    first: Measured,  # noqa: ARG001 tells the kind
+def answer_batch(
+    first: Measured,  # noqa: ARG001 tells the type
     measured: Sequence[Measured],
     losses: Sequence[Epsilon | Rho],
 ) -> list[Answered]:
-    """Answer about all groups by mechanisms of one kind; kinds that share work register theirs."""
+    """Answer about all groups by mechanisms of one type; types that share work register."""
     pairs = zip(measured, losses, strict=True)
     return [mechanism.answer(loss, None) for mechanism, loss in pairs]
 
@@ -160,13 +160,14 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
         keys = by_index[counting].keys
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
-    kinds: dict[type, list[int]] = {}
+    indices_by_type: dict[type, list[int]] = {}
     for index, mechanism in others.items():
-        kinds.setdefault(type(mechanism), []).append(index)
-    for indices in kinds.values():
-        alike = [others[index] for index in indices]
+        indices_by_type.setdefault(type(mechanism), []).append(index)
+    for indices in indices_by_type.values():
+        mechanisms = [others[index] for index in indices]
         losses = [plan.row_losses[index] for index in indices]
-        by_index.update(zip(indices, answer_together(alike[0], alike, losses), strict=True))
+        answers_of_type = answer_batch(mechanisms[0], mechanisms, losses)
+        by_index.update(zip(indices, answers_of_type, strict=True))
     answered = [by_index[index] for index in range(len(measured))]
     by_name = {name: answers for part in answered for name, answers in part.answers.items()}
     counted = answered[counting].counted or Counted(1, ())

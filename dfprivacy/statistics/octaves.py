@@ -45,7 +45,7 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, ClippingBias, CountEstimator, Estimator
-from dfprivacy.release.pipeline import answer_together
+from dfprivacy.release.pipeline import answer_batch
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -307,9 +307,9 @@ class MeasuredOctaves(MeasuredTable):
         return Answered(bounds.table.keys, answers, counted)
 
 
-@answer_together.register
+@answer_batch.register
 def answer_columns(
-    first: MeasuredOctaves,  # noqa: ARG001 tells the kind
+    first: MeasuredOctaves,  # noqa: ARG001 tells the type
     measured: Sequence[MeasuredOctaves],
     losses: Sequence[Epsilon | Rho],
 ) -> list[Answered]:
@@ -319,20 +319,20 @@ def answer_columns(
         part, table = column.part, column.table
         form = part.grouped, part.groups, column.recount is None, table.binning, len(table.moments)
         classes.setdefault((loss, *form), []).append(index)
-    answered: dict[int, Answered] = {}
+    answers: dict[int, Answered] = {}
     for (loss, grouped, groups, *_), indices in classes.items():
         columns = [measured[index] for index in indices]
         tables = [column.table for column in columns]
         if grouped:
             recounts = [column.recount for column in columns if column.recount]
-            found = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
+            bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
         else:
-            places = np.arange(len(tables))
-            bounds = find_bounds(stacked(tables, places, len(tables)), loss)
-            found = [bounds.of_column(table, place) for place, table in enumerate(tables)]
-        for index, column, bounds in zip(indices, columns, found, strict=True):
-            answered[index] = column.answer_within(bounds, loss)
-    return [answered[index] for index in range(len(measured))]
+            numbers = np.arange(len(tables))
+            joined = find_bounds(stacked(tables, numbers, len(tables)), loss)
+            bounds = [joined.of_column(table, number) for number, table in enumerate(tables)]
+        for index, column, of_column in zip(indices, columns, bounds, strict=True):
+            answers[index] = column.answer_within(of_column, loss)
+    return [answers[index] for index in range(len(measured))]
 
 
 def bounds_classes(bounds: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:

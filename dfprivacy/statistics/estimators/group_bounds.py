@@ -188,16 +188,16 @@ def find_group_bounds(
     results, zeros = search(pooled, columns, share, policy, pooled_counts=again)
     looks = policy.pool * sum(policy.looks, Fraction(0))
     left = 1 - Fraction(math.ceil(looks * UNITS), UNITS)
-    found = [FoundBounds.unknown(table, left) for table in tables]
+    bounds = [FoundBounds.unknown(table, left) for table in tables]
     for column in zeros.tolist():
-        found[column].zeros[:] = True
+        bounds[column].zeros[:] = True
     for result in results:
         biases = [clipping_bias(result, side, policy) for side in (-1, 1)]
         sums, notes = np.stack([*biases[0][:2], *biases[1][:2]]), (biases[0][2], biases[1][2])
         for row, column in enumerate(result.groups.tolist()):
             pooled_bounds = result.of(np.array([row])), sums[:, row], (notes[0][row], notes[1][row])
-            found[column] = _fit_groups(tables[column], pooled_bounds, (loss, pooled_loss), policy)
-    return found
+            bounds[column] = _fit_groups(tables[column], pooled_bounds, (loss, pooled_loss), policy)
+    return bounds
 
 
 def _fit_groups(
