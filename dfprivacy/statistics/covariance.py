@@ -585,6 +585,31 @@ class SumsEstimator(PairEstimator):
 
         return Ratio(above, below, drift)
 
+    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
+        """Return the interval of values that are not clipped: each sum can move by its own rows.
+
+        It is everything where the sum below may then be 0.
+        """
+        moments, sizes = self.moments(vector), np.array(self.sizes)[:, None]
+        lower, upper = (
+            side / sizes / np.maximum(moments.rows, 1.0) for side in (moved.below, moved.above)
+        )
+        start, width = self.lines[1]
+        mean_y = start + width * moments.mean_y
+        lower, upper = np.where(mean_y < 0, [upper, lower], [lower, upper]) / np.abs(mean_y)
+        low, high = (end / self.unit for end in ends)
+        low, high = low - lower[0], high + upper[0]
+        smallest, largest = 1 - lower[1], 1 + upper[1]
+        low, high = (
+            low / np.where(low < 0, smallest, largest),
+            high / np.where(high > 0, smallest, largest),
+        )
+        is_open = ~(smallest > 0)
+        return (
+            self._units(np.where(is_open, -np.inf, low)),
+            self._units(np.where(is_open, np.inf, high)),
+        )
+
 
 @dataclass(frozen=True)
 class RatioOfSums(_Pair):
@@ -594,10 +619,6 @@ class RatioOfSums(_Pair):
     with an infinite interval where the sum below may be 0.
     """
 
-    x_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("first"), None)
-    y_bounds: BoundsLike | None = argument(GIVEN_BOUNDS.format("second"), None)
-    clipping: bool = argument(CLIPPING_DOC, True)  # noqa: FBT003 a default
-
     kind: ClassVar[str] = "ratio"
     aliases: ClassVar[tuple[str, ...]] = ("quotient", "weighted_mean", "weighted_average")
     title: ClassVar[str] = "the ratio of two sums"
@@ -605,7 +626,6 @@ class RatioOfSums(_Pair):
     degrees: ClassVar[tuple[int, int]] = (1, 1)
     units: ClassVar[str] = "units of {x!r} a unit of {y!r}"
     reader: ClassVar[type[PairEstimator]] = SumsEstimator
-    searches: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

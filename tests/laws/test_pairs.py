@@ -200,9 +200,6 @@ def test_a_constant_column_has_no_correlation():
     assert found.interval(1 - 1e-9) == (-1, 1)
 
 
-FOUND = ["cov", "corr", "slope", "intercept", "r_squared"]
-
-
 def found_answers(rows, kind, terms):
     """Yield value, low, high and note of an answer without bounds, by entry point."""
     ask, columns = getattr(dfp, kind)(*named(kind)), ", ".join(named(kind))
@@ -225,7 +222,7 @@ def found_answers(rows, kind, terms):
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1e4}, {"rho": 1e8}], ids=["epsilon", "rho"])
-@pytest.mark.parametrize("kind", FOUND)
+@pytest.mark.parametrize("kind", KINDS)
 def test_bounds_are_found_at_every_entry_point(kind, loss):
     """Without bounds answers are near those of the rows as they are, and so are their ends.
 
@@ -256,12 +253,10 @@ def test_few_rows_have_no_bounds():
 
 
 def test_rows_that_are_read_once_need_bounds(tmp_path):
-    """Files of statistics, functions on a connection and ratios refuse to look for bounds."""
+    """Files of statistics and functions on a connection refuse to look for bounds."""
     rows, ask = frame(10), dfp.corr("x", "y")
     with pytest.raises(dfp.MissingBoundsError, match=r"(?s)column 'x'.*x_bounds="):
         dfp.statistics(rows, tmp_path / "s.parquet", ask)
-    with pytest.raises(dfp.MissingBoundsError, match=r"(?s)column 'y'.*y_bounds="):
-        rows.dp.ratio("x", "y", x_bounds=(0, 1))
     connection = duckdb.connect()
     sql_udfs.register(connection)
     with pytest.raises(duckdb.Error):

@@ -58,6 +58,50 @@ def test_intervals_of_two_columns_cover(size, loss, upper_limit):
             assert upper_limit(hits, COPIES) >= 0.95, (kind, hits / COPIES)
 
 
+FREE = {
+    "scattered": lambda generator, size: (
+        generator.lognormal(3, 1, size),
+        generator.lognormal(1, 0.5, size),
+    ),
+    "signs": lambda generator, size: (
+        generator.normal(20, 50, size),
+        generator.normal(5, 5, size),
+    ),
+    "below": lambda generator, size: (
+        generator.normal(0, 50, size),
+        -generator.lognormal(2, 0.7, size),
+    ),
+    "years": lambda generator, size: (
+        generator.normal(2000, 10, size),
+        generator.normal(100, 1, size),
+    ),
+    "heavy": lambda generator, size: (
+        10 * generator.pareto(1.8, size),
+        1 + generator.pareto(2.5, size),
+    ),
+}
+
+
+@pytest.mark.parametrize("law", FREE)
+@pytest.mark.parametrize("size", [300, 5000])
+def test_intervals_without_bounds_hold_or_are_marked(law, size, upper_limit):
+    """Where bounds are found, unmarked intervals hold the answer of the rows as they are.
+
+    Each of 60 comparisons fails falsely with a probability of 1e-9 at most.
+    """
+    generator = np.random.default_rng(size)
+    for kind in KINDS:
+        hits = trials = 0
+        for _ in range(40):
+            x, y = FREE[law](generator, size)
+            rows = pl.DataFrame({"x": x, "y": y})
+            answer = getattr(rows.dp, kind)(*columns(kind), epsilon=1)
+            if not answer.note:
+                trials += 1
+                hits += answer.low <= truths(x, y)[kind] <= answer.high
+        assert not trials or upper_limit(hits, trials) >= 0.95, (kind, hits, trials)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_two_columns_are_hardly_wider_than_need_be(kind, lower_limit):
     """Of many rows an interval at 95 % holds the answer in no more than 98.5 of 100 cases."""
