@@ -74,7 +74,7 @@ class ProductPart:
     def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
         """Return the part that answers within bounds of the columns without."""
         questions = {
-            name: question.told(interval=False).completed(bounds)
+            name: question.completed(bounds).told(interval=False)
             for name, question in self.questions.items()
         }
         part = LinearPart(questions, self.grouped, units=self.units)

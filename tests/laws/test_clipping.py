@@ -117,6 +117,18 @@ def test_a_regression_says_what_the_bounds_of_its_columns_clip():
     assert quiet.columns == ["term", "coefficient", "low", "high"]
 
 
+@pytest.mark.parametrize("kind", ["mean", "var", "corr", "ratio", "intercept", "regression"])
+def test_found_bounds_pay_for_no_count_of_clipped_rows(kind):
+    """Where bounds are found, answers have the noise that they have without such counts."""
+    columns = {"mean": ["x"], "var": ["x"], "regression": ["x", ["y"]]}.get(kind, ["x", "y"])
+    frame = pl.DataFrame({"x": [1.0], "y": [1.0]})
+    scales = [
+        getattr(frame.dp.explain, kind)(*columns, clipping=clipping, epsilon=1).answers[0].scale
+        for clipping in (True, False)
+    ]
+    assert scales[0] == scales[1]
+
+
 def test_a_statement_pays_for_notes_with_intervals_or_without():
     """A mean has nineteen twentieths of the loss; beside its interval it is the same draw."""
     frame = pl.DataFrame(DATA)
