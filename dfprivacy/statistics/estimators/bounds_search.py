@@ -233,6 +233,10 @@ def window_sums(heights: Floats, size: int) -> Floats:
     return sums
 
 
+_WINDOWS_OF_BIN = 6
+"""Windows that are looked at for each bin: four sizes, and half as many of mirrored bins."""
+
+
 def find_core(look: Look, policy: BoundsPolicy) -> Integers:
     """Return the first and last bin of the shortest window that noise alone does not make.
 
@@ -241,7 +245,7 @@ def find_core(look: Look, policy: BoundsPolicy) -> Integers:
     """
     heights, middle = look.heights, look.ruler.middle
     groups, bins = heights.shape
-    probability = policy.absurd / bins / 2
+    probability = policy.absurd / bins / _WINDOWS_OF_BIN
     kinds = [[(heights, 0, 1)]]
     if not look.ruler.is_far:
         below, above = heights[:, :middle], heights[:, middle + 1 :]
@@ -908,6 +912,6 @@ def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
 
 def rows_for_bounds(noise: Noise) -> int:
     """Return the noisy count of one dyadic bin that is a core by itself."""
-    probability = POLICY.absurd / (2 * Octaves().last + 1) / 2
+    probability = POLICY.absurd / (2 * Octaves().last + 1) / _WINDOWS_OF_BIN
     height = exact_height(1, probability, laplace=is_laplace(noise))
     return math.ceil(height * spread_of(noise))
