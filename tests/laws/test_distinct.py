@@ -166,3 +166,16 @@ def test_other_questions_share_the_release():
         .agg(dfp.mean("x", (0, 10)), different=dfp.nunique("x"), k=dfp.nunique("k"), **HUGE)
     )
     assert [round(float(own), 3) for own in limited.values()] == [1.5, 2, 3]
+
+
+@pytest.mark.parametrize("by", [(), ("g",)])
+def test_a_reader_answers_what_takes_several_passes(by):
+    """Values of units are counted in a pass of their own: a reader, read once, becomes a table."""
+    rows = pa.table({"u": [1, 2, 3], "v": ["a", "b", "a"], "g": [0, 0, 0]})
+    private = dfp.frame(rows.to_reader())(unit="u", max_rows=1, max_groups=1, **HUGE)
+    asked = {"values": dfp.nunique("v"), "rows": dfp.count()}
+    if by:
+        found = to_polars(private.group_by(*by, keys=[0]).agg(**asked)).to_dicts()[0]
+    else:
+        found = private.agg(**asked)
+    assert (found["values"], found["rows"]) == (2, 3)
