@@ -92,7 +92,7 @@ _VISIBLE = 1 / 50
 """Share of the rows that limits may leave out of a median or a variance without a note."""
 
 _UNCLEAR = 1 / 2
-"""Width from which the interval of a share of the rows says nothing."""
+"""Width from which the interval of a share of the rows says nothing, as a part of its upper end."""
 
 _MOST = 0.999
 """Largest share that is named where limits leave rows out."""
@@ -137,11 +137,12 @@ class CountedShare(NamedTuple):
         """The share in words: unknown if the interval says nothing, its end if all may count.
 
         >>> CountedShare(0.25, 0.2, 0.4).text, CountedShare(0.9, 0.8, 1.0).text
-        ('about 25 %', 'at least about 80 %')
+        ('about 25 %', 'as far as noise shows, at least about 80 %')
         """
-        if not self.high - self.low <= _UNCLEAR:
+        if not self.high - self.low <= _UNCLEAR * self.high:
             return "an unknown share"
-        start, share = ("at least ", self.low) if self.may_be_all else ("", self.value)
+        shown = "as far as noise shows, at least "  # one unit that hides may hold most rows
+        start, share = (shown, self.low) if self.may_be_all else ("", self.value)
         return f"{start}about {100 * min(share, _MOST):.3g} %"
 
 
@@ -445,8 +446,8 @@ def errors_of(
 def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats]:
     """Return the ends of the share of the rows within each limit, as far as noise leaves it open.
 
-    At least as many rows are lost as in the first bins that stand out, whichever tell most. Without
-    a bin that stands out the ends are 0 and 1.
+    At least as many rows are lost as in the first bins that stand out, whichever tell most; at most
+    also those of suspects. Without a bin that stands out the ends are 0 and 1.
     """
     capped = np.minimum(SIZES, limits[:, None])
     over, visible = SIZES - capped, sizes.units > 0
@@ -455,7 +456,7 @@ def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats
     count_doubt, loss_doubt = (doubt * np.sqrt(rows**2 @ visible) for rows in (capped, over))
     lowest = np.maximum(counted - count_doubt, 0)
     highest = counted + count_doubt + _HIDDEN * capped @ sizes.hidden
-    most_lost = lost + loss_doubt + _HIDDEN * over @ sizes.hidden
+    most_lost = lost + loss_doubt + over @ (_HIDDEN * sizes.hidden + sizes.suspects)
     doubts = doubt * np.sqrt(np.cumsum(over**2 * visible, axis=1))
     least_lost = np.max(np.cumsum(over * sizes.units, axis=1) - doubts, axis=1, initial=0)
     lows = lowest / np.maximum(lowest + most_lost, _TINY)

@@ -342,9 +342,26 @@ def test_shares_that_noise_leaves_open_are_no_numbers():
         assert "unknown" not in ask(epsilon=1000), name
 
 
+def test_suspected_units_leave_the_share_open():
+    """Where notes suspect units that hold most rows, no share is named as if there were none.
+
+    More than 15 of 40 draws suspect them, but for a chance below 1e-10.
+    """
+    units = [*range(1000), *range(1000), *(list(range(100)) * 98)]
+    private = pl.DataFrame({"u": units, "x": 0.5}).dp(unit="u")
+    pages = [repr(private.mean("x", (0, 1), epsilon=0.5)) for _ in range(40)]
+    assert sum("an unknown share counts" in page for page in pages) > 15
+
+
 def test_limits_that_may_leave_out_nothing_say_so():
-    """Where all rows count and noise can't tell, notes name the least share that may count."""
+    """Where all rows count and noise can't tell, notes name the least share that may count.
+
+    They say that noise shows no other: one unit of 10,000 rows stays hidden.
+    """
     private = pl.DataFrame({"u": range(1000), "g": "a"}).dp(unit="u", delta=1e-6)
+    heavy = pl.DataFrame({"u": [*range(1000), *([0] * 10_000)]}).dp(unit="u")
+    pages = [repr(heavy.count(epsilon=1)) for _ in range(30)]
+    assert sum("as far as noise shows, at least about" in page for page in pages) > 15
     for ask in (lambda g: g.count(epsilon=0.5), lambda g: g.nunique("u", epsilon=0.5)):
         pages = [repr(dfp.show(ask(private.group_by("g")))) for _ in range(30)]
         assert sum(bool(re.search(r"(?<!at least )about [\d.]+ %", page)) for page in pages) <= 10
