@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+import duckdb
 import pytest
 
 import dfprivacy as dfp
@@ -91,6 +92,30 @@ def check_losses(some, folder):
         assert not pair.fault, case
         assert pair.ratio <= 1, case
     return pairs
+
+
+def test_a_unit_that_decides_how_others_are_added_up_loses_no_more_than_its_charge(tmp_path):
+    """DuckDB adds rows up where few of its first 131,072 are of different units and groups.
+
+    One unit of 200 rows decides that here, and all others count in the groups that they had.
+    """
+    others = "SELECT i // 6 AS u, i // 2 % 4 AS g, sin(i) AS x FROM range(131_072) AS rows(i)"
+    heavy = "SELECT -1 AS u, i % 3 AS g, 0.7 AS x FROM range(200) AS rows(i)"
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE larger AS {heavy} UNION ALL {others}")
+    connection.execute("CREATE TABLE smaller AS FROM larger WHERE u >= 0")
+
+    def release(table):
+        def ask(ledger, dataset):
+            private = dfp.frame(connection.table(table))(unit="u", max_rows=2, max_groups=2)
+            groups = private(ledger=ledger, dataset=dataset).group_by("g", keys=[0, 1, 2, 3])
+            return groups.agg(n=dfp.count(), x=dfp.sum("x", (0, 1)), epsilon=1)
+
+        return ask
+
+    pair = Meter(tmp_path).compare(release("larger"), release("smaller"))
+    assert not pair.fault
+    assert 0 < pair.ratio <= 1
 
 
 PLAIN = Case("mean in bounds", "frame", "polars", "rows", "whole", "epsilon 1", "spread", "outlier")
