@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -130,7 +130,7 @@ class BinTable:
         return self
 
 
-def stacked(tables: Sequence[BinTable], columns: Integers, number: int) -> BinTable:
+def stacked(tables: Sequence[BinTable], columns: Iterable[int], number: int) -> BinTable:
     """Return the rows of some of `number` columns as those of one, without powers of values.
 
     Its groups are those of each column, one column after another: the inverse of `unstacked`.

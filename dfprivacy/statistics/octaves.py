@@ -327,9 +327,9 @@ def answer_columns(
             recounts = [column.recount for column in columns if column.recount]
             bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
         else:
-            numbers = np.arange(len(tables))
+            numbers = range(len(tables))
             joined = find_bounds(stacked(tables, numbers, len(tables)), loss)
-            bounds = [joined.of_column(table, number) for number, table in enumerate(tables)]
+            bounds = [joined.of_column(tables[number], number) for number in numbers]
         for index, column, of_column in zip(indices, columns, bounds, strict=True):
             answers[index] = column.answer_within(of_column, loss)
     return [answers[index] for index in range(len(measured))]

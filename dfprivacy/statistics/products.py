@@ -21,7 +21,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.passes import exact_sums
-from dfprivacy.measurement.bin_table import FINE, BinTable
+from dfprivacy.measurement.bin_table import FINE, BinTable, stacked
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
@@ -162,10 +162,9 @@ class MeasuredProducts:
         """Find bounds of each column, then answer within them with the loss that is left."""
         assert self.add_up is not None  # noqa: S101 every frame has a second pass
         searched, pooled = self.part.searched, self.part.pooled(loss)
-        results = {
-            column: find_bounds(table, pooled, PRODUCTS)
-            for column, table in zip(searched, self.tables, strict=True)
-        }
+        numbers = range(len(searched))
+        joined = find_bounds(stacked(self.tables, numbers, len(searched)), pooled, PRODUCTS)
+        results = {searched[i]: joined.of_column(self.tables[i], i) for i in numbers}
         used = sum(1 - Fraction(int(result.left[0]), UNITS) for result in results.values())
         left = loss.share(1 - used * SEARCH / len(searched))
         is_found = all(result.is_found[0] for result in results.values())

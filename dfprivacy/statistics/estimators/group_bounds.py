@@ -179,7 +179,7 @@ def find_group_bounds(
     def count_about(column: int, center: float) -> BinTable:
         """Count the groups in quarters of octaves about a center."""
         tables[column] = recounts[column](Octaves(3, center), False)  # noqa: FBT003 by group
-        return stacked([in_one(tables[column])], np.array([column]), len(tables))
+        return stacked([in_one(tables[column])], [column], len(tables))
 
     adds_squares = len(tables[0].moments) > 1
     again = PooledCounts(count_finely, None if adds_squares else count_about) if recounts else None
