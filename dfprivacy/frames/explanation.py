@@ -323,6 +323,15 @@ def solved(target: Target, terms: Terms, explain: Making[Made]) -> tuple[Terms, 
     sizes, top = (target.size,), _DECADES * _STEPS - 1
     names = _find_targets(target, explain(_with_loss(terms, top), sizes))
 
+    noisiest = explain(_with_loss(terms, 0), sizes)
+    for name in names:
+        if _is_narrow_enough(noisiest[name], target):
+            raise InvalidQuestionError(
+                f"every loss brings {name!r} within {_find_target(noisiest[name], target)}, "
+                f"which is in {noisiest[name].unit}",
+                hint="name a narrower half-width; beside bounds= it is in units of the column",
+            )
+
     def reached(step: int) -> bool:
         page = explain(_with_loss(terms, step), sizes)
         return all(_reaches(page[name], target) for name in names)
@@ -382,7 +391,11 @@ def _find_target(answer: Forecast, target: Target) -> Within | None:
 
 
 def _reaches(answer: Forecast, target: Target) -> bool:
-    """Check whether an answer is within its target."""
+    """Check whether bounds are mostly found, and whether an answer is then within its target."""
+    return answer.bounds_from <= target.size and _is_narrow_enough(answer, target)
+
+
+def _is_narrow_enough(answer: Forecast, target: Target) -> bool:
     within = _find_target(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
     (half,), (percent_base,) = answer.typical, answer.whole

@@ -177,7 +177,7 @@ class OctavePart:
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
-        column_reach = bounds_reach(loss.share(POLICY.looks[-1]))
+        pooled_reach = column_reach = bounds_reach(loss.share(POLICY.looks[-1]))
         remarks: tuple[str, ...] = (
             "sizes count the rows of one octave, in which the bounds are found",
         )
@@ -199,7 +199,8 @@ class OctavePart:
             )
             law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
             reach = None if self.grouped else column_reach
-            forecasts.append(replace(forecast.noted(*remarks), answered=reach, mechanism=law))
+            forecast = forecast.noted(*remarks).with_bounds_from(pooled_reach)
+            forecasts.append(replace(forecast, answered=reach, mechanism=law))
         return forecasts
 
     @property

@@ -127,7 +127,7 @@ class ProductPart:
         forecasts = self.form.forecasts(loss.share(self.left), questions, circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
-            replace(forecast.noted(remark), unit=unit)
+            replace(forecast.noted(remark).with_bounds_from(reach), unit=unit)
             for forecast, unit in zip(forecasts, units, strict=True)
         ]
 
