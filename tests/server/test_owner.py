@@ -294,14 +294,29 @@ def test_a_statement_about_the_catalog_ends_after_seconds(tmp_path):
 
 
 def test_a_cancelled_statement_ends_and_the_connection_goes_on(tmp_path):
-    """A cancel request ends the worker, and the next statement is answered by another one."""
-    file = make_folder(tmp_path)
-    with serve(file) as (port, _), connect_to(port) as connection:
-        query = "SELECT carrier, AVG(delay) AS d FROM flights GROUP BY carrier"
-        timer = threading.Timer(0.05, connection.cancel)
-        timer.start()
-        with suppress(psycopg.errors.QueryCanceled):  # it may come after the answer
-            connection.execute(query)
-        timer.join()
-        assert connection.execute("SELECT 1").fetchone() == (1,)
-        assert connection.execute("SELECT COUNT(*) FROM flights").fetchone()
+    """A cancel request ends a worker that has stopped, and another one answers what comes next.
+
+    Nothing was drawn, so the statement is charged when it is asked again, and once.
+    """
+    file, is_over = make_folder(tmp_path, "limits: {workers: 1, seconds: 40}"), threading.Event()
+    query = "SELECT carrier, AVG(delay) AS d FROM flights GROUP BY carrier"
+    with serve(file) as (port, process), connect_to(port) as connection:
+
+        def cancel():
+            while not is_over.wait(0.1):
+                connection.cancel()
+
+        (worker,) = find_children(process)
+        os.kill(worker, signal.SIGSTOP)
+        canceller = threading.Thread(target=cancel)
+        canceller.start()
+        try:
+            with pytest.raises(psycopg.errors.QueryCanceled, match="was ended before its answer"):
+                connection.execute(query)
+        finally:
+            is_over.set()
+            canceller.join()
+        for left in ("epsilon=900000000", "epsilon=899000000"):
+            assert left in connection.execute("SHOW dfprivacy.budget").fetchone()[0]
+            assert len(connection.execute(query).fetchall()) == 3
+        assert [worker] != find_children(process)
