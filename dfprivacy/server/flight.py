@@ -96,8 +96,8 @@ async def _answer(session: Session, text: str) -> pa.Table:
         content = []
         for name in table["table_name"].to_pylist():
             query = f"SELECT * FROM {quoted(name)} WHERE 0 = 1"  # noqa: S608 quoted
-            schema = await session.describe(query, ()) or pa.schema([])
-            content.append(schema.serialize().to_pybytes())
+            described = await session.describe(query, ())
+            content.append(described.table.schema.serialize().to_pybytes())
         table = table.append_column("table_schema", pa.array(content, pa.binary()))
     optional = {"catalog_name", "db_schema_name"} - {table.column_names[-1]}
     return table.cast(pa.schema([f.with_nullable(f.name in optional) for f in table.schema]))
@@ -255,10 +255,11 @@ class FlightListener(fl.FlightServerBase):  # type: ignore[misc]
             if action.type != "CreatePreparedStatement":
                 raise _refuse(action.type)
             statement = _read_command(action.body.to_pybytes())[1].get(1, "")
-            schema = None
+            columns = b""
             with suppress(DPError):  # the statement has parameters, or is refused
-                schema = self._wait(context, session, session.describe(statement, ()))
-            columns = b"" if schema is None else schema.serialize().to_pybytes()
+                described = self._wait(context, session, session.describe(statement, ()))
+                if described.table is not None:
+                    columns = described.table.schema.serialize().to_pybytes()
             handle = self._seal(session, f"rows:{statement}")
             result = AnyMessage(type_url=_RESULT)  # which has fields 1 and 2 of the same kinds
             result.value = AnyMessage(type_url=handle, value=columns).SerializeToString()

@@ -50,11 +50,15 @@ _COPY = re.compile(
 
 @dataclass
 class Portal:
-    """A statement with values, the tag of its answer once it has run, and the rows left of it."""
+    """A statement with values, the tag of its answer once it has run, and the rows left of it.
+
+    An answer about the catalog that described it is kept for its run.
+    """
 
     statement: str
     parameters: Sequence[Any] = ()
     formats: Sequence[int] = ()
+    described: Answer | None = None
     tag: str | None = None
     rows: list[list[bytes | None]] = field(default_factory=list)
 
@@ -304,13 +308,15 @@ class Client:
             case _:
                 self.send_error(ServerError("0A000", "this server has no such message"))
 
-    async def _run(self, statement: str, parameters: Sequence[Any]) -> Answer:
+    async def _run(
+        self, statement: str, parameters: Sequence[Any] = (), described: Answer | None = None
+    ) -> Answer:
         assert self.session is not None  # noqa: S101 the login has made it
         ends = {"ROLLBACK", "ABORT", "COMMIT", "END"}
         has_failed = self.status is TransactionStatus.ERROR_TRANSACTION
         if has_failed and find_keyword(statement) not in ends:
             raise ServerError("25P02", "the transaction has failed", "ROLLBACK ends it")
-        answer = await self.session.run(statement, parameters)
+        answer = await self.session.run(statement, parameters, described)
         if answer.tag == "BEGIN":
             self.status = TransactionStatus.IN_TRANSACTION
         elif answer.tag in ends and "TO" not in statement.upper().split():
@@ -326,7 +332,7 @@ class Client:
             await self._copy(copied["query"], (copied["format"] or "text").lower())
             return
         if portal.tag is None:
-            answer = await self._run(portal.statement, portal.parameters)
+            answer = await self._run(portal.statement, portal.parameters, portal.described)
             portal.tag = answer.tag
             if answer.table is not None:
                 portal.rows = encoding.encode_rows(answer.table, portal.formats)
@@ -346,10 +352,15 @@ class Client:
 
     async def _describe(self, portal: Portal) -> None:
         assert self.session is not None  # noqa: S101 the login has made it
-        schema = None
+        answer = Answer(None, tag="COPY")
         if not _COPY.match(portal.statement):
-            schema = await self.session.describe(portal.statement, portal.parameters)
-        self.send(messages.NoData() if schema is None else _describe_rows(schema, portal.formats))
+            answer = await self.session.describe(portal.statement, portal.parameters)
+        if answer.tag == "SELECT":
+            portal.described = answer
+        if answer.table is None:
+            self.send(messages.NoData())
+        else:
+            self.send(_describe_rows(answer.table.schema, portal.formats))
 
     async def _copy(self, query: str, form: str) -> None:
         """Answer COPY (query) TO STDOUT, as text or binary."""

@@ -114,13 +114,18 @@ class Session:
     worker: Worker | None = None
     """The worker that runs a statement of this session now."""
 
-    async def run(self, statement: str, parameters: Sequence[Any] = ()) -> Answer:
-        """Answer a statement, and log who asked it."""
+    async def run(
+        self, statement: str, parameters: Sequence[Any] = (), described: Answer | None = None
+    ) -> Answer:
+        """Answer a statement, and log who asked it.
+
+        If `describe` has answered it whole, pass that answer.
+        """
         begin, outcome, price = time.monotonic(), "answered", 0.0
         try:
             self._check_statement(statement)
             self._count_statement()
-            answer = await self._route(statement, parameters, "release")
+            answer = described or await self._route(statement, parameters, "release")
             price = answer.price
         except Exception as error:
             outcome = f"refused: {describe_error(error).message}"
@@ -138,15 +143,18 @@ class Session:
             rest = self.server.policy.limits.minimum_seconds - (time.monotonic() - begin)
             await asyncio.sleep(max(rest, 0))
 
-    async def describe(self, statement: str, parameters: Sequence[Any]) -> pa.Schema | None:
-        """Return the columns of a statement's answer. It reads no data and charges nothing."""
+    async def describe(self, statement: str, parameters: Sequence[Any]) -> Answer:
+        """Return an answer with the columns of a statement. It reads no data and charges nothing.
+
+        One with the tag SELECT is about the catalog, and whole.
+        """
         keyword = find_keyword(statement)
         if keyword in _UTILITIES:
-            return None
+            return Answer(None, tag=keyword)
         if keyword == "EXPLAIN":
-            return pa.schema({"QUERY PLAN": pa.string()})
+            return Answer(pa.table({"QUERY PLAN": pa.array([], pa.string())}), tag=keyword)
         self._check_statement(statement)
-        return (await self._route(statement, parameters, "describe")).table.schema
+        return await self._route(statement, parameters, "describe")
 
     def _check_statement(self, statement: str) -> None:
         if len(statement) > LONGEST_STATEMENT:
@@ -192,8 +200,7 @@ class Session:
                 text = str(self.terms.get(name.partition(".")[2], "not set"))
             return Answer(pa.table({name: [text]}), tag="SHOW")
         if keyword == "EXPLAIN":
-            plan = await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
-            return replace(plan, tag="EXPLAIN")
+            return await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
         catalog = self.server.catalogs[self.dataset]
         answer = await asyncio.to_thread(catalog.answer, statement, parameters)
         return answer or await self._ask(kind, statement, parameters)
@@ -203,9 +210,10 @@ class Session:
         idle = self.server.idle_workers[self.dataset]
         self.worker = worker = await idle.get()
         try:
-            return await asyncio.to_thread(
+            answer = await asyncio.to_thread(
                 worker.ask, kind, statement, parameters, {**self.terms}, self.analyst
             )
+            return replace(answer, tag="SELECT" if kind == "release" else kind.upper())
         finally:
             self.worker = None
             idle.put_nowait(worker)
