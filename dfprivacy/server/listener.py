@@ -42,8 +42,8 @@ _LOGIN_SECONDS = 20
 _SSL_REQUEST_SIZE = 8  # bytes
 _COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
-    r"\s*COPY\s*\((?P<query>.*)\)\s*TO\s+STDOUT\s*"
-    r"(?:(?:WITH\s*)?\(\s*FORMAT\s+\"?(?P<format>\w+)\"?\s*\))?\s*;?\s*$",
+    r"\s*COPY\s*(?:\((?P<query>.*)\)|(?P<table>[\w.\"]+)\s*(?:\((?P<columns>[^()]*)\))?)"
+    r"\s*TO\s+STDOUT\b(?P<options>[^;]*);?\s*$",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -329,7 +329,7 @@ class Client:
     async def _execute(self, portal: Portal, size: int = 0, *, describes: bool = False) -> None:
         """Run a portal, if it has not run, and send its next rows. A size of 0 means all."""
         if copied := _COPY.match(portal.statement):
-            await self._copy(copied["query"], (copied["format"] or "text").lower())
+            await self._copy(copied)
             return
         if portal.tag is None:
             answer = await self._run(portal.statement, portal.parameters, portal.described)
@@ -362,11 +362,13 @@ class Client:
         else:
             self.send(_describe_rows(answer.table.schema, portal.formats))
 
-    async def _copy(self, query: str, form: str) -> None:
-        """Answer COPY (query) TO STDOUT, as text or binary."""
+    async def _copy(self, copied: re.Match[str]) -> None:
+        """Answer COPY (query) TO STDOUT, as text or binary. COPY of a table is a query for rows."""
+        form = re.sub(r"[\s()\"]|WITH|FORMAT", "", copied["options"].upper()).lower() or "text"
         if form not in {"text", "binary"}:
-            raise ServerError("0A000", "COPY writes text or binary", "leave FORMAT out")
-        table = (await self._run(query, ())).table
+            raise ServerError("0A000", "COPY writes text or binary", "leave options out")
+        query = copied["query"] or f"SELECT {copied['columns'] or '*'} FROM {copied['table']}"  # noqa: S608
+        table = (await self._run(query)).table
         if table is None:
             raise ServerError("42601", "COPY needs a SELECT")
         formats = [int(form == "binary")] * table.num_columns

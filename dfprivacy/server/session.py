@@ -201,6 +201,9 @@ class Session:
             return Answer(pa.table({name: [text]}), tag="SHOW")
         if keyword == "EXPLAIN":
             return await self._ask("explain", _EXPLAIN.sub("", statement, 1), parameters)
+        if keyword == "ALTER":  # psql's \password sends it
+            hint = "the owner runs: dfprivacy serve user add POLICY NAME"
+            raise ServerError("42501", "passwords are set by the owner", hint)
         catalog = self.server.catalogs[self.dataset]
         answer = await asyncio.to_thread(catalog.answer, statement, parameters)
         return answer or await self._ask(kind, statement, parameters)

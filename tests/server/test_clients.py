@@ -117,6 +117,10 @@ def test_a_preview_is_made_up(connect):
         ("SET dfprivacy.colour = 1", "42704", "epsilon"),
         ("CREATE TABLE t (x INT)", "42601", "SELECT"),
         ("COPY flights TO '/tmp/x'", "42601", "SELECT"),
+        ("COPY flights TO STDOUT", "42601", "dp_count(*)"),
+        ("COPY flights (plane, month) TO STDOUT (FORMAT binary)", "42601", "GROUP BY plane"),
+        ("COPY (SELECT 1) TO STDOUT CSV HEADER", "0A000", "options"),
+        ("ALTER USER ann PASSWORD 'x'", "42501", "serve user add"),
         ("SELECT * FROM read_csv('/etc/passwd')", "42601", ""),
         ("SELECT dp_count(*) FROM flights GROUP BY month HAVING dp_keep(1e-3)", "42601", "dp_keep"),
         ("SELECT dp_count(delay, epsilon := 9000000) FROM flights", "53400", "epsilon"),
@@ -278,7 +282,7 @@ def test_psql_describes_and_asks(port):
     if shutil.which("psql") is None:
         pytest.skip("psql is not installed")
     address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
-    names = r"\d flights \d+ \dt+ \du \dx \df+ \do \db+ \dconfig \dp \dn+ \dT \dD+ \dC \dL \l"
+    names = r"\d flights \d+ \dt+ \du \dx \df+ \do \db+ \dconfig \dp \dn+ \dT \dD+ \dC \dL \dy \l"
     commands = (f"{MEANS} ORDER BY 1", *names.replace(" \\", "\n\\").splitlines())
     asked = subprocess.run(
         ["psql", address, "-At", *(part for command in commands for part in ("-c", command))],
