@@ -11,6 +11,7 @@ import hmac
 import os
 import re
 import stat
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,9 +43,10 @@ class Verifier:
     def from_password(
         cls, password: str, salt: bytes | None = None, iterations: int = _ITERATIONS
     ) -> Verifier:
-        """Derive the keys of a password."""
+        """Derive the keys of a password, whose letters clients send in their normal form."""
         salt = make_secret(16) if salt is None else salt
-        salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
+        letters = unicodedata.normalize("NFKC", password).encode()
+        salted = hashlib.pbkdf2_hmac("sha256", letters, salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", "sha256")
         server_key = hmac.digest(salted, b"Server Key", "sha256")
         return cls(salt, iterations, hashlib.sha256(client_key).digest(), server_key)

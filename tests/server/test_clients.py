@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from .conftest import PASSWORD, run_command
+from .conftest import PASSWORD, make_folder, run_command, serve
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -94,6 +94,9 @@ def test_a_prepared_statement_is_answered_anew_each_time(connect):
             rows = [cursor.fetchone() for cursor in executed]
             assert [number for number, _ in rows] == [0, 1, 2, 3]
             assert len({value for _, value in rows}) == 4
+        query = "SELECT COUNT(*) FROM flights WHERE month > %s"
+        counts = [connection.execute(query, (n,), prepare=True).fetchone()[0] for n in (6, 9)]
+        assert counts == pytest.approx([15_000, 7500], abs=10)
 
 
 def test_a_preview_is_made_up(connect):
@@ -160,6 +163,24 @@ def test_logins_that_are_refused(connect):
     for terms in ({"password": "wrong"}, {"user": "nobody"}, {"dbname": "other"}):
         with pytest.raises(psycopg.OperationalError):
             connect(**terms)
+
+
+def test_a_password_of_any_letters_logs_in(tmp_path):
+    """Clients send a password's letters in their normal form, in which the server keeps them."""
+    file, password = make_folder(tmp_path), "\N{LATIN SMALL LIGATURE FI}ve \u00e9 e\u0301"
+    assert run_command("user", "add", file, "ann", text=password).returncode == 0
+    with serve(file) as (port, _):
+        address = f"host=127.0.0.1 port={port} user=ann dbname=flights"
+        with psycopg.connect(address, password=password) as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_quantiles_come_as_an_array(connect):
+    """A list is an array of Postgres, in text and in binary."""
+    query = "SELECT dp_quantiles(delay, [0.25, 0.75]) AS q FROM flights"
+    with connect() as connection:
+        text, binary = (connection.execute(query, binary=form).fetchone()[0] for form in (0, 1))
+    assert text == binary == pytest.approx([2, 47], abs=1)
 
 
 def test_a_monitor_asks_for_nothing_else(connect):
