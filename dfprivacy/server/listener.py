@@ -267,6 +267,8 @@ class Client:
             self.send_error(describe_error(error))
         if is_sync or isinstance(message, messages.Query):
             self.send(messages.ReadyForQuery(status=self.status))
+            if self.status is TransactionStatus.IDLE:  # portals end with their transaction
+                self.portals.clear()
 
     async def _handle(self, message: PGMessage) -> None:
         match message:

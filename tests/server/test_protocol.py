@@ -1,6 +1,7 @@
 """Hostile and broken clients: the server answers with an error or hangs up, and goes on."""
 
 import datetime as dt
+import os
 import random
 import socket
 import struct
@@ -83,6 +84,24 @@ def test_a_statement_that_is_too_long_is_refused(connect):
     with connect() as connection, pytest.raises(psycopg.Error, match="characters") as caught:
         connection.execute("SELECT " + "1 + " * 60_000 + "1")
     assert caught.value.sqlstate == "54000"
+
+
+def test_portals_end_with_their_transaction(connect):
+    """The answer of a named portal is kept after Sync only while a transaction is open."""
+
+    def pack(kind, body=b""):
+        return kind + struct.pack("!i", len(body) + 4) + body
+
+    bound = pack(b"P", b"\0SELECT 1\0\0\0") + pack(b"B", b"name\0\0" + bytes(6))
+    executed = pack(b"E", b"name\0" + bytes(4))
+    with connect() as connection, socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.settimeout(30)
+        for begin, rows in ((pack(b"S"), 0), (pack(b"Q", b"BEGIN\0"), 1)):
+            wire.sendall(begin + bound + pack(b"S") + executed + pack(b"S"))
+            replies = b""
+            while replies.count(b"Z\0\0\0\5") < 3:
+                replies += wire.recv(2**16)
+            assert (replies.count(b"C26000\0"), replies.count(b"SELECT 1\0")) == (1 - rows, rows)
 
 
 MADE_UP = {"example", 0, 1, None, dt.date(2000, 1, 1)}
