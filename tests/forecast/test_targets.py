@@ -219,7 +219,7 @@ def test_a_target_of_found_bounds_has_an_answer(law):
     draw = random.exponential if law == "exponential" else random.normal
     frame = pl.DataFrame({"x": draw(*draws, size), "y": draw(*draws, size)})
     for question in (dfp.mean("x"), dfp.var("x"), dfp.corr("x", "y")):
-        plan = frame.dp.explain(question, within={question.name: 0.3}, size=size)
+        plan = frame.dp.explain(question, within={question.name: 0.1}, size=size)
         answers = [frame.dp.agg(a=question, epsilon=plan.epsilon)["a"] for _ in range(40)]
         assert sum(not math.isnan(answer) for answer in answers) >= 20, question
 
