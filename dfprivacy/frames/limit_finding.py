@@ -484,7 +484,8 @@ def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
     if not suspects.any():
         return None
     rows = SIZES @ sizes.units / suspects.sum()
-    size = max(min(int(CANDIDATES[np.argmax(suspects)]), math.floor(rows)), 2 * limit)
+    lower_end = int(CANDIDATES[np.argmax(suspects) - 1]) + 1  # of a bin that is not the first
+    size = max(min(lower_end, math.floor(rows)), 2 * limit)
     return f"some units may have at least {size:,} {entries}; only {limit:,} count"
 
 
