@@ -260,3 +260,13 @@ def test_a_page_shows_it():
     assert text.startswith("regression('y', ['a', 'b']")
     assert [line.split()[0] for line in text.splitlines()[2:5]] == ["intercept", "a", "b"]
     assert "epsilon=1" in text
+
+
+def test_a_regression_of_which_no_group_is_shown_is_empty():
+    """Bounds are found over all rows, and no group of one row is shown: nothing fails."""
+    x, y = [1.0, 2.0, 5.0] * 1000, [2.0, 3.0, 9.0] * 1000
+    rows = pl.DataFrame({"g": range(3000), "x": x, "y": y})
+    groups = rows.dp(epsilon=3, delta=1e-12).group_by("g")
+    assert groups.regression("y", ["x"]).is_empty()
+    for question in (dfp.slope("x", "y"), dfp.cov("x", "y"), dfp.ratio("x", "y", (0, 9), (0, 9))):
+        assert groups.agg(question).is_empty()
