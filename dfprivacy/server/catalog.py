@@ -59,6 +59,19 @@ _MACROS = """
     pg_get_expr(a, b) AS NULL, (a, b, c) AS NULL; pg_get_viewdef(a) AS NULL, (a, b) AS NULL;
     pg_get_indexdef(a) AS NULL, (a, b, c) AS NULL; to_regtype(a) AS NULL
 """
+_FORMAL_NAMES = {
+    "bool": "boolean",
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "double precision",
+    "varchar": "character varying",
+    "time": "time without time zone",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+}
+"""Names of types in Postgres, by those that `format_type` of DuckDB returns."""
 _WITHOUT_VALUE = "() AS NULL, (a) AS NULL, (a, b) AS NULL, (a, b, c) AS NULL"
 """The definition of a function of Postgres that DuckDB lacks, for any number of arguments."""
 _TYPES = ", ".join(
@@ -83,17 +96,20 @@ _RELATIONS = {  # of Postgres, where DuckDB has another content
 _REWRITES = (
     (r"\b(pg_catalog|information_schema(?=\._pg))\.", ""),  # names are found there without it
     (r"OPERATOR\((\S+?)\)", r"\1"),
+    (r"\bCAST\((\$\d+(?:::VARCHAR)?|'[\w.]+') AS REGCLASS\)", r"\1::regclass"),
     (
-        r"(\$\d+|'\w+')::regclass(?:::oid)?(?!\w)",
-        r"(SELECT max(oid) FROM pg_class WHERE relname = trim(\1, '\"'))",
+        r"(\$\d+(?:::VARCHAR)?|'[\w.]+')::regclass(?:::oid)?(?!\w)",
+        r"(SELECT max(oid) FROM pg_class WHERE relname = split(trim(\1, '\"'), '.')[-1])",
     ),
     (r'\s+COLLATE\s+"?\w+"?', ""),
     (r'::(regclass|regtype|regproc|regnamespace|oid|name|"char")(?!\w)(\[\])?', ""),
     (r"\bANY\((\$\d+)\)", r"ANY(regexp_extract_all(\1, '[^{}\",]+'))"),
     (r"array_to_string\(c\.reloptions \|\| array\(.*?\), ', '\)", "''"),
+    (r"\bjson_build_object\(", "json_object("),
     (r"\bunnest\(evttags\)", "unnest([''])"),
     (r"\btyp(receive|send) != 0", "true"),
 )
+_POSTGRES_TYPES = ("regclass", "regtype", "regproc", "regnamespace")  # names, where DuckDB has none
 _MOCK_VALUES = ("example", "2000-01-01 12:00:00", "12:00:00", "1")  # the first that a type holds
 _MOCK_ROWS = 5
 _READ_STATEMENTS = 64  # that are kept, so that their next run parses nothing
@@ -129,7 +145,9 @@ class Catalog:
         self._mock = make_database(columns, name, _MOCK_ROWS)
         settings = ", ".join(map(str, SETTINGS.items()))
         table = f"settings() AS TABLE FROM (VALUES {settings}) settings(name, setting)"
-        for macro in (table, *_MACROS.split(";")):
+        name = "pg_catalog.format_type(a, b)"
+        form = f"format_type(a, b) AS coalesce(MAP {_FORMAL_NAMES}[{name}], {name})"
+        for macro in (table, form, *_MACROS.split(";")):
             self._empty.execute(f"CREATE MACRO {macro}")
         functions = self._empty.execute("SELECT function_name FROM duckdb_functions()").fetchall()
         self._functions = {name for (name,) in functions}
@@ -141,6 +159,8 @@ class Catalog:
             name: {*self._empty.sql(query).columns} for name, query in self._relations.items()
         }
         for database in (self._empty, self._mock):
+            for kind in _POSTGRES_TYPES:
+                database.execute(f"CREATE TYPE {kind} AS VARCHAR")
             database.execute(f"SET GLOBAL max_execution_time = {_LONGEST_SECONDS * 1000}")
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")

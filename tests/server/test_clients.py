@@ -254,6 +254,12 @@ def test_pandas_reads_through_sqlalchemy(port):
     frame = pd.read_sql(f"{MEANS} ORDER BY carrier", engine)
     assert frame["carrier"].to_list() == ["AA", "DL", "UA"]
     assert abs(frame["delay"] - 24.5).max() < 2
+    inspector = sqlalchemy.inspect(engine)
+    assert inspector.get_table_names() == ["flights"]
+    names = [column["name"] for column in inspector.get_columns("flights")]
+    assert names == ["plane", "carrier", "month", "delay", "day", "departure"]
+    table = sqlalchemy.Table("flights", sqlalchemy.MetaData(), autoload_with=engine)
+    assert table.c.keys() == names
     engine.dispose()
 
 
@@ -313,7 +319,7 @@ def test_psql_describes_and_asks(port):
     )
     assert "ERROR" not in asked.stderr
     assert asked.stdout.startswith("AA|2"), asked.stderr
-    for line in ("delay|float8|", "\npg_default|owner|", "\nDateStyle|ISO, MDY\n"):
+    for line in ("delay|double precision|", "\npg_default|owner|", "\nDateStyle|ISO, MDY\n"):
         assert line in asked.stdout, asked.stderr
     assert asked.stdout.splitlines()[-1].startswith("flights|")
 
