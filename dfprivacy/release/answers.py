@@ -242,6 +242,34 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class AboutShown:
+    """An answer of a part that has seen the groups that are shown alone: `shown` of all."""
+
+    answer: Answer
+    shown: Integers
+    groups: int
+
+    @property
+    def name(self) -> str:
+        """The name of the answer."""
+        return self.answer.name
+
+    @property
+    def declared(self) -> pa.DataType | None:
+        """The declared type of dates and times."""
+        return self.answer.declared
+
+    def columns(self, level: float) -> list[Column]:
+        """Return the columns of the answer; what stands in groups that are hidden is undefined."""
+        columns = []
+        for values in self.answer.columns(level):
+            column = np.zeros(self.groups, values.dtype)
+            column[self.shown] = values
+            columns.append(column)
+        return columns
+
+
+@dataclass(frozen=True)
 class Dated:
     """An answer in dates or times of a declared type; what is not finite is missing."""
 

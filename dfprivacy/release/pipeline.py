@@ -20,8 +20,8 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
-from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
+    AboutShown,
     Answer,
     Answered,
     Answers,
@@ -153,12 +153,20 @@ def answer_batch(
 
 
 def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
-    """Run every mechanism and select the groups to publish."""
+    """Run every mechanism and select the groups to publish.
+
+    Where a rule selects groups, the mechanism that counts them answers first. The others see the
+    groups that are shown alone: not even how many are hidden enters their answers.
+    """
     rule, counting = plan.rule, index_of_counting_part(plan.parts)
     others, by_index = dict(enumerate(measured)), dict[int, Answered]()
-    if rule:  # the groups that are counted first are those of the others
-        by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
-        keys = by_index[counting].keys
+    if rule:
+        first = others.pop(counting).answer(plan.row_losses[counting], rule)
+        by_index[counting] = first
+        counted = first.counted or Counted(1, ())
+        shown, keys = counted.kept(rule), first.keys
+        if len(shown) < keys.num_rows:
+            keys = keys.take(pa.array(shown))
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
     indices_by_type: dict[type, list[int]] = {}
     for index, mechanism in others.items():
@@ -168,27 +176,32 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         losses = [plan.row_losses[index] for index in indices]
         answers_of_type = answer_batch(mechanisms[0], mechanisms, losses)
         by_index.update(zip(indices, answers_of_type, strict=True))
-    answered = [by_index[index] for index in range(len(measured))]
-    by_name = {name: answers for part in answered for name, answers in part.answers.items()}
-    counted = answered[counting].counted or Counted(1, ())
-    keys = answered[counting].keys
+    first = by_index[counting]
+    groups = first.keys.num_rows if plan.by else 1
+    by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
     answers = _note_limits(plan, {name: by_name[name] for name in plan.questions})
-    groups = keys.num_rows if plan.by else 1
-    shown = all_groups(groups) if rule is None else counted.kept(rule)
-    answers = {
-        name: tuple(_about_shown(answer, counted, rule, shown) for answer in parts)
-        for name, parts in answers.items()
-    }
-    return Answers(keys, answers, counted, shown)
+    if not rule:
+        counted, shown = first.counted or Counted(1, ()), all_groups(groups)
+    for name, parts in answers.items():
+        if not rule:
+            answers[name] = tuple(_with_notes(answer, shown) for answer in parts)
+        elif name in first.answers:
+            conditional = (
+                answer.conditional_on_selection(counted, rule, shown)
+                if isinstance(answer, Estimated)
+                else answer
+                for answer in parts
+            )
+            answers[name] = tuple(_with_notes(answer, shown) for answer in conditional)
+        else:
+            noted = (_with_notes(answer, all_groups(len(shown))) for answer in parts)
+            answers[name] = tuple(AboutShown(answer, shown, groups) for answer in noted)
+    return Answers(first.keys, answers, counted, shown)
 
 
-def _about_shown(answer: Answer, counted: Counted, rule: KeyRule | None, shown: Integers) -> Answer:
-    """Return an answer whose intervals and notes are about the groups that are shown."""
-    if not isinstance(answer, Estimated):
-        return answer
-    if rule is not None:
-        answer = answer.conditional_on_selection(counted, rule, shown)
-    return answer.note_outer_rows(shown)
+def _with_notes(answer: Answer, groups: Integers) -> Answer:
+    """Return an answer with notes about groups together."""
+    return answer.note_outer_rows(groups) if isinstance(answer, Estimated) else answer
 
 
 def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:

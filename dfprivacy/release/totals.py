@@ -20,6 +20,7 @@ from dfprivacy.noise.additive import NoisyVector, added_up
 from dfprivacy.noise.laws import Summed
 from dfprivacy.release.answers import (
     NO_COUNT,
+    AboutShown,
     Answers,
     Counted,
     Estimated,
@@ -86,6 +87,8 @@ def has_order(kind: pa.DataType) -> bool:
 
 def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -> Estimated:
     """Return an answer about groups of cells, with the notes of these: a piece a size."""
+    if isinstance(answer, AboutShown):
+        answer, shown = answer.answer, all_groups(len(shown))
     assert isinstance(answer, Estimated)  # noqa: S101 others are refused before they are measured
     (piece,) = answer.pieces
     cells = np.bincount(group_of_cell, minlength=groups)

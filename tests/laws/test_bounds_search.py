@@ -13,7 +13,7 @@ from hypothesis import given
 
 import dfprivacy as dfp
 from benchmarks.honesty import copy_groups
-from benchmarks.replay import Tape, scores_of
+from benchmarks.replay import Tape
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, bin_table, stacked
 from dfprivacy.measurement.binning import Octaves
@@ -33,6 +33,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
     ruler_about_zero,
 )
 from dfprivacy.statistics.estimators.group_bounds import find_group_bounds, measure_distances
+from tests.no_noise import NoNoise
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -192,18 +193,6 @@ def test_a_search_by_group_costs_what_is_not_left(data, kind, counted_again):
         paid, left = spend(search, larger, smaller)
         spent = paid.epsilon if kind is Epsilon else paid.rho
         assert spent <= 1 - Fraction(int(left.min()), UNITS)
-
-
-class NoNoise:
-    """Recorder of draws without noise: exact counts, and the first of the best candidates."""
-
-    def draw(self, mechanism, inputs, sample):
-        """Return the likeliest result of a draw."""
-        if mechanism == "add_to":
-            return inputs["exact"].copy()
-        assert mechanism == "select"
-        best = [firsts[losses.argmin()] for firsts, _, losses in scores_of(inputs["runs"])]
-        return np.array(best, np.int64)
 
 
 @pytest.mark.parametrize("by_group", [True, False])

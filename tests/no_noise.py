@@ -1,0 +1,17 @@
+"""Make releases without noise: the same rows have the same answers."""
+
+import numpy as np
+
+from benchmarks.replay import scores_of
+
+
+class NoNoise:
+    """Recorder of draws without noise: exact counts, and the first of the best candidates."""
+
+    def draw(self, mechanism, inputs, sample):
+        """Return the likeliest result of a draw."""
+        if mechanism == "add_to":
+            return inputs["exact"].copy()
+        assert mechanism == "select"
+        best = [firsts[losses.argmin()] for firsts, _, losses in scores_of(inputs["runs"])]
+        return np.array(best, np.int64)

@@ -1,0 +1,54 @@
+"""Laws of secret keys: hidden groups, and how many there are, change nothing that is shown."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dfprivacy as dfp
+from dfprivacy.noise.recording import record_draws
+from tests.no_noise import NoNoise
+
+ROWS = 9_000
+QUESTIONS = {
+    "mean": dfp.mean("x", (0, 9)),
+    "sum": dfp.sum("y", (0, 9)),
+    "var": dfp.var("x", (0, 9)),
+    "found": dfp.mean("x"),
+    "wide": dfp.var("y"),
+    "median": dfp.median("x"),
+    "ends": dfp.quantile("x", 0.9),
+    "center": dfp.center("x", 2),
+    "slope": dfp.slope("y", "x"),
+    "ratio": dfp.ratio("y", "x"),
+    "cov": dfp.cov("x", "y", (0, 9), (0, 9)),
+    "share": dfp.share("g", 1),
+    "values": dfp.nunique("x"),
+}
+
+
+def frame(hidden: int) -> pl.DataFrame:
+    """Return three groups of many units each, and so many groups of one."""
+    random = np.random.default_rng(0)
+    group = np.append(np.arange(ROWS) % 3, 100 + np.arange(hidden))
+    x, y = (np.append(random.normal(5, 8, ROWS), np.full(hidden, 5.0)) for _ in range(2))
+    return pl.DataFrame({"u": np.arange(ROWS + hidden), "g": group, "x": x, "y": y})
+
+
+@pytest.mark.parametrize("first", ["count", "found", "slope", "median", "units"])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_hidden_groups_change_nothing_that_is_shown(name, first):
+    """Beside any question that selects groups, answers and notes are those without hidden groups.
+
+    Nothing has noise. The question that selects may read the pooled rows of hidden groups too.
+    """
+    questions = {"count": dfp.count(), "units": dfp.nunique("u"), **QUESTIONS}
+    asked = {"first": questions[first], "other": QUESTIONS[name]}
+    shown = []
+    for hidden in (0, 40):
+        private = dfp.frame(frame(hidden))(unit="u", max_rows=1, max_groups=1, delta=1e-6)
+        with record_draws(NoNoise()):
+            released = private.group_by("g").agg(**asked, epsilon=20, interval=0.95)
+        columns = [column for column in released.columns if column.startswith("other")]
+        assert released["g"].to_list() == [0, 1, 2]
+        shown.append(repr(released[columns].rows()))
+    assert shown[0] == shown[1]
