@@ -112,8 +112,14 @@ def check(policy: PolicyFile) -> None:
     if faults:
         raise InvalidDescriptionError(
             f"the policy can't be served: {'; '.join(faults)}",
-            hint="dfprivacy serve user add POLICY NAME sets a password",
+            hint="dfprivacy serve user add POLICY NAME sets a password"
+            if "password" in faults[0]
+            else "change the policy, whose paths begin at its own folder",
         )
+    from dfprivacy.server.workers import check_schema  # noqa: PLC0415 loads the engines
+
+    for name, dataset in policy.datasets.items():
+        check_schema(name, dataset)
     typer.echo(f"Ready to serve {len(policy.datasets)} dataset(s) to {len(users)} user(s).")
 
 

@@ -24,6 +24,7 @@ from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
     EngineError,
+    InvalidDescriptionError,
     RefusedStatementError,
     log_nothing,
     published,
@@ -32,6 +33,8 @@ from dfprivacy.server.catalog import Answer, make_database
 from dfprivacy.server.policy import Dataset, Policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.interface import connect, with_constants
+from dfprivacy.statements.rules import nearly
+from dfprivacy.statements.schema import schema_of
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a forked child would inherit open sockets
 _START_SECONDS = 600  # to start a process and read a hash of the data
@@ -58,7 +61,10 @@ def describe_error(error: BaseException) -> ServerError:
         return ServerError("XX000", str(safe))
     codes = {BudgetExceededError: "53400", RefusedStatementError: "42601"}
     code = next((code for kind, code in codes.items() if isinstance(safe, kind)), "22023")
-    return ServerError(code, safe.message, safe.hint)
+    hint = safe.hint
+    if isinstance(safe, BudgetExceededError):
+        hint = "SHOW dfprivacy.budget says what is left; SET dfprivacy.epsilon to less"
+    return ServerError(code, safe.message, hint)
 
 
 class DatasetReader:
@@ -78,10 +84,8 @@ class DatasetReader:
                 self._reader.close()  # DuckDB would hand out the old file again
             self.version = version
             data, self._reader = _open_data(self.dataset)
-        self.columns = self._reader.sql(
-            "SELECT table_name, column_name, data_type FROM duckdb_columns() "
-            "WHERE NOT internal AND schema_name = 'main' ORDER BY table_name, column_index"
-        ).to_arrow_table()
+        self.columns = _read_columns(self._reader)
+        check_schema(self.name, self.dataset, self.columns)
         terms = self.dataset.model_dump(
             include={"unit", "max_rows", "max_groups"}, exclude_none=True
         )
@@ -201,6 +205,37 @@ def _open_data(dataset: Dataset) -> tuple[Any, duckdb.DuckDBPyConnection]:
             f"the data can't be opened: {type(error).__name__}",
             hint="a source is a DuckDB file, or a mapping of table names to Parquet files",
         ) from None
+
+
+def _read_columns(reader: duckdb.DuckDBPyConnection) -> pa.Table:
+    return reader.sql(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() "
+        "WHERE NOT internal AND schema_name = 'main' ORDER BY table_name, column_index"
+    ).to_arrow_table()
+
+
+def check_schema(name: str, dataset: Dataset, columns: pa.Table | None = None) -> None:
+    """Refuse a schema that names a table or a column that the data lack. No row is read."""
+    if columns is None:
+        _, reader = _open_data(dataset)
+        columns = _read_columns(reader)
+        reader.close()
+    tables = columns["table_name"].to_pylist()
+    known = {text.lower() for text in tables}
+    for table, column in zip(tables, columns["column_name"].to_pylist(), strict=True):
+        known |= {f"{table}.{column}".lower(), column.lower()}
+    entries = [dataset.unit]
+    if dataset.tables is not None:
+        schema = schema_of(dataset.tables)
+        entries += [schema.unit, schema.rows, *schema.links, *schema.links.values()]
+        entries += [*schema.public, *schema.bounds, *schema.matches]
+    for entry in entries:
+        if entry is not None and entry.lower() not in known:
+            raise InvalidDescriptionError(
+                f"dataset {name}: the policy names {entry!r}, and the data have no such column "
+                "or table",
+                hint=nearly(entry.lower(), known) + "write table.column",
+            )
 
 
 def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:

@@ -730,10 +730,11 @@ def _wrong(function: str) -> RefusedStatementError:
         return refuse("arguments of dp_keep")
     statistic, values, advice = functions()[function], "an expression", ""
     calls = ", ".join(example_calls(function, statistic))
-    if len(statistic.places()) > 1:
+    if len(places := statistic.places()) > 1:
         answers = f", which answers {statistic.sql_names[0]}," if statistic.sql_names else ""
+        advice = f", or without bounds, which are found then: {function}({', '.join(places)})"
+        advice += "; a schema bounds single columns: rows='t', bounds={'t.x': (0, 100)}"
         function, values = f"{function}{answers}", "two expressions"
-        advice = "; or bound both columns in a schema: bounds={'t.x': (0, 100), ...}"
     return refuse(
         "arguments of a dp_ call", function=function, values=values, calls=calls, known=advice
     )

@@ -122,9 +122,13 @@ class Scope:
         if f"@{folded(name)}" in REFUSALS:
             return refuse(f"@{folded(name)}")
         visible_names = [visible.name for visible in self.seen]
+        if len(parts) > 1 and folded(name) in map(folded, visible_names):
+            close = f"a name with a dot stands in double quotes: {quoted(name)}; "
+        else:
+            close = nearly(name, visible_names)
         return MissingColumnError(
             f"no table in FROM has a column {name!r}",
-            hint=f"{nearly(name, visible_names)}the columns are "
+            hint=f"{close}the columns are "
             f"{', '.join(map(repr, visible_names[:20]))}; text stands in "
             f"single quotes, '{name}', and double quotes make a name",
         )

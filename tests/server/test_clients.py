@@ -154,8 +154,9 @@ def test_the_budget_of_an_analyst_ends(connect):
     """What is not left is refused before anything is released, and the log says so."""
     with connect(user="bob") as connection:
         connection.execute("SELECT COUNT(*) FROM flights WHERE month = 1")
-        with pytest.raises(psycopg.Error, match="may spend"):
+        with pytest.raises(psycopg.Error, match="may spend") as raised:
             connection.execute("SELECT COUNT(*) FROM flights WHERE month = 2")
+        assert "SHOW dfprivacy.budget" in raised.value.diag.message_hint
 
 
 def test_logins_that_are_refused(connect):

@@ -39,6 +39,20 @@ def test_check_names_what_is_wrong(tmp_path, more, message):
     assert message in checked.stderr
 
 
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [("flights.plain", "did you mean 'flights.plane'?"), ("boats.hull", "write table.column")],
+)
+def test_check_names_a_unit_that_the_data_lack(tmp_path, fault, message):
+    """A policy that names no column of the data is refused, before an analyst meets the fault."""
+    file = make_folder(tmp_path, users=("ann", "bob", "probe"))
+    file.write_text(file.read_text().replace("flights.plane", fault))
+    checked = run_command("check", file)
+    assert checked.returncode != 0
+    assert f"names '{fault}'" in checked.stderr
+    assert message in " ".join(checked.stderr.split())
+
+
 def test_check_passes_a_good_policy_and_refuses_a_readable_password_file(tmp_path):
     """The file of users is the owner's alone."""
     file = make_folder(tmp_path)

@@ -1,6 +1,7 @@
 """No name of a column, alias or table changes an answer, whatever names the package generates."""
 
 import duckdb
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -77,3 +78,10 @@ def test_names_of_columns_change_no_answer(statement, names):
     expected = answer(statement, "plain")
     for name in names:
         assert answer(statement, name) == expected, name
+
+
+def test_a_name_with_a_dot_stands_in_quotes():
+    """A column whose name has a dot is named as it has to be written."""
+    frame = pl.DataFrame({"price.eur": [1.0]})
+    with pytest.raises(dfp.MissingColumnError, match=r'in double quotes: "price\.eur"'):
+        dfp.sql("SELECT avg(price.eur) FROM t", t=frame)
