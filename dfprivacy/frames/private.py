@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, overload
 
@@ -44,7 +45,6 @@ from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, PublicKeys, Terms, Unit, label_of, unit_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.base import Question
-from dfprivacy.statistics.covariance import RatioOfSums
 
 if TYPE_CHECKING:
     from dfprivacy.frames.surveys import LocalMethods, ShuffleMethods
@@ -105,26 +105,34 @@ class Queryable(ABC, Generic[Answers]):
             epsilon=epsilon, rho=rho, delta=delta, interval=interval, population=population
         )
         by_name = questions_by_name(questions, named, terms)
-        completed = {name: self._completed(question) for name, question in by_name.items()}
+        read_kinds = cache(self._read_kinds)
+        completed = {
+            name: self._completed(question, read_kinds) for name, question in by_name.items()
+        }
         answers: Answers = self._run(completed, terms)
         return answers
 
     def _ask(self, statistic: Question, terms: Mapping[str, Any]) -> Any:
         """Answer one question with the keyword arguments of its method."""
         check_terms(statistic, terms)
-        return self._run(self._completed(statistic), self._terms.updated(**terms))
+        completed = self._completed(statistic, self._read_kinds)
+        return self._run(completed, self._terms.updated(**terms))
 
-    def _completed(self, question: Any) -> Any:
+    def _read_kinds(self) -> Mapping[Hashable, str]:
+        """Return the declared kind of each column, as far as the frame declares them."""
+        return guarded(lambda: declared(self._frame)) or {}
+
+    def _completed(self, question: Any, read_kinds: Callable[[], Mapping[Hashable, str]]) -> Any:
         """Return a question with the bounds that the terms know, and 0 and 1 for booleans.
 
         Declared types are looked at where bounds are missing; no boolean is clipped.
         """
         completed = question.completed(self._terms.bounds)
         if isinstance(completed, crosstabs.Crosstab):
-            return replace(completed, values=self._completed(completed.question))
-        if not (getattr(completed, "finds_bounds", False) or isinstance(completed, RatioOfSums)):
+            return replace(completed, values=self._completed(completed.question, read_kinds))
+        if not getattr(completed, "finds_bounds", False):
             return completed
-        kinds = guarded(lambda: declared(self._frame)) or {}
+        kinds = read_kinds()
         truths = {label: (0, 1) for label in completed.columns if kinds.get(label) == BOOLEAN}
         typed = completed.completed(truths)
         if typed.finds_bounds:

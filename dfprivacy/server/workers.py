@@ -221,20 +221,20 @@ def check_schema(name: str, dataset: Dataset, columns: pa.Table | None = None) -
         columns = _read_columns(reader)
         reader.close()
     tables = columns["table_name"].to_pylist()
-    known = {text.lower() for text in tables}
+    names = {text.lower() for text in tables}
     for table, column in zip(tables, columns["column_name"].to_pylist(), strict=True):
-        known |= {f"{table}.{column}".lower(), column.lower()}
+        names |= {f"{table}.{column}".lower(), column.lower()}
     entries = [dataset.unit]
     if dataset.tables is not None:
         schema = schema_of(dataset.tables)
         entries += [schema.unit, schema.rows, *schema.links, *schema.links.values()]
         entries += [*schema.public, *schema.bounds, *schema.matches]
     for entry in entries:
-        if entry is not None and entry.lower() not in known:
+        if entry is not None and entry.lower() not in names:
             raise InvalidDescriptionError(
                 f"dataset {name}: the policy names {entry!r}, and the data have no such column "
                 "or table",
-                hint=nearly(entry.lower(), known) + "write table.column",
+                hint=nearly(entry.lower(), names) + "write table.column",
             )
 
 
