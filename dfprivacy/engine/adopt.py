@@ -61,7 +61,7 @@ from dfprivacy.engine.pandas import (
     value_column,
 )
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile
+from dfprivacy.engine.text_files import TextFile, number_in_text
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Category
@@ -622,13 +622,13 @@ def _of_file(
     )
     if not isinstance(path, TextFile):
         return adopted
-    # Numbers are needed where text columns are values; text that is none becomes NULL.
+    # Numbers are needed where text columns are values.
     relation: Any = adopted.lazy.to_native()
     names, chosen = dict(adopted.values), ["*"]
     for index, (label, numbers) in enumerate(columns.values.items()):
         if numbers:
             names[label] = f"{label} as number {index}"
-            number = f"TRY_CAST({quoted(str(label))} AS DOUBLE)"
+            number = number_in_text(quoted(str(label)))
             chosen.append(f"{number} AS {quoted(names[label])}")
     numbered = nw.from_native(relation.project(", ".join(chosen)))
     return replace(adopted, lazy=numbered, values=names)

@@ -496,3 +496,9 @@ class _RecordForm:
         quoted = rb'"[^"]*+(?:""[^"]*+)*+'
         closed = rb'(?:%b"[^%b]*+|[^"%b][^%b]*+|)%b' % (quoted, *[separator] * 4)
         return re.compile(rb"(?:%b)*+%b" % (closed, quoted))
+
+
+def number_in_text(text: str) -> str:
+    """Return SQL for the number in an expression of text: 1 for true, 0 for false, or NULL."""
+    truth = f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
+    return f"coalesce(TRY_CAST({text} AS DOUBLE), {truth})"

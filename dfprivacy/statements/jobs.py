@@ -30,7 +30,7 @@ from dfprivacy.engine.files import RowCondition, list_data_files, open_source, q
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded, reading_files
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile
+from dfprivacy.engine.text_files import TextFile, number_in_text
 from dfprivacy.errors import (
     InvalidKeysError,
     InvalidQuestionError,
@@ -330,7 +330,7 @@ def _question(rows: Rows, call: Call, unit: Unit | None, columns: dict[str, str]
             question = ChosenUnits(question.column)
     for name, fact in facts.items() if is_about_numbers and call.values else ():
         if fact.kind == TEXT:
-            as_read.setdefault(quoted(name), f"TRY_CAST({quoted(name)} AS DOUBLE)")
+            as_read.setdefault(quoted(name), number_in_text(quoted(name)))
     pairs = zip(call.shown, call.values, strict=True)
     return question.about(*(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs))
 

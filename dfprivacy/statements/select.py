@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, cast
 
 from dfprivacy.engine.files import quoted
+from dfprivacy.engine.text_files import number_in_text
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
@@ -794,7 +795,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         sql, column = match
         size = view.bag.size([column])
         kind = view.kind(name.path) if view is scope else ""
-        sql = f"TRY_CAST({sql} AS DOUBLE)" if name.is_number else sql
+        sql = number_in_text(sql) if name.is_number else sql
         return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
 
     visits = itertools.count()

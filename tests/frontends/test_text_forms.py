@@ -196,3 +196,15 @@ def test_a_text_file_of_the_home_directory_or_a_network(tmp_path, monkeypatch):
     assert float(dfp.frame(dfp.TextFile("~/rows.csv")).count(epsilon=EXACT)) == 1
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="network"):
         dfp.frame(dfp.TextFile("s3://bucket/rows.csv"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_truth_values_of_text_files_are_numbers(suffix, tmp_path):
+    """The words true and false, in any case, are 1 and 0; yes, t and other text are missing."""
+    path, mark = tmp_path / f"rows.{suffix}", {"csv": ",", "tsv": "\t"}[suffix]
+    words = ["True", "false", "TRUE", "true", "yes", "t", "", "1"] * 500
+    path.write_text(f"k{mark}b\n" + "".join(f"1{mark}{word}\n" for word in words))
+    mean = dfp.frame(path).mean("b", epsilon=1e6)
+    assert mean == pytest.approx(4 / 5, abs=0.001)
+    answer = dfp.sql("SELECT dp_mean(b) AS b FROM t", t=path, epsilon=1e6)
+    assert answer["b"][0].as_py() == pytest.approx(4 / 5, abs=0.001)
