@@ -130,7 +130,7 @@ class Explanation:
         return [
             ("asks", self.asks),
             ("protects", self.protects),
-            ("costs", self.cost),
+            ("costs", f"nothing: {self.cost} was paid before" if self.remembered else self.cost),
             *([("reaches", self.reaches)] if self.reaches else ()),
             *self.details(),
             *(("spends", draw.text) for draw in self.draws),
@@ -154,9 +154,11 @@ class Explanation:
 
     def details(self) -> list[tuple[str, str]]:
         """Return the lines on ledger, draws and groups, each with its title."""
-        lines = [] if self.account is None else [("ledger", _account_text(self.account))]
+        lines = []
         if self.remembered:
             lines.append(("ledger", "remembers this release: it is returned again, at no cost"))
+        elif self.account is not None:
+            lines.append(("ledger", _account_text(self.account)))
         if self.shown is not None:
             lines.append(("groups", f"are shown {self.shown}"))
         return lines

@@ -155,7 +155,10 @@ def test_a_release_that_is_remembered(name, grouped, ledger):
     asked = private.group_by("g") if grouped else private
     before = ASKS[name](asked.explain)
     ASKS[name](asked)
-    assert (before.remembered, ASKS[name](asked.explain).remembered) == (False, True)
+    after = ASKS[name](asked.explain)
+    assert (before.remembered, after.remembered) == (False, True)
+    assert "was paid before" in repr(after)
+    assert "afterwards" not in repr(after)
     assert not ASKS[name](asked.explain, epsilon=0.9).remembered
 
 
