@@ -208,7 +208,7 @@ def test_a_policy_without_delta_shows_no_secret_groups(tmp_path):
 def find_children(process):
     """Return the numbers of the workers of a server."""
     listed = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(process.pid)],
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
         capture_output=True,
         text=True,
         check=True,
