@@ -112,9 +112,8 @@ def check(policy: PolicyFile) -> None:
     if faults:
         raise InvalidDescriptionError(
             f"the policy can't be served: {'; '.join(faults)}",
-            hint="dfprivacy serve user add POLICY NAME sets a password"
-            if "password" in faults[0]
-            else "change the policy, whose paths begin at its own folder",
+            hint="change the policy, whose paths begin at its own folder; "
+            "dfprivacy serve user add POLICY NAME sets a password",
         )
     from dfprivacy.server.workers import check_schema  # noqa: PLC0415 loads the engines
 

@@ -32,7 +32,11 @@ from dfprivacy.release.plan import Lost, Plan
 from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
-from dfprivacy.statistics.estimators.bounds_search import POLICY, rows_for_bounds
+from dfprivacy.statistics.estimators.bounds_search import (
+    OCTAVES_OF_ROWS,
+    POLICY,
+    rows_for_bounds,
+)
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart
@@ -560,7 +564,7 @@ def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) 
         return np.zeros(len(rows))
     share = POLICY.looks[-1] * (POLICY.pool if groups.grouped else 1)
     noise = Contribution(1, groups.limit).row_loss(loss.share(share)).noise(1, 1)
-    lack = 3 * rows_for_bounds(noise) / np.maximum(rows, 1.0)
+    lack = OCTAVES_OF_ROWS * rows_for_bounds(noise) / np.maximum(rows, 1.0)
     return np.where(lack > 1, lack, 0.0)
 
 

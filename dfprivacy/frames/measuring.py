@@ -62,8 +62,10 @@ def measure(
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
     grouping = Grouping(by, public=keys is not None)
-    alone = (len(part.sources) > 1 and not sums_from_table(part) for part in linear if unit)
-    if len(parts) > 1 or any(alone) or any(isinstance(part, ProductPart) for part in parts):
+    has_passes = unit is not None and any(
+        len(part.sources) > 1 and not sums_from_table(part) for part in linear
+    )
+    if len(parts) > 1 or has_passes or any(isinstance(part, ProductPart) for part in parts):
         frame = guarded(lambda: rereadable(frame))
     if isinstance(frame, pa.RecordBatchReader):
         parts = in_fine_bins(parts)

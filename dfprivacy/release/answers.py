@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -161,6 +161,7 @@ class Estimated:
         parts = [
             (piece.groups, (piece.estimator.value(piece.vector), *piece.interval(level)))
             for piece in self.pieces
+            if len(piece.groups)
         ]
         is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
         columns: list[Column] = []
@@ -239,34 +240,6 @@ class Chosen:
     def within_limits(self, below: float, above: float, note: str | None) -> Chosen:  # noqa: ARG002 no interval
         """Return the answer with a note about limits."""
         return replace(self, notes=append_note(self.notes or [None] * len(self.values), note))
-
-
-@dataclass(frozen=True)
-class AboutShown:
-    """An answer of a part that has seen the groups that are shown alone: `shown` of all."""
-
-    answer: Answer
-    shown: Integers
-    groups: int
-
-    @property
-    def name(self) -> str:
-        """The name of the answer."""
-        return self.answer.name
-
-    @property
-    def declared(self) -> pa.DataType | None:
-        """The declared type of dates and times."""
-        return self.answer.declared
-
-    def columns(self, level: float) -> list[Column]:
-        """Return the columns of the answer; what stands in groups that are hidden is undefined."""
-        columns = []
-        for values in self.answer.columns(level):
-            column = np.zeros(self.groups, values.dtype)
-            column[self.shown] = values
-            columns.append(column)
-        return columns
 
 
 @dataclass(frozen=True)
@@ -380,9 +353,18 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of all parts, in the order of their questions, and the groups shown. Public."""
+    """The answers of all parts, in the order of their questions, and the groups shown. Public.
+
+    `selecting` names the answers of the part that selects groups, which are about all groups. The
+    others are about the groups that are shown alone.
+    """
 
     keys: pa.Table
     answers: Mapping[str, tuple[Answer, ...]]
     counted: Counted
-    kept: Column
+    kept: Integers
+    selecting: Collection[str] = ()
+
+    def shown_in(self, name: str) -> Integers:
+        """Return the groups that are shown, by their numbers in an answer."""
+        return self.kept if name in self.selecting else all_groups(len(self.kept))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import singledispatch
 from typing import Any, Protocol
@@ -20,8 +20,8 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
+from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
-    AboutShown,
     Answer,
     Answered,
     Answers,
@@ -161,10 +161,8 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     rule, counting = plan.rule, index_of_counting_part(plan.parts)
     others, by_index = dict(enumerate(measured)), dict[int, Answered]()
     if rule:
-        first = others.pop(counting).answer(plan.row_losses[counting], rule)
-        by_index[counting] = first
-        counted = first.counted or Counted(1, ())
-        shown, keys = counted.kept(rule), first.keys
+        by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
+        keys, shown = by_index[counting].keys, _find_shown(by_index[counting], rule)
         if len(shown) < keys.num_rows:
             keys = keys.take(pa.array(shown))
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
@@ -177,31 +175,31 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         answers_of_type = answer_batch(mechanisms[0], mechanisms, losses)
         by_index.update(zip(indices, answers_of_type, strict=True))
     first = by_index[counting]
-    groups = first.keys.num_rows if plan.by else 1
-    by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
-    answers = _note_limits(plan, {name: by_name[name] for name in plan.questions})
     if not rule:
-        counted, shown = first.counted or Counted(1, ()), all_groups(groups)
-    for name, parts in answers.items():
-        if not rule:
-            answers[name] = tuple(_with_notes(answer, shown) for answer in parts)
-        elif name in first.answers:
-            conditional = (
-                answer.conditional_on_selection(counted, rule, shown)
-                if isinstance(answer, Estimated)
-                else answer
-                for answer in parts
-            )
-            answers[name] = tuple(_with_notes(answer, shown) for answer in conditional)
-        else:
-            noted = (_with_notes(answer, all_groups(len(shown))) for answer in parts)
-            answers[name] = tuple(AboutShown(answer, shown, groups) for answer in noted)
-    return Answers(first.keys, answers, counted, shown)
+        shown = all_groups(first.keys.num_rows if plan.by else 1)
+    by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
+    noted = _note_limits(plan, {name: by_name[name] for name in plan.questions})
+    counted = first.counted or Counted(1, ())
+    answers = Answers(first.keys, noted, counted, shown, first.answers.keys())
+    about_shown = {
+        name: tuple(_about_shown(answer, answers, rule, name) for answer in parts)
+        for name, parts in noted.items()
+    }
+    return replace(answers, answers=about_shown)
 
 
-def _with_notes(answer: Answer, groups: Integers) -> Answer:
-    """Return an answer with notes about groups together."""
-    return answer.note_outer_rows(groups) if isinstance(answer, Estimated) else answer
+def _find_shown(first: Answered, rule: KeyRule) -> Integers:
+    """Return the groups that the part shows which counts them."""
+    return (first.counted or Counted(1, ())).kept(rule)
+
+
+def _about_shown(answer: Answer, answers: Answers, rule: KeyRule | None, name: str) -> Answer:
+    """Return an answer whose intervals and notes are about the groups that are shown."""
+    if not isinstance(answer, Estimated):
+        return answer
+    if rule is not None and name in answers.selecting:
+        answer = answer.conditional_on_selection(answers.counted, rule, answers.kept)
+    return answer.note_outer_rows(answers.shown_in(name))
 
 
 def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:

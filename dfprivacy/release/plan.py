@@ -315,7 +315,8 @@ class Plan:
             suffixes = self.questions[name].suffixes if not self.names else ("",) * len(parts)
             for suffix, answer in zip(suffixes, parts, strict=True):
                 values = answer.columns(self.level)
-                columns += [arrow(value[answers.kept], answer.declared) for value in values]
+                shown = answers.shown_in(name)
+                columns += [arrow(value[shown], answer.declared) for value in values]
                 names += [f"{name}{suffix}{end}" for end in list_ends(len(values))]
         if self.shows_count:
             columns.append(pa.array(answers.counted.column()[answers.kept]))

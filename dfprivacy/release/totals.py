@@ -20,7 +20,6 @@ from dfprivacy.noise.additive import NoisyVector, added_up
 from dfprivacy.noise.laws import Summed
 from dfprivacy.release.answers import (
     NO_COUNT,
-    AboutShown,
     Answers,
     Counted,
     Estimated,
@@ -39,7 +38,9 @@ def totals(answers: Answers, by: Set) -> Answers:
     keys, group_of_cell = _groups(cells, by)
     groups = keys.num_rows
     totals_by_name = {
-        name: tuple(_total(answer, answers.kept, group_of_cell, groups) for answer in parts)
+        name: tuple(
+            _total(answer, answers.shown_in(name), group_of_cell, groups) for answer in parts
+        )
         for name, parts in answers.answers.items()
     }
     counted = Counted(groups, ())
@@ -87,8 +88,6 @@ def has_order(kind: pa.DataType) -> bool:
 
 def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -> Estimated:
     """Return an answer about groups of cells, with the notes of these: a piece a size."""
-    if isinstance(answer, AboutShown):
-        answer, shown = answer.answer, all_groups(len(shown))
     assert isinstance(answer, Estimated)  # noqa: S101 others are refused before they are measured
     (piece,) = answer.pieces
     cells = np.bincount(group_of_cell, minlength=groups)

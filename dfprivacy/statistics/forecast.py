@@ -25,9 +25,6 @@ UNTOLD: HalfWidths = (None,) * len(SIZES)
 """Half-widths that are unknown before there is data."""
 
 
-_OCTAVES = 3  # that hold the rows, as far as forecasts know
-
-
 @dataclass(frozen=True)
 class Reach:
     """The least sizes of groups, in rows as they count, that reach a noisy threshold.
@@ -83,8 +80,7 @@ class Forecast:
     100 % of one is: the rows, the width of the bounds. `answered` are sizes from which on there is
     an answer, where small groups get none; `remarks` are what else to know. `open_limits` are those
     of a unit that the release finds: units and sizes then name the limits that they hold for.
-    `bounds_from` is the size from which on bounds are mostly found, in which a third of the rows
-    is taken to be in one octave.
+    `bounds_from` is the size from which on bounds are mostly found.
     """
 
     name: str
@@ -126,10 +122,6 @@ class Forecast:
             f"the release finds {' and '.join(limits)}: noise, half-widths and the rows that "
             "groups need grow with them, about in proportion; name limits to know these figures"
         )
-
-    def with_bounds_from(self, octave: Reach) -> Forecast:
-        """Return the forecast of an answer whose bounds need so many rows in one octave."""
-        return replace(self, bounds_from=_OCTAVES * octave.mostly)
 
     def noted(self, *remarks: str) -> Forecast:
         """Return the forecast with further remarks."""

@@ -26,7 +26,6 @@ from dfprivacy.measurement.bin_table import (
     fits_octaves,
     octave_statistics,
     powers_needed,
-    stacked,
     with_slack,
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
@@ -51,10 +50,12 @@ from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.estimators.bounds_search import (
     LEAST_LEFT,
+    OCTAVES_OF_ROWS,
     POLICY,
     UNITS,
     FoundBounds,
     find_bounds,
+    find_column_bounds,
     rows_for_bounds,
 )
 from dfprivacy.statistics.estimators.group_bounds import (
@@ -177,13 +178,15 @@ class OctavePart:
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
         """Return the forecast of each answer, in widths of the bounds that are found first."""
-        pooled_reach = column_reach = bounds_reach(loss.share(POLICY.looks[-1]))
+        column_reach = bounds_reach(loss.share(POLICY.looks[-1]))
+        bounds_from = OCTAVES_OF_ROWS * column_reach.mostly
         remarks: tuple[str, ...] = (
             "sizes count the rows of one octave, in which the bounds are found",
         )
         if self.grouped:
             groups = 1 if circumstances.unit is None else circumstances.unit.max_groups or 1
             pooled_reach = bounds_reach(loss.share(POLICY.pool * POLICY.looks[-1]).pooled(groups))
+            bounds_from = OCTAVES_OF_ROWS * pooled_reach.mostly
             remarks = (
                 f"all groups together find bounds {pooled_reach} in one octave",
                 "each group's own counts narrow them where groups differ in size",
@@ -199,8 +202,8 @@ class OctavePart:
             )
             law = f"{forecast.mechanism} within bounds from a noisy histogram of octaves"
             reach = None if self.grouped else column_reach
-            forecast = forecast.noted(*remarks).with_bounds_from(pooled_reach)
-            forecasts.append(replace(forecast, answered=reach, mechanism=law))
+            forecast = replace(forecast.noted(*remarks), answered=reach, mechanism=law)
+            forecasts.append(replace(forecast, bounds_from=bounds_from))
         return forecasts
 
     @property
@@ -328,9 +331,7 @@ def answer_columns(
             recounts = [column.recount for column in columns if column.recount]
             bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
         else:
-            numbers = range(len(tables))
-            joined = find_bounds(stacked(tables, numbers, len(tables)), loss)
-            bounds = [joined.of_column(tables[number], number) for number in numbers]
+            bounds = find_column_bounds(tables, loss)
         for index, column, of_column in zip(indices, columns, bounds, strict=True):
             answers[index] = column.answer_within(of_column, loss)
     return [answers[index] for index in range(len(measured))]

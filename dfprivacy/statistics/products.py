@@ -21,7 +21,7 @@ from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import align
 from dfprivacy.engine.passes import exact_sums
-from dfprivacy.measurement.bin_table import FINE, BinTable, stacked
+from dfprivacy.measurement.bin_table import FINE, BinTable
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
@@ -33,10 +33,11 @@ from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.bounds_search import (
     LEAST_ZOOMED,
+    OCTAVES_OF_ROWS,
     POLICY,
     UNITS,
     FoundBounds,
-    find_bounds,
+    find_column_bounds,
 )
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
@@ -127,7 +128,7 @@ class ProductPart:
         forecasts = self.form.forecasts(loss.share(self.left), questions, circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
-            replace(forecast.noted(remark).with_bounds_from(reach), unit=unit)
+            replace(forecast.noted(remark), unit=unit, bounds_from=OCTAVES_OF_ROWS * reach.mostly)
             for forecast, unit in zip(forecasts, units, strict=True)
         ]
 
@@ -162,9 +163,8 @@ class MeasuredProducts:
         """Find bounds of each column, then answer within them with the loss that is left."""
         assert self.add_up is not None  # noqa: S101 every frame has a second pass
         searched, pooled = self.part.searched, self.part.pooled(loss)
-        numbers = range(len(searched))
-        joined = find_bounds(stacked(self.tables, numbers, len(searched)), pooled, PRODUCTS)
-        results = {searched[i]: joined.of_column(self.tables[i], i) for i in numbers}
+        bounds_of_columns = find_column_bounds(self.tables, pooled, PRODUCTS)
+        results = dict(zip(searched, bounds_of_columns, strict=True))
         used = sum(1 - Fraction(int(result.left[0]), UNITS) for result in results.values())
         left = loss.share(1 - used * SEARCH / len(searched))
         is_found = all(result.is_found[0] for result in results.values())

@@ -340,8 +340,6 @@ class CoefficientEstimator(ProductEstimator):
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval for values that are not clipped: docs/explanation/octaves.md."""
-        if not len(ends[0]):  # no group is shown
-            return ends
         halves = np.array([[grid.step * self.k / 2] for grid in self.grids])
         off = np.roll((moved.below + moved.above) / halves, -1, axis=0)
         root = np.roll(np.sqrt(moved.below_squares + moved.above_squares) / halves, -1, axis=0)

@@ -60,3 +60,13 @@ def test_hidden_groups_change_nothing_that_is_shown(name, first):
         assert released["g"].to_list() == [0, 1, 2]
         shown.append(repr(released[columns].rows()))
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("rows", [0, 6])
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_group_that_is_shown_has_an_answer(name, rows):
+    """Where every group has one row or there is none, each question has a table without rows."""
+    private = dfp.frame(frame(rows)[ROWS:])(unit="u", max_rows=1, max_groups=1, delta=1e-9)
+    for first in (dfp.count(), dfp.nunique("u"), dfp.mean("x"), dfp.slope("y", "x")):
+        released = private.group_by("g").agg(first=first, other=QUESTIONS[name], epsilon=1)
+        assert released.height == 0

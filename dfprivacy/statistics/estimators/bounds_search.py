@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of
+from dfprivacy.measurement.bin_table import FINE, BinTable, codes_of, stacked
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.runs import run_slices, run_starts
 from dfprivacy.noise.additive import add_to
@@ -811,19 +811,6 @@ class FoundBounds:
         bias = np.zeros((4, groups))
         return cls(table, lower, upper, np.zeros(groups, bool), units, bias, notes)
 
-    def of_column(self, table: BinTable, column: int) -> FoundBounds:
-        """Return the bounds of a column that was searched as one of many groups."""
-        at = slice(column, column + 1)
-        return FoundBounds(
-            table,
-            self.lower[at],
-            self.upper[at],
-            self.zeros[at],
-            self.left[at],
-            self.bias[:, at],
-            self.notes[at],
-        )
-
     @property
     def is_found(self) -> Mask:
         """Mask of groups with bounds."""
@@ -854,6 +841,25 @@ def find_bounds(
                 low, high = float(ends[0][row]), float(ends[1][row])
                 bounds.notes[groups[row]] = write_note(notes[0][row], notes[1][row], (low, high))
     return bounds
+
+
+def find_column_bounds(
+    tables: Sequence[BinTable], loss: Loss, policy: BoundsPolicy = POLICY
+) -> list[FoundBounds]:
+    """Find the bounds of some columns at once. A table has the rows of one column as one group."""
+    joined = find_bounds(stacked(tables, range(len(tables)), len(tables)), loss, policy)
+    return [
+        FoundBounds(
+            table,
+            joined.lower[column : column + 1],
+            joined.upper[column : column + 1],
+            joined.zeros[column : column + 1],
+            joined.left[column : column + 1],
+            joined.bias[:, column : column + 1],
+            joined.notes[column : column + 1],
+        )
+        for column, table in enumerate(tables)
+    ]
 
 
 def move_ends(lower: Floats | float, upper: Floats | float) -> tuple[Floats, Floats]:
@@ -908,6 +914,10 @@ def find_dyadic_bounds(table: BinTable, loss: Loss) -> FoundBounds:
         edges = move_ends(ruler.edges[first], ruler.edges[last + 1])
         bounds.lower[groups[is_found]], bounds.upper[groups[is_found]] = edges
     return bounds
+
+
+OCTAVES_OF_ROWS = 3
+"""Number of octaves over which forecasts take the rows of a column to be spread."""
 
 
 def rows_for_bounds(noise: Noise) -> int:
