@@ -398,6 +398,7 @@ def _reaches(answer: Forecast, target: Target) -> bool:
 
 
 def _is_narrow_enough(answer: Forecast, target: Target) -> bool:
+    """Check whether the half-width of an answer is within its target."""
     within = _find_target(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
     (half,), (percent_base,) = answer.typical, answer.whole
