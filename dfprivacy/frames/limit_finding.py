@@ -65,6 +65,9 @@ _WINDOWS = (1, 2, 4, 8)
 _CLIFF = 1 / 16
 """Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
 
+_LEDGE = 1.5
+"""Deviations of noise that units beyond such an end have to exceed to be expected there."""
+
 _HIDDEN = 4.0
 """Factor by which hidden rows may exceed their expectation before an interval misses them."""
 
@@ -95,6 +98,12 @@ _PAIR_SPREAD = 1 / 20
 _VISIBLE = 1 / 50
 """Share of the rows that limits may leave out of a median or a variance without a note."""
 
+_SKEW = 3.0
+"""Assumed skew of the sizes of groups, in which units are free to be."""
+
+_UNSEEN = 4.0
+"""How much more a squared error counts in a group that a threshold hides."""
+
 _UNCLEAR = 1 / 2
 """Width from which the interval of a share of the rows says nothing, as a part of its upper end."""
 
@@ -105,7 +114,11 @@ _TINY = 1e-300
 
 
 class Sizes(NamedTuple):
-    """Exact histograms of units: rows of the array are one or two coordinates. Secret."""
+    """Exact histograms of units: rows of the array are one or two coordinates. Secret.
+
+    `by_groups` has the evenness of units as second coordinate, `UNIT_MEAN` where all groups of a
+    unit have as many rows.
+    """
 
     by_size: dict[str, Integers]
     by_groups: Integers | None
@@ -122,6 +135,24 @@ class NamedLimits(NamedTuple):
     groups: int | None = None
     public_groups: int | None = None
     delta: Fraction | None = None
+
+
+class GroupNumber(NamedTuple):
+    """How many groups there are at least, and which numbers are possible, with their chances."""
+
+    at_least: float
+    possible: Floats
+    chances: Floats
+
+    @property
+    def mean(self) -> float:
+        """The expected number."""
+        return float(self.chances @ self.possible)
+
+    @property
+    def square(self) -> float:
+        """The expected square of the number."""
+        return float(self.chances @ self.possible**2)
 
 
 class CountedShare(NamedTuple):
@@ -187,7 +218,8 @@ def size_kinds(parts: Sequence[Any]) -> dict[str, str]:
 def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Sizes:
     """Sort units into bins by size: adding or removing one moves one bin of each histogram.
 
-    Where means are asked for it moves two coordinates of the bin, by `UNIT_MEAN` in all.
+    Where means are asked for it moves two coordinates of the bin, by `UNIT_MEAN` in all, and so it
+    does with groups and how evenly rows lie in them.
     """
     rows = table.rows
     units = int(rows.units.max(initial=-1)) + 1
@@ -212,15 +244,25 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
         share = _sums(table, source, 1) / np.maximum(counts_of_values * source.terms[0].most, 1)
         weights = np.bincount(rows.units, weights=counts_of_values > 0, minlength=units)
         mean = np.bincount(rows.units, weights=share, minlength=units) / np.maximum(weights, 1)
-        first = np.clip(np.floor(mean * UNIT_MEAN), 0, UNIT_MEAN).astype(np.int64)
-        histogram = np.zeros((2, len(CANDIDATES)), dtype=np.int64)
-        np.add.at(histogram[0], bins, UNIT_MEAN - first)
-        np.add.at(histogram[1], bins, first)
-        by_size[kind] = histogram
+        by_size[kind] = _histogram_with_means(bins, mean)
     if not table.names:
         return Sizes(by_size, None, 1)
-    by_groups = np.bincount(_bins(groups), minlength=len(CANDIDATES))
+    number_of_rows, squares = _row_sums(rows.units, counts, units)
+    evenness = number_of_rows**2 / np.maximum(squares * groups, 1)
+    by_groups = _histogram_with_means(_bins(groups), evenness)
     return Sizes(by_size, by_groups, _count_groups(table) if secret else 1)
+
+
+def _histogram_with_means(bins: Integers, means: Floats) -> Integers:
+    """Return units by bin, in two coordinates that add up to `UNIT_MEAN` for each unit.
+
+    The second is the mean of a unit, from 0 to 1.
+    """
+    second = np.clip(np.floor(means * UNIT_MEAN), 0, UNIT_MEAN).astype(np.int64)
+    histogram = np.zeros((2, len(CANDIDATES)), dtype=np.int64)
+    np.add.at(histogram[0], bins, UNIT_MEAN - second)
+    np.add.at(histogram[1], bins, second)
+    return histogram
 
 
 def value_source(part: Any, kind: str) -> Source:
@@ -243,10 +285,15 @@ def _sums(table: UnitTable, source: Source, position: int = 0) -> Integers:
 
 def _average_size(units: Integers, sizes: Integers, number: int) -> Integers:
     """Return the size of the group that an average row of each unit is in, rounded up."""
-    capped = np.minimum(sizes, LARGEST_LIMIT).astype(np.float64)
-    total = np.bincount(units, weights=capped, minlength=number)
-    squares = np.bincount(units, weights=capped**2, minlength=number)
+    total, squares = _row_sums(units, sizes, number)
     return np.ceil(squares / np.maximum(total, 1) - 1e-9).astype(np.int64)
+
+
+def _row_sums(units: Integers, sizes: Integers, number: int) -> tuple[Floats, Floats]:
+    """Return the sum of the sizes of each unit, and of their squares."""
+    capped = np.minimum(sizes, LARGEST_LIMIT).astype(np.float64)
+    total, squares = (np.bincount(units, capped**power, number) for power in (1, 2))
+    return total.astype(np.float64), squares.astype(np.float64)
 
 
 def _count_groups(table: UnitTable) -> int:
@@ -266,7 +313,7 @@ def finding_losses(
     """Return the loss of each noisy histogram and number that limits are found from."""
     weights = dict.fromkeys(size_kinds(parts).values(), Fraction(5))
     weights |= {"groups": Fraction(2)} if grouped else {}
-    weights |= {"number": Fraction(2)} if secret else {}
+    weights |= {"number": Fraction(4)} if secret else {}
     total = sum(weights.values(), start=Fraction(0))
     return {name: loss.share(weight / total) for name, weight in weights.items()}
 
@@ -349,8 +396,9 @@ def estimate_tail(counts: Floats, deviation: float) -> tuple[Floats, Floats]:
     possible = max(following.sum(), 0.0) + deviation * math.sqrt(2)
     seen, possible = max(so_far, following.sum() / units_at_top), possible / units_at_top
     decline = min(seen, 1 / 2, possible)
-    if decline > (_CLIFF if seen > possible else _CLIFF / 3):
-        rest = units_at_top * decline / (1 - decline)
+    is_cliff = decline <= (_CLIFF if seen > possible else _CLIFF / 3)
+    rest = following.sum() if is_cliff else units_at_top * decline / (1 - decline)
+    if not is_cliff or rest > _LEDGE * math.sqrt(2) * deviation:
         reached = rest * decline ** np.log2(sizes[last:])
         hidden[last + 1 :] = reached[:-1] - reached[1:]
     return units, hidden
@@ -366,82 +414,114 @@ def _expected(sizes: NoisySizes) -> Floats:
 class Groups:
     """Noisy facts about groups: entries of units, those within a limit, and their number.
 
-    The `number` is what it is at least; `likely` is what it is expected to be. Without `grouped`
-    the whole frame is one group. Secret keys are selected with `delta`.
+    Without `by_groups` the whole frame is one group. Secret keys are selected with `delta`.
     """
 
     limit: int
     counted: CountedShare
-    number: float
-    likely: float
-    grouped: bool
+    number: GroupNumber
+    by_groups: NoisySizes | None
     delta: Fraction | None = None
 
-    @property
-    def share(self) -> float:
-        """The share of the entries of units that counts."""
-        return self.counted.value
+    def count_of_unit(self, sizes: NoisySizes) -> tuple[Floats, Floats]:
+        """Return how many groups the rows of a unit of each size fill, and how many count.
 
-    def hide_rows(self, noise: Noise, limits: Integers, rows: Floats) -> tuple[Floats, Floats]:
-        """Return the share of all rows that a threshold hides, and the mean square of a group's.
+        It lies halfway between what holds where sizes tell nothing about groups, and where larger
+        units are in more groups. Units that noise may hide are in as many as others.
+        """
+        entries = np.zeros(0) if self.by_groups is None else _expected(self.by_groups)
+        if self.by_groups is None or not entries.any() or not sizes.units.any():
+            return np.ones(len(SIZES)), np.ones(len(SIZES))
+        entries = entries / entries.sum()
+        ranks, group_ranks = (np.append(0, n.cumsum()) for n in (sizes.units, entries))
+        ranks /= ranks[-1]
+        first = np.maximum.outer(ranks[:-1], group_ranks[:-1])
+        common = np.maximum(np.minimum.outer(ranks[1:], group_ranks[1:]) - first, 0)
+        visible = sizes.units > 0
+        common /= np.maximum(common.sum(axis=1, keepdims=True), _TINY)
+        common[~visible] = entries
+        filled = np.clip(SIZES * find_evenness(self.by_groups), 1.0, self.number.mean)
+        matrix = (common + entries) / 2
+        return matrix @ filled, matrix @ (filled * np.minimum(self.limit / SIZES, 1.0))
 
-        `rows` are those of all groups, for each limit. Sizes of groups are taken to be exponential.
+    def hide_rows(
+        self, noise: Noise, limits: Integers, shares: Floats, rows: float, of_unit: float
+    ) -> tuple[Floats, Floats]:
+        """Return the share of rows that a threshold hides, and the mean square of a group's.
+
+        The square is over that of a mean group. A share of all `rows` counts within each limit.
+        Sizes of groups decline as a power of their rank, down to 0; none has more units than there
+        are, each of which is in `of_unit` groups.
         """
         if self.delta is None:
             return np.zeros(len(limits)), np.zeros(len(limits))
+        number = self.number.possible[:, None]
+        skew = np.clip(number / of_unit - 1, _TINY, _SKEW)
         threshold = noise.quantile(float(self.delta) / self.limit) * limits
-        mean = rows / self.likely
-        ratio = np.minimum(threshold / np.maximum(mean, 1.0), 700.0)
-        shown, square = np.exp(-ratio), ratio**2 + 2 * ratio + 2
-        return 1 - shown * (1 + ratio), mean**2 * (2 - shown * square)
+        largest = (skew + 1) * shares
+        hidden = np.minimum(threshold / np.maximum(largest * rows / number, 1.0), 1.0)
+        power = 1 / skew
+        square = largest**2 * hidden ** (2 + power) / (2 * skew + 1)
+        return self.number.chances @ hidden ** (1 + power), self.number.chances @ square
 
 
 def errors_of(
     part: Any, sizes: NoisySizes, loss: Epsilon | Rho, limits: Integers, groups: Groups
 ) -> tuple[Floats, list[Lost]]:
-    """Return the squared errors of a mechanism for each limit of rows, and what each loses."""
+    """Return the squared errors of a mechanism for each limit of rows, and what each loses.
+
+    Errors of sums are over the mean of the groups.
+    """
     count = Contribution(1, groups.limit).row_loss(loss).noise(1, 1)
     selects = 1.0 if isinstance(part, LinearPart | HistogramPart) else _SELECTION / math.sqrt(2)
     noise = selects * math.sqrt(count.variance) * limits
     half = selects * float(count.quantile(0.05)) * limits
     expected = _expected(sizes)
+    filled, counting = groups.count_of_unit(sizes)
     capped = np.minimum(SIZES, limits[:, None])
-    total = max(float(SIZES @ expected), 1.0)
-    counting = np.maximum(capped @ expected, 1.0)
-    without_bounds = total**2 * _lack_of_rows(part, loss, counting / limits, groups)
-    shares = np.minimum(counting / total, 1.0) * groups.share
-    rows = np.maximum(counting * groups.share, _TINY)
-    hidden_share, hidden_square = groups.hide_rows(count, limits, rows)
-    ends = zip(shares, *find_share_ends(sizes, limits), strict=True)
-    counted = [
-        CountedShare(value, low * groups.counted.low, high * groups.counted.high)
-        for value, low, high in ends
-    ]
+    total = max(float((SIZES * filled) @ expected), 1.0)
+    rows = np.maximum((capped * counting) @ expected, 1.0)
+    without_bounds = _lack_of_rows(part, loss, rows / limits, groups)
+    shares = np.minimum(rows / total, 1.0)
+    of_unit = float(filled @ expected) / max(float(expected.sum()), 1.0)
+    number = groups.number
+    hidden_share, hidden_square = groups.hide_rows(count, limits, shares, total, max(of_unit, 1.0))
+    lows, highs = (
+        np.asarray(end) * group_end
+        for end, group_end in zip(
+            find_share_ends(sizes, limits), (groups.counted.low, groups.counted.high), strict=True
+        )
+    )
+    ends = np.minimum(lows, shares), np.maximum(highs, shares)
+    counted = [CountedShare(*triple) for triple in zip(shares, *ends, strict=True)]
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
-        over = np.maximum(CANDIDATES - limits[:, None], 0)
+        over = np.maximum(CANDIDATES - limits[:, None], 0) * filled
         unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
-        upper = over @ sizes.units + unsure + _HIDDEN * (SIZES - capped) @ sizes.hidden
-        upper = worth * (upper + (1 - groups.share) * total) / groups.number
-        errors = noise**2 + (worth * total / groups.likely * (1 - shares)) ** 2 + hidden_square
-        errors = errors + without_bounds
+        upper = over @ sizes.units + unsure + _HIDDEN * ((SIZES - capped) * filled) @ sizes.hidden
+        upper = worth * (upper + float((SIZES * (filled - counting)) @ expected)) / number.at_least
+        errors = (noise / total) ** 2 * number.square + (worth * (1 - shares)) ** 2
+        errors = errors + _UNSEEN * hidden_square + without_bounds * number.square
         is_known = bool(expected.any())
         triples = zip(counted, upper, half, strict=True)
         return errors, [
             _lost_of_sum(part, *triple, is_known=is_known, groups=groups) for triple in triples
         ]
-    change = capped / counting[:, None] - SIZES / total
-    bias, shift = _bias_of_mean(part, sizes, change, (SIZES - capped) @ sizes.hidden / total)
+    change = capped * counting / rows[:, None] - SIZES * filled / total
+    hidden = ((SIZES - capped) * filled) @ sizes.hidden / total
+    bias, shift = _bias_of_mean(part, sizes, change, hidden)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     relative = relative / _PAIR_SPREAD**2 if _divides_by_spread(part) else relative
-    errors = (relative * groups.likely / rows) ** 2 + bias
-    errors = errors + _SHIFT**2 * ((1 - groups.share) ** 2 + hidden_share) + without_bounds
+    errors = (relative / rows) ** 2 * number.square + bias
+    errors = errors + _SHIFT**2 * ((1 - groups.counted.value) ** 2 + hidden_share)
+    errors = errors + total**2 * without_bounds
     lost = []
-    wide = (_NARROW if groups.grouped else _WIDE) * half * groups.number / rows
+    is_grouped = groups.by_groups is not None
+    wide = (_NARROW if is_grouped else _WIDE) * half * number.at_least / rows
     for limit, share, move, room_of_noise in zip(limits, counted, shift, wide, strict=True):
         measured = sizes.means is not None and size_kind(part).startswith("mean")
         silent = share.value > 1 - _VISIBLE or (measured and move <= room_of_noise)
-        room = float(move) * _bounds(part).width if measured and not groups.grouped else 0.0
+        room = float(move) * _bounds(part).width if measured and not is_grouped else 0.0
         note = None if silent else weighted(limit, share)
         lost.append(Lost(share.text, room, room, note))
     return errors, lost
@@ -477,6 +557,14 @@ def without_impossible(sizes: NoisySizes, largest: int | None) -> NoisySizes:
     return replace(
         sizes, units=units * possible, hidden=hidden * possible, suspects=suspects * possible
     )
+
+
+def find_evenness(by_groups: NoisySizes) -> float:
+    """Return the noisy part of the groups of units that would hold all rows if they were equal."""
+    assert by_groups.means is not None  # noqa: S101 it is their second coordinate
+    visible = by_groups.units > 0
+    groups = float((SIZES * by_groups.units)[visible].sum())
+    return min(max(float((SIZES * by_groups.means)[visible].sum()), 0.0) / max(groups, 1.0), 1.0)
 
 
 def suspects_note(sizes: NoisySizes, limit: int, entries: str) -> str | None:
@@ -562,7 +650,7 @@ def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) 
     """
     if not isinstance(part, OctavePart | ProductPart):
         return np.zeros(len(rows))
-    share = POLICY.looks[-1] * (POLICY.pool if groups.grouped else 1)
+    share = POLICY.looks[-1] * (1 if groups.by_groups is None else POLICY.pool)
     noise = Contribution(1, groups.limit).row_loss(loss.share(share)).noise(1, 1)
     lack = OCTAVES_OF_ROWS * rows_for_bounds(noise) / np.maximum(rows, 1.0)
     return np.where(lack > 1, lack, 0.0)
@@ -599,7 +687,7 @@ def _lost_of_sum(
         bounds = _bounds(part)
         largest = max(abs(bounds.lower), abs(bounds.upper))
         low, high = largest * (bounds.lower < 0), largest * (bounds.upper > 0)
-    is_plain = isinstance(part, LinearPart) and not groups.grouped
+    is_plain = isinstance(part, LinearPart) and groups.by_groups is None
     has_room = is_plain and (is_total or all(q.is_whole for q in part.questions.values()))
     note = None
     if not is_known:
@@ -628,7 +716,7 @@ def _entries_within(
 def choose_limits(
     noisy: dict[str, NoisySizes],
     by_groups: NoisySizes | None,
-    number: tuple[float, float],
+    number: GroupNumber,
     parts: Sequence[Any],
     losses: Sequence[Epsilon | Rho],
     *,
@@ -636,17 +724,17 @@ def choose_limits(
 ) -> tuple[list[int], int | None, list[Lost | None]]:
     """Return the limit of rows of each part, that of groups, and what each loses.
 
-    `number` is how many groups there are at least, and how many are likely. Named limits stay. The
-    groups have the limit with the least product of the parts' errors.
+    Named limits stay. The groups have the limit with the least product of the parts' errors.
     """
     limits = CANDIDATES if named.rows is None else np.asarray([named.rows])
     candidates: Sequence[int | None] = [named.groups]
     public_groups = named.public_groups
-    every = 1.0
+    every = of_unit = 1.0
     if by_groups is not None:
         by_groups = without_impossible(by_groups, public_groups)
         expected = _expected(by_groups)
         every = max(float(SIZES @ expected), 1.0)
+        of_unit = max(every / max(float(expected.sum()), 1.0), 1.0)
         if named.groups is None:
             last = int(np.max(np.flatnonzero(expected > 0), initial=0))
             candidates = list(map(int, CANDIDATES[: last + 1]))
@@ -654,20 +742,20 @@ def choose_limits(
     for limit in candidates:
         share, group_note = _entries_within(by_groups, limit, public_groups)
         size = min(limit or public_groups or 1, public_groups or limit or 1)
-        facts = Groups(size, share, *number, by_groups is not None, named.delta)
+        facts = Groups(size, share, number, by_groups, named.delta)
         chosen: list[int] = []
         lost: list[Lost | None] = []
         logarithm = 0.0
         for part, loss in zip(parts, losses, strict=True):
             if part.counts_units:
                 noise = Contribution(1, size).row_loss(loss).noise(1, 1)
-                missing = (1 - share.value) * every if by_groups is not None else 0.0
-                rows = np.array([share.value * every])
-                _, (hidden,) = facts.hide_rows(noise, np.array([1]), rows)
-                error = noise.variance + (missing / facts.likely) ** 2 + hidden
-                logarithm += math.log(error)
+                missing = 1 - share.value if by_groups is not None else 0.0
+                counted = np.array([share.value])
+                _, (hidden,) = facts.hide_rows(noise, np.array([1]), counted, every, of_unit)
+                error = noise.variance / every**2 * number.square + missing**2 + _UNSEEN * hidden
+                logarithm += math.log(max(error, _TINY))
                 chosen.append(1)
-                left_out = missing / facts.number > _NARROW * float(noise.quantile(0.05))
+                left_out = missing * every / number.at_least > _NARROW * float(noise.quantile(0.05))
                 text = f"max_groups={limit}: {share.text} counts"
                 note = text if left_out else None
                 note = join_notes((note, group_note))
@@ -772,13 +860,29 @@ def draw_choice(
     shares = finding_losses(loss, parts, grouped=grouped, secret=secret)
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
     noisy |= {kind: noisy[source] for kind, source in size_kinds(parts).items()}
-    by_groups, number = None, (float(named.public_groups or 1),) * 2
+    by_groups, listed_groups = None, float(named.public_groups or 1)
+    number = GroupNumber(listed_groups, np.array([listed_groups]), np.ones(1))
     if sizes.by_groups is not None:
-        by_groups = add_noise_to_sizes(sizes.by_groups[None, :], shares["groups"])
-    if secret:
+        by_groups = add_noise_to_sizes(sizes.by_groups, shares["groups"])
+    if by_groups is not None and secret:
         noise = shares["number"].noise(1, 1)
         counted = float(add_to(np.asarray([sizes.number]), noise)[0])
-        deviation = math.sqrt(noise.variance)
-        at_least = max(counted - _NORMAL * deviation, 1.0)
-        number = at_least, max(counted, deviation / 2, 1.0)
+        number = estimate_number(counted, noise, by_groups)
     return choose_limits(noisy, by_groups, number, parts, losses, named=named)
+
+
+def estimate_number(counted: float, noise: Noise, by_groups: NoisySizes) -> GroupNumber:
+    """Return the possible numbers of groups after a noisy one.
+
+    There are at least as many as units have that stand out. Beyond that each number is twice as
+    likely before the noise as its double.
+    """
+    deviation = math.sqrt(noise.variance)
+    largest = int(np.max(np.flatnonzero(by_groups.units), initial=0))
+    visible = int(CANDIDATES[largest - 1]) + 1 if largest else 1
+    at_least = max(counted - _NORMAL * deviation, visible)
+    possible = np.append(at_least, CANDIDATES[at_least < CANDIDATES])
+    distance = np.abs(counted - possible) / deviation
+    logarithm = -math.sqrt(2) * distance if is_laplace(noise) else -(distance**2) / 2
+    chances = np.exp(logarithm - logarithm.max()) / possible
+    return GroupNumber(at_least, possible, chances / chances.sum())

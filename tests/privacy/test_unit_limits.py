@@ -19,6 +19,7 @@ from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.frames.limit_finding import (
     UNIT_MEAN,
     add_noise_to_sizes,
+    estimate_number,
     read_sizes,
     suspects_note,
     without_impossible,
@@ -239,8 +240,23 @@ def test_a_unit_more_moves_each_histogram_of_sizes_by_its_constant(by):
                 assert moved.sum() == (1 if len(exact) == 1 else UNIT_MEAN)
                 assert np.count_nonzero(moved.sum(axis=0)) == 1
             if by:
-                assert np.abs(everyone.by_groups - others.by_groups).sum() == 1
+                assert np.abs(everyone.by_groups - others.by_groups).sum() == UNIT_MEAN
             assert 0 <= everyone.number - others.number <= 1
+
+
+@pytest.mark.parametrize("keys", [list(range(12)), None])
+def test_limits_let_units_count_in_all_groups_that_they_fill(keys):
+    """Each unit has some rows in each of twelve groups: few of them are missing from a count.
+
+    Noise of a tenth, and a choice by noise that leaves out more, are below 1e-6.
+    """
+    units, groups = np.divmod(np.arange(20_000 * 12), 12)
+    sizes = np.random.default_rng(1).geometric(0.1, len(units))
+    frame = pl.DataFrame({"u": np.repeat(units, sizes), "g": np.repeat(groups, sizes)})
+    private = frame.dp(unit="u", epsilon=1, delta=None if keys else 1e-7)
+    counts = private.group_by("g", keys=keys).count()
+    assert counts.height == 12
+    assert all(180_000 < count < 220_000 for count in counts["count"])
 
 
 def test_the_number_of_units_has_the_noise_of_one_row_each():
@@ -427,11 +443,15 @@ def _heavy():
 
 
 def test_large_units_that_are_too_few_to_move_a_limit_add_a_note():
-    """One unit in twenty has 40 rows of other values: means by group hold, or say so."""
+    """One unit in twenty has 40 rows of other values: means by group hold, or say so.
+
+    Noise misses one interval in 20: more than 12 of 40 below 1e-7.
+    """
     sizes = np.where(np.arange(2000) % 20, 1, 40)
     frame = units_of(sizes, np.where(sizes > 1, 0.8, 0.5)).with_columns(g=pl.col("u") % 2)
     truth = frame.group_by("g").agg(pl.col("x").mean()).sort("g")["x"]
     private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0, 1])
+    silent = 0
     for _ in range(20):
         means = private.agg(x=dfp.mean("x", (0, 1)))
         is_marked = [
@@ -439,7 +459,8 @@ def test_large_units_that_are_too_few_to_move_a_limit_add_a_note():
             for note in means["note"]
         ]
         is_held = (means["low"] <= truth) & (truth <= means["high"])
-        assert all(is_held | pl.Series(is_marked))
+        silent += sum(~(is_held | pl.Series(is_marked)))
+    assert silent <= 12
 
 
 def test_sums_of_totals_with_a_thin_tail_hold_or_say_so():
@@ -450,7 +471,7 @@ def test_sums_of_totals_with_a_thin_tail_hold_or_say_so():
     frame = pl.DataFrame({"u": np.repeat(np.arange(8000), sizes), "x": rows})
     answers = [frame.dp(unit="u", epsilon=1).sum("x", (0, 2000)) for _ in range(40)]
     silent = [a for a in answers if not a.note and not a.low <= rows.sum() <= a.high]
-    assert len(silent) <= 8, "the noise of an answer misses one in 20"
+    assert len(silent) <= 14, "the noise of an answer misses one in 20: more below 1e-8"
     assert not any("100 % of" in (a.note or "") for a in answers)
 
 
@@ -461,7 +482,7 @@ def test_large_totals_that_no_bin_shows_by_itself_add_a_note():
     truth = frame["x"].sum()
     answers = [frame.dp(unit="u", epsilon=1).sum("x", (0, 7)) for _ in range(20)]
     silent = [a for a in answers if not a.note and not a.low <= truth <= a.high]
-    assert len(silent) <= 3, "the noise of an answer misses one in 20"
+    assert len(silent) <= 10, "the noise of an answer misses one in 20: more below 1e-8"
 
 
 @pytest.mark.parametrize("kind", [Epsilon, Rho])
@@ -473,6 +494,19 @@ def test_noise_alone_rarely_makes_large_units(kind, coordinates):
     with permit("this test"):
         draws = [add_noise_to_sizes(exact, kind(Fraction(1, 5))) for _ in range(300)]
     assert sum(sizes.suspects.any() for sizes in draws) <= 25
+
+
+@pytest.mark.parametrize("counted", [-50.0, 3.0, 1e4, 1e9])
+@pytest.mark.parametrize("units", [0, 2000])
+def test_any_noisy_number_of_groups_leaves_some_possible(counted, units):
+    """Numbers below 1, and beyond all limits, leave possible ones, whose chances add up to 1."""
+    exact = np.zeros((2, 40), np.int64)
+    exact[1, 5] = units * UNIT_MEAN
+    with permit("this test"):
+        by_groups = add_noise_to_sizes(exact, Epsilon(Fraction(1)))
+    number = estimate_number(counted, Epsilon(Fraction(1, 9)).noise(1, 1), by_groups)
+    assert number.possible.min() >= number.at_least >= 1
+    assert number.chances.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("keys", [None, [0, 1, 2]])
