@@ -194,8 +194,6 @@ datasets:
     schema:
       unit: flights.tailnum
       bounds: {{flights.dep_delay: [-60, 240], flights.arr_delay: [-90, 240]}}
-    max_rows: 20
-    max_groups: 3
     budget: {{epsilon: 10, delta: 0.00001}}
     statement: {{epsilon: 1, delta: 0.0000001}}
 analysts:
