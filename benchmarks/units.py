@@ -2,8 +2,9 @@
 
     python -m benchmarks.units
 
-Each law draws the rows of units; values are alike, or grow with the unit ("informative"). The
-statistic is released with `unit=` alone. A ratio is the root mean square error over that of the
+Each law draws the rows of units; values are alike, or grow with the unit ("informative"). All rows
+of a unit are in one of four groups, or each is in one of twelve ("spread"). The statistic is
+released with `unit=` alone. A ratio is the root mean square error over that of the
 best fixed limit, with all of epsilon: expected for counts, sums and means, drawn for medians.
 "held" counts intervals that hold the value of all rows, "marked" answers with a note; a median
 without an interval counts as held. A line with more than 5 % of neither is drawn again, eight times
@@ -27,10 +28,12 @@ import dfprivacy as dfp
 
 OUTPUT = Path(__file__).parent / "results" / "units.md"
 BOUNDS = (0, 100)
-GROUPS = ["a", "b", "c", "d"]
+GROUPS = {"groups": "abcd", "spread": "abcdefghijkl"}
+"""Public keys, by how units lie in groups: each in one, or its rows in any."""
+GROUP_LIMITS = {"": (1,), "groups": (1,), "spread": (1, 2, 3, 4, 6, 8, 12)}
 LIMITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096)
-CASES = ((2000, 1.0),)
-"""Numbers of units, and epsilon."""
+UNITS = 2000
+"""Units of a frame, which is asked with epsilon 1."""
 
 Law = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -77,16 +80,17 @@ def draw_rows(law: Law, units: int, *, informative: bool, rng: np.random.Generat
     user = np.repeat(np.arange(units), sizes)
     middle = 20 + 60 * np.argsort(np.argsort(sizes)) / units if informative else np.full(units, 50)
     values = np.clip(middle[user] + rng.normal(0, 15, len(user)), *BOUNDS)
-    home = rng.integers(0, len(GROUPS), units)[user]
-    return pl.DataFrame({"u": user, "g": pl.Series(GROUPS).gather(home), "x": values})
+    places = {"groups": rng.integers(0, 4, units)[user], "spread": rng.integers(0, 12, len(user))}
+    keys = {by: pl.Series(list(GROUPS[by])).gather(place) for by, place in places.items()}
+    return pl.DataFrame({"u": user, "x": values, **keys})
 
 
-def answers(private: Any, name: str, *, by: bool) -> list[tuple[float, float, float, bool]]:
+def answers(private: Any, name: str, *, by: str) -> list[tuple[float, float, float, bool]]:
     """Return value, ends and mark of one release, for each group."""
     if not by:
         answer = private.agg(a=QUESTIONS[name])["a"]
         return [(float(answer), answer.low, answer.high, bool(answer.note))]
-    table = private.group_by("g", keys=GROUPS).agg(a=QUESTIONS[name])
+    table = private.group_by(by, keys=list(GROUPS[by])).agg(a=QUESTIONS[name])
     names = {c: c.removeprefix("a_") for c in table.columns}
     table = table.rename({old: new for old, new in names.items() if old != new})
     nothing = [np.nan] * len(table)
@@ -96,76 +100,88 @@ def answers(private: Any, name: str, *, by: bool) -> list[tuple[float, float, fl
     return [(*row, bool(note)) for *row, note in zip(*columns, notes, strict=True)]  # type: ignore[misc]
 
 
-def fixed_error(frame: pl.DataFrame, name: str, limit: int, epsilon: float) -> float:
-    """Return the expected squared error with a fixed limit: of its noise, and of lost rows."""
-    units = frame.group_by("u").agg(n=pl.len(), total=pl.col("x").sum())
-    rows, totals = units["n"].to_numpy(), units["total"].to_numpy()
-    scale, counted = limit / epsilon, np.minimum(rows, limit)
-    if name == "count":
-        return float(2 * scale**2 + (rows - counted).sum() ** 2)
-    if name == "sum":
-        lost = np.maximum(totals - BOUNDS[1] * limit, 0).sum()
-        return float(2 * (BOUNDS[1] * scale) ** 2 + lost**2)
-    weighted = (totals / rows * counted).sum() / counted.sum()
-    bias = weighted - totals.sum() / rows.sum()
-    return float((BOUNDS[1] * scale / counted.sum()) ** 2 + bias**2)
+def expected_error(entries: pl.DataFrame, name: str, limits: tuple[int, int]) -> float:
+    """Return the mean squared error of groups with fixed limits of rows and groups.
+
+    It is that of the noise, of lost rows, and of the choice of the groups in which a unit counts.
+    """
+    rows, groups = limits
+    part = pl.min_horizontal(1.0, groups / pl.len().over("u"))
+    weight = pl.min_horizontal("n", rows)
+    value = {
+        "count": weight,
+        "sum": pl.min_horizontal("total", BOUNDS[1] * rows),
+        "mean": weight * (pl.col("total") / pl.col("n") - pl.col("middle")),
+    }[name]
+    full = {"count": pl.col("n"), "sum": pl.col("total"), "mean": pl.lit(0.0)}[name]
+    found = (
+        entries.with_columns(middle=pl.col("total").sum().over("g") / pl.col("n").sum().over("g"))
+        .with_columns(part=part, weight=weight, value=value, full=full)
+        .group_by("g")
+        .agg(
+            lost=pl.col("full").sum() - (pl.col("part") * pl.col("value")).sum(),
+            variance=(pl.col("part") * (1 - pl.col("part")) * pl.col("value") ** 2).sum(),
+            counted=(pl.col("part") * pl.col("weight")).sum(),
+        )
+    )
+    lost, variance, counted = found.select("lost", "variance", "counted").to_numpy().T
+    scale = rows * groups * (1 if name == "count" else BOUNDS[1])
+    if name == "mean":
+        return float(((scale**2 + lost**2 + variance) / counted**2).mean())
+    return float((2 * scale**2 + lost**2 + variance).mean())
 
 
-def median_errors(frame: pl.DataFrame, limit: int, epsilon: float, truth: np.ndarray) -> float:
-    """Return the squared error of a median with a fixed limit, drawn three times."""
-    by = len(truth) > 1
-    fixed = dfp.frame(frame)(unit="u", max_rows=limit, max_groups=1, epsilon=epsilon)
+def median_error(frame: pl.DataFrame, limits: tuple[int, int], truth: np.ndarray, by: str) -> float:
+    """Return the squared error of a median with fixed limits, drawn three times."""
+    rows, groups = limits
+    fixed = dfp.frame(frame)(unit="u", max_rows=rows, max_groups=groups)
     drawn = [[row[0] for row in answers(fixed, "median", by=by)] for _ in range(3)]
     return float((np.where(np.isnan(drawn), 50.0, np.array(drawn) - truth) ** 2).mean())
 
 
-def compare(name: str, frames: list[pl.DataFrame], epsilon: float, *, by: bool) -> np.ndarray:
+def compare(name: str, frames: list[pl.DataFrame], *, by: str) -> np.ndarray:
     """Return the ratio of errors, and the shares that hold, are marked, and are neither."""
     found, best = [], []
+    grid = [(rows, groups) for rows in LIMITS for groups in GROUP_LIMITS[by]]
     for frame in frames:
-        truth = frame.group_by("g").agg(t=TRUTHS[name]).sort("g")["t"].to_numpy()
-        truth = truth if by else np.array([frame.select(TRUTHS[name]).item()])
-        private = dfp.frame(frame)(unit="u", epsilon=epsilon)
-        rows = np.array(answers(private, name, by=by), dtype=float)
+        grouped = frame.with_columns(g=pl.col(by) if by else pl.lit("all"))
+        truth = grouped.group_by("g").agg(t=TRUTHS[name]).sort("g")["t"].to_numpy()
+        rows = np.array(answers(dfp.frame(frame)(unit="u"), name, by=by), dtype=float)
         missing = np.isnan(rows[:, 0])
         error = np.where(missing, 50.0, rows[:, 0] - truth)
         held = (rows[:, 1] <= truth) & (truth <= rows[:, 2]) | np.isnan(rows[:, 1])
         marked = rows[:, 3] > 0
         found.append(((error**2).mean(), held.mean(), marked.mean(), (~held & ~marked).mean()))
         if name == "median":
-            best.append([median_errors(frame, limit, epsilon, truth) for limit in LIMITS[::4]])
+            few = [(rows, groups) for rows in LIMITS[::4] for groups in GROUP_LIMITS[by][::3]]
+            best.append([median_error(frame, limits, truth, by) for limits in few])
             continue
-        parts = frame.partition_by("g") if by else [frame]
-        best.append(
-            [np.mean([fixed_error(p, name, limit, epsilon) for p in parts]) for limit in LIMITS]
-        )
+        entries = grouped.group_by("u", "g").agg(n=pl.len(), total=pl.col("x").sum())
+        best.append([expected_error(entries, name, limits) for limits in grid])
     mean = np.mean(found, axis=0)
     return np.array([np.sqrt(mean[0] / np.mean(best, axis=0).min()), *mean[1:]])
 
 
 def accuracy(repetitions: int) -> Iterator[str]:
     """Yield a table with one line for each law and statistic."""
-    head = "law | statistic | by | informative | units, epsilon | ratio | held | marked | neither"
-    yield f"| {head} |"
-    yield "|:--|:--|:--|:--|:--|--:|--:|--:|--:|"
+    yield "| law | statistic | by | informative | ratio | held | marked | neither |"
+    yield "|:--|:--|:--|:--|--:|--:|--:|--:|"
     rng, ratios, neither = np.random.default_rng(7), [], []
     for label, law in LAWS.items():
-        for units, epsilon in CASES:
-            for informative in (False, True):
-                draw = partial(draw_rows, law, units, informative=informative, rng=rng)
-                frames = [draw() for _ in range(repetitions)]
-                for name in QUESTIONS:
-                    for by in (False, True):
-                        line = compare(name, frames, epsilon, by=by)
-                        if line[3] > 0.05:
-                            more = [draw() for _ in range(8 * repetitions)]
-                            line = compare(name, more, epsilon, by=by)
-                        ratios.append(line[0])
-                        neither.append(line[3])
-                        words = [label, name, "groups" if by else "", "yes" if informative else ""]
-                        words += [f"{units:,}, {epsilon:g}", f"{line[0]:.2f}"]
-                        words += [f"{100 * share:.0f} %" for share in line[1:]]
-                        yield f"| {' | '.join(words)} |"
+        for informative in (False, True):
+            draw = partial(draw_rows, law, UNITS, informative=informative, rng=rng)
+            frames = [draw() for _ in range(repetitions)]
+            for name in QUESTIONS:
+                for by in GROUP_LIMITS:
+                    line = compare(name, frames, by=by)
+                    if line[3] > 0.05:
+                        more = [draw() for _ in range(8 * repetitions)]
+                        line = compare(name, more, by=by)
+                    ratios.append(line[0])
+                    neither.append(line[3])
+                    words = [label, name, by, "yes" if informative else "", f"{line[0]:.2f}"]
+                    words += [f"{100 * share:.0f} %" for share in line[1:]]
+                    yield f"| {' | '.join(words)} |"
     yield ""
     yield (
         f"Ratio: median {np.median(ratios):.2f}, 95 % {np.quantile(ratios, 0.95):.2f}, largest "
