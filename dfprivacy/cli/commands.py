@@ -57,7 +57,7 @@ from dfprivacy.frames.explanation import SIZE
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.released import released
-from dfprivacy.frames.tables import find_origin, with_origin
+from dfprivacy.frames.tables import find_origin
 from dfprivacy.release.plan import NOTE
 from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
@@ -322,16 +322,7 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
             **text_form(values),
         )
         keys = [tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None
-        spec = _release_of(source, keys, values, intervals=values["intervals"])
-        from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
-
-        with spec.open_statement(spec.terms) as statement:
-            if values["explain"]:
-                show_lines(Console(), explanation_of(statement))
-                return
-            answers, origin = statement.release()
-        spent = f"Spent {origin.cost.replace('=', ' ')}"
-        _hand_over(with_origin(answers, origin), values["output"], spent)
+        answer(_release_of(source, keys, values, intervals=values["intervals"]), values)
 
 
 def source_of(file: Path, values: Mapping[str, Any]) -> Source:
@@ -427,27 +418,24 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
                 pass  # refuses a condition
         show_lines(Console(), spec.explain())
         return
-    unit, is_description = spec.privacy_unit, spec.described is not None
-    whose = "a row" if unit is None else f"all rows of one {unit.column}"
-    spent = (
-        "" if is_description else f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
-    )
     answers, output = spec.release(spec.terms), values["output"]
-    if is_description and (origin := find_origin(answers)):
-        spent = f"Spent {origin.cost.replace('=', ' ')}" if output else ""  # its page says so
-    _hand_over(released(answers).long() if values.get("long") else answers, output, spent)
-
-
-def _hand_over(answers: Any, output: Path | None, spent: str) -> None:
-    """Print answers, or write them to a file."""
+    if spec.source.query is None and spec.described is None:
+        unit = spec.privacy_unit
+        whose = "a row" if unit is None else f"all rows of one {unit.column}"
+        spent = f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
+    else:
+        origin = find_origin(answers)
+        spent = f"Spent {origin.cost.replace('=', ' ')}" if origin is not None else ""
+    if values.get("long"):
+        answers = released(answers).long()
     if output is not None:
         table = answers_table(answers)
         write_table(table, output)
         rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
-        spent = f"Wrote {rows} to {output}. {spent}"
-    else:
-        show_answers(Console(), answers)
-    if spent:
+        show_line(Console(), f"Wrote {rows} to {output}. {spent}")
+        return
+    show_answers(Console(), answers)
+    if spec.described is None:  # whose page says so
         show_line(Console(), spent)
 
 

@@ -58,7 +58,6 @@ from dfprivacy.errors import (
     hold_notes,
     published,
 )
-from dfprivacy.frames.explanation import Explanation
 from dfprivacy.frames.releasing import no_groups_note
 from dfprivacy.statements.rules import refuse
 
@@ -135,16 +134,6 @@ def _required_charge(job: JobFileContent, name: str, release: JobRelease) -> Cha
         job.require_types(name, types)
     with open_rows(release.source, release.where) as rows:  # refuses a condition
         return release.plan_under(release.terms, release.public_keys, rows).charge
-
-
-def _explained(release: JobRelease) -> Explanation:
-    """Return the cost and the errors of a release."""
-    if release.source.query is None:
-        return release.explain()
-    from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
-
-    with in_time_zone(release.timezone or UTC), release.open_statement(release.terms) as statement:
-        return explanation_of(statement)
 
 
 def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) -> None:
@@ -224,9 +213,6 @@ def make_release(step: Step) -> pa.Table:
             period=budget.period,
             analyst=budget.analyst,
         )
-        if release.source.query is not None:
-            with release.open_statement(terms) as statement:
-                return statement.release()[0]
         return answers_table(release.release(terms))
 
 
@@ -433,7 +419,8 @@ def run(
             price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.name}: {price}{again}")
             if not quiet:
-                show_lines(Console(), _explained(step.release))
+                with in_time_zone(step.release.timezone or UTC):
+                    show_lines(Console(), step.release.explain())
         for step in () if explain else steps:
             log.release, log.start = step.name, time.monotonic()
             run_release(job, step, console, log)

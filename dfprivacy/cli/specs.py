@@ -60,6 +60,7 @@ from dfprivacy.frames.forecasting import explain_plan
 from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import plan_answers, plan_question
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
+from dfprivacy.frames.tables import with_origin
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import (
@@ -749,12 +750,20 @@ class ReleaseSpec:
     @silent()
     def explain(self) -> Explanation:
         """Return the cost and the errors of the release; no row is read."""
+        if self.source.query is not None:
+            from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 on first use
+
+            with self.open_statement(self.terms) as statement:
+                return explanation_of(statement)
         with self._columns() as rows:
             return reached(self.budget.target, self._open_terms, partial(self._explained, rows))
 
     @silent()
     def release(self, terms: Terms) -> Any:
         """Release the answers: a table, or numbers by name where there are no groups."""
+        if self.source.query is not None:
+            with self.open_statement(terms) as statement:
+                return with_origin(*statement.release())
         keys = None
         if self.keys is not None:
             keys = self.keys.typed(column_types(self.source), self.by)
