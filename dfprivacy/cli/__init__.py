@@ -18,10 +18,10 @@ import dfprivacy.papers  # noqa: F401 registers its statistics, which have comma
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import add_commands, agg, sql
 from dfprivacy.cli.ledger import ledger_app
-from dfprivacy.cli.output import show_error
+from dfprivacy.cli.output import INTERRUPTED, hint_of, show_error, show_line
 from dfprivacy.cli.running import run
 from dfprivacy.cli.serve import serve_app
-from dfprivacy.errors import MOVED_ARGUMENTS, published, write_plain_warnings
+from dfprivacy.errors import MOVED_ARGUMENTS, DPError, published, write_plain_warnings
 from dfprivacy.frames.lookup import closest_name
 from dfprivacy.statistics import STATISTICS, Statistic
 
@@ -52,6 +52,12 @@ class Commands(TyperGroup):
             sys.exit(2)
         except typer.Abort:
             sys.exit(1)
+        except DPError as error:
+            show_error(Console(stderr=True), error.message, hint_of(error))
+            sys.exit(2)
+        except KeyboardInterrupt:
+            show_line(Console(stderr=True), INTERRUPTED)
+            sys.exit(130)
         except Exception as error:  # noqa: BLE001 whatever it is, its text could quote a row
             message, _, hint = str(published(error)).partition("\n\nHint: ")
             show_error(Console(stderr=True), message, hint or None)

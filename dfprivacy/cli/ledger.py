@@ -20,7 +20,7 @@ from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
 from dfprivacy.cli.options import options, with_options
-from dfprivacy.cli.output import plain, readable_errors, show_line
+from dfprivacy.cli.output import plain, show_line
 from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, LedgerBudgetError
 from dfprivacy.frames.viz.charts import write_whole
@@ -57,15 +57,14 @@ def create(file: Path, **budget: Any) -> None:
 
     dfprivacy ledger create budget.db --epsilon 10 --delta 1e-6
     """
-    with readable_errors():
-        if budget["epsilon"] is None and budget["rho"] is None:
-            raise InvalidLossError("a ledger needs a budget", hint="add --epsilon 10 --delta 1e-6")
-        if file.exists():
-            raise LedgerBudgetError(
-                f"there is a file {str(file)!r} already",
-                hint=f"see what it has left: dfprivacy ledger show {file}",
-            )
-        show_line(Console(), f"Made {file}: {_about(Ledger(file, **budget))}")
+    if budget["epsilon"] is None and budget["rho"] is None:
+        raise InvalidLossError("a ledger needs a budget", hint="add --epsilon 10 --delta 1e-6")
+    if file.exists():
+        raise LedgerBudgetError(
+            f"there is a file {str(file)!r} already",
+            hint=f"see what it has left: dfprivacy ledger show {file}",
+        )
+    show_line(Console(), f"Made {file}: {_about(Ledger(file, **budget))}")
 
 
 @ledger_app.command()
@@ -84,10 +83,9 @@ def announce(file: Path, dataset: str, *, periods: str | None) -> None:
 
     dfprivacy ledger announce budget.db visits --periods month
     """
-    with readable_errors():
-        Ledger(file).announce(dataset, periods=periods)
-        accounts = "" if periods is None else f", an account for each {periods} of its data"
-        show_line(Console(), f"Announced {dataset}{accounts}")
+    Ledger(file).announce(dataset, periods=periods)
+    accounts = "" if periods is None else f", an account for each {periods} of its data"
+    show_line(Console(), f"Announced {dataset}{accounts}")
 
 
 @ledger_app.command()
@@ -108,10 +106,9 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
 
     dfprivacy ledger allow budget.db flights ann --epsilon 3
     """
-    with readable_errors():
-        Ledger(file).allow(analyst, dataset, **part)
-        amount = amount_text(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
-        show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
+    Ledger(file).allow(analyst, dataset, **part)
+    amount = amount_text(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
+    show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
 @ledger_app.command()
@@ -123,42 +120,41 @@ def show(file: Path) -> None:
 
     dfprivacy ledger show budget.db
     """
-    with readable_errors():
-        ledger, console = Ledger(file), Console()
-        show_line(console, f"{file}: {_about(ledger)}")
-        names = ledger.datasets()
-        periods = ledger.periods()
-        if announced := [name for name in ledger.announced() if name not in periods]:
-            show_line(console, f"Announced: {', '.join(announced)}")
-        for name, kind in periods.items():
-            spent = amount_text(ledger.spent(name))
-            page = f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
-            show_line(console, f"{page}(a unit-period). Over all of them a unit has lost {spent}")
-        if not names:
-            show_line(console, "Nothing has been spent.")
-            return
-        accounts = [
-            {"dataset": name, **_amounts(ledger.spent(name), ledger.remaining(name))}
-            | ({"remembered": f"{ledger.stored(name):,}"} if ledger.remembers else {})
-            for name in names
-        ]
-        _show_records(console, "Remaining budget", accounts)
-        analysts = [
-            {"dataset": name, "analyst": analyst, **_amounts(spent, left)}
-            for name, analyst, spent, left in ledger.analysts()
-        ]
-        _show_records(console, "Analysts", analysts)
-        history = ledger.history()
-        charges = [
-            {"time": f"{charge['time']:%Y-%m-%d %H:%M}"}
-            | {name: "" if pd.isna(charge[name]) else str(charge[name]) for name in _FACTS}
-            | {name: "" if pd.isna(charge[name]) else number_text(charge[name]) for name in _LOSSES}
-            | {"note": charge["note"] or ""}
-            for charge in history.tail(_MOST_CHARGES).to_dict("records")
-        ]
-        last = f"The last {_MOST_CHARGES} of {len(history):,} charges"
-        title = last if len(history) > _MOST_CHARGES else "Charges"
-        _show_records(console, f"{title}, times in UTC", charges)
+    ledger, console = Ledger(file), Console()
+    show_line(console, f"{file}: {_about(ledger)}")
+    names = ledger.datasets()
+    periods = ledger.periods()
+    if announced := [name for name in ledger.announced() if name not in periods]:
+        show_line(console, f"Announced: {', '.join(announced)}")
+    for name, kind in periods.items():
+        spent = amount_text(ledger.spent(name))
+        page = f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
+        show_line(console, f"{page}(a unit-period). Over all of them a unit has lost {spent}")
+    if not names:
+        show_line(console, "Nothing has been spent.")
+        return
+    accounts = [
+        {"dataset": name, **_amounts(ledger.spent(name), ledger.remaining(name))}
+        | ({"remembered": f"{ledger.stored(name):,}"} if ledger.remembers else {})
+        for name in names
+    ]
+    _show_records(console, "Remaining budget", accounts)
+    analysts = [
+        {"dataset": name, "analyst": analyst, **_amounts(spent, left)}
+        for name, analyst, spent, left in ledger.analysts()
+    ]
+    _show_records(console, "Analysts", analysts)
+    history = ledger.history()
+    charges = [
+        {"time": f"{charge['time']:%Y-%m-%d %H:%M}"}
+        | {name: "" if pd.isna(charge[name]) else str(charge[name]) for name in _FACTS}
+        | {name: "" if pd.isna(charge[name]) else number_text(charge[name]) for name in _LOSSES}
+        | {"note": charge["note"] or ""}
+        for charge in history.tail(_MOST_CHARGES).to_dict("records")
+    ]
+    last = f"The last {_MOST_CHARGES} of {len(history):,} charges"
+    title = last if len(history) > _MOST_CHARGES else "Charges"
+    _show_records(console, f"{title}, times in UTC", charges)
 
 
 @ledger_app.command()
@@ -178,9 +174,8 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
 
     dfprivacy ledger report budget.db -o report.html
     """
-    with readable_errors():
-        written = Ledger(file).report(output, delta=delta)
-        show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
+    written = Ledger(file).report(output, delta=delta)
+    show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
 
 
 @ledger_app.command()
@@ -199,13 +194,12 @@ def statement(file: Path, dataset: str, *, output: Path | None, delta: float | N
 
     dfprivacy ledger statement budget.db flights -o flights.md
     """
-    with readable_errors():
-        text = write_statement(Ledger(file), dataset, delta)
-        if output is None:
-            typer.echo(text, nl=False)
-        else:
-            write_whole(output, text.encode())
-            show_line(Console(), f"Wrote {output}")
+    text = write_statement(Ledger(file), dataset, delta)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(output, text.encode())
+        show_line(Console(), f"Wrote {output}")
 
 
 @contextmanager
@@ -227,10 +221,10 @@ def charged(values: Mapping[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def session(values: Mapping[str, Any]) -> Iterator[None]:
-    """Make errors readable, limit the engine, set its zone and charge the ledger."""
+    """Limit the engine, set its zone and charge the ledger."""
     limits = {name: values[name] for name in ("memory", "threads", "temporary")}
     zone = in_checked_zone(values["timezone"])
-    with readable_errors(), Engine(**limits), zone, charged(values):
+    with Engine(**limits), zone, charged(values):
         yield
 
 

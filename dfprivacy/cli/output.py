@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -201,19 +199,6 @@ _SPELLINGS = (  # the library's words, as they are spelled on the command line
     (r", or (pay for limits|find max_rows first): .*", ""),  # a call of the library
     (r"\bmax_(rows|groups)\b(?!=)", r"--max-\1"),
 )
-
-
-@contextmanager
-def readable_errors() -> Iterator[None]:
-    """Turn a typed error into a message on stderr and exit code 2, Ctrl-C into a line and 130."""
-    try:
-        yield
-    except DPError as error:
-        show_error(Console(stderr=True), error.message, hint_of(error))
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        show_line(Console(stderr=True), INTERRUPTED)
-        raise typer.Exit(130) from None
 
 
 def hint_of(error: DPError) -> str | None:

@@ -16,7 +16,6 @@ import pandas as pd
 import typer
 from typer.core import TyperGroup
 
-from dfprivacy.cli.output import readable_errors
 from dfprivacy.errors import (
     EngineError,
     InvalidDescriptionError,
@@ -52,11 +51,6 @@ class _ServeGroup(TyperGroup):
         elif args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["run", *args]
         return super().parse_args(context, args)
-
-    def invoke(self, context: Any) -> Any:
-        """Run a command. Its errors are texts with a hint."""
-        with readable_errors():
-            return super().invoke(context)
 
 
 serve_app = typer.Typer(
