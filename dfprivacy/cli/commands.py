@@ -313,29 +313,19 @@ def sql(query: str, *, table: list[str] | None, database: Path | None, **values:
         tables = named_values(table or [], refusal)
         if bool(tables) == (database is not None):
             raise refusal
-        schema = values["schema"]
-        source = Source(
-            query=query,
-            database=None if database is None else File(str(database), database),
-            tables={name: File(file, Path(file)) for name, file in tables.items()} or None,
-            schema=None if schema is None else File(str(schema), schema),
-            **text_form(values),
-        )
+        files: Any = {name: File.of(file) for name, file in tables.items()}
+        named = {"database": File.of(database), "schema": File.of(values["schema"])}
+        source = source_of(None, values, query=query, tables=files or None, **named)
         keys = [tuple(row) for row in csv.reader(values["keys"])] if values["keys"] else None
         answer(_release_of(source, keys, values, intervals=values["intervals"]), values)
 
 
-def source_of(file: Path, values: Mapping[str, Any]) -> Source:
-    """Return a file of rows with the form of its text."""
-    return Source(file=File(str(file), file), **text_form(values))
-
-
-def text_form(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the form of text that options name."""
+def source_of(file: Path | None, values: Mapping[str, Any], **fields: Any) -> Source:
+    """Return a file of rows, or a source with other fields, in the form of text of the options."""
     form = {name: values[name] for name in FORM}
     if form["delimiter"] == "\\t":  # as it is typed in a shell
         form["delimiter"] = "\t"
-    return form
+    return Source(file=File.of(file), **fields, **form)
 
 
 def spec_of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -19,7 +20,7 @@ from rich.table import Table
 from dfprivacy.accounting.charge import Budget, short
 from dfprivacy.accounting.ledger import Ledger
 from dfprivacy.accounting.spending import account, account_of, spending
-from dfprivacy.cli.options import options, with_options
+from dfprivacy.cli.options import Command, options, with_options
 from dfprivacy.cli.output import plain, show_line
 from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, LedgerBudgetError
@@ -27,8 +28,6 @@ from dfprivacy.frames.viz.charts import write_whole
 from dfprivacy.frames.viz.text import legible
 from dfprivacy.measurement.exact import decimal_number
 
-_LEDGER = options("FILE (path): The ledger's file.")
-_DATASET = options("DATASET (text): The name of the data.")
 _FACTS, _LOSSES = ("dataset", "analyst", "question"), ("epsilon", "rho", "delta")
 _MOST_CHARGES = 200
 
@@ -39,17 +38,20 @@ ledger_app = typer.Typer(
 )
 
 
-@ledger_app.command()
-@with_options(
-    special=_LEDGER
-    + options("""
-        --epsilon (number): Total budget of each dataset.
-        --rho (number): The budget in zCDP, instead of --epsilon.
-        --delta (number): Total delta of each dataset, for secret group keys, e.g. 1e-6.
-        --remember (flag): Keep releases, so that the same request is answered again at no cost.
-        --strict (flag): Refuse datasets that were not announced.
-        """)
-)
+def _command(text: str = "") -> Callable[[Command], Command]:
+    """Add a command about the ledger in a file, with options from lines of text."""
+    parameters = options("FILE (path): The ledger's file.\n" + inspect.cleandoc(text))
+    give = with_options(special=parameters)
+    return lambda run: ledger_app.command()(give(run))
+
+
+@_command("""
+    --epsilon (number): Total budget of each dataset.
+    --rho (number): The budget in zCDP, instead of --epsilon.
+    --delta (number): Total delta of each dataset, for secret group keys, e.g. 1e-6.
+    --remember (flag): Keep releases, so that the same request is answered again at no cost.
+    --strict (flag): Refuse datasets that were not announced.
+    """)
 def create(file: Path, **budget: Any) -> None:
     """Make a ledger: a file that keeps a privacy budget for each dataset.
 
@@ -67,15 +69,11 @@ def create(file: Path, **budget: Any) -> None:
     show_line(Console(), f"Made {file}: {_about(Ledger(file, **budget))}")
 
 
-@ledger_app.command()
-@with_options(
-    special=_LEDGER
-    + _DATASET
-    + options("""
-        --periods (text): Open an account for each year, month, week or day of the data. The budget
-            then protects a unit's rows of one period.
-        """)
-)
+@_command("""
+    DATASET (text): The name of the data.
+    --periods (text): Open an account for each year, month, week or day of the data. The budget
+        then protects a unit's rows of one period.
+    """)
 def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     """Open the account of a dataset, or one for each period of its data.
 
@@ -88,17 +86,13 @@ def announce(file: Path, dataset: str, *, periods: str | None) -> None:
     show_line(Console(), f"Announced {dataset}{accounts}")
 
 
-@ledger_app.command()
-@with_options(
-    special=_LEDGER
-    + _DATASET
-    + options("""
-        ANALYST (text): The analyst's name.
-        --epsilon (number): Total budget of the analyst.
-        --rho (number): The budget in zCDP, instead of --epsilon.
-        --delta (number): Delta of the analyst. All of the budget's by default.
-        """)
-)
+@_command("""
+    DATASET (text): The name of the data.
+    ANALYST (text): The analyst's name.
+    --epsilon (number): Total budget of the analyst.
+    --rho (number): The budget in zCDP, instead of --epsilon.
+    --delta (number): Delta of the analyst. All of the budget's by default.
+    """)
 def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
     """Give an analyst a part of a dataset's budget, or of each period's budget.
 
@@ -111,8 +105,7 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
     show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
-@ledger_app.command()
-@with_options(special=_LEDGER)
+@_command()
 def show(file: Path) -> None:
     """Show the remaining budget of each dataset, and its charges.
 
@@ -157,14 +150,10 @@ def show(file: Path) -> None:
     _show_records(console, f"{title}, times in UTC", charges)
 
 
-@ledger_app.command()
-@with_options(
-    special=_LEDGER
-    + options("""
-        --output -o FILE.html (path, report.html): The file to write.
-        --delta (number): Quote epsilons at this delta, e.g. 1e-6.
-        """)
-)
+@_command("""
+    --output -o FILE.html (path, report.html): The file to write.
+    --delta (number): Quote epsilons at this delta, e.g. 1e-6.
+    """)
 def report(file: Path, *, output: Path, delta: float | None) -> None:
     """Write a ledger as one HTML page: charges, remaining budgets and the promise.
 
@@ -178,15 +167,11 @@ def report(file: Path, *, output: Path, delta: float | None) -> None:
     show_line(Console(), f"Wrote {written}: {written.stat().st_size:,} bytes")
 
 
-@ledger_app.command()
-@with_options(
-    special=_LEDGER
-    + _DATASET
-    + options("""
-        --output -o FILE.md (path): The file to write, instead of the terminal.
-        --delta (number): Quote epsilons at this delta, e.g. 1e-6.
-        """)
-)
+@_command("""
+    DATASET (text): The name of the data.
+    --output -o FILE.md (path): The file to write, instead of the terminal.
+    --delta (number): Quote epsilons at this delta, e.g. 1e-6.
+    """)
 def statement(file: Path, dataset: str, *, output: Path | None, delta: float | None) -> None:
     """Write a statement in the terms of NIST SP 800-226, with fields to fill in.
 
