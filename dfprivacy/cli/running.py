@@ -34,7 +34,6 @@ from dfprivacy.cli.output import (
     answers_table,
     cost,
     hint_of,
-    plain,
     put_file,
     show_error,
     show_line,
@@ -48,7 +47,6 @@ from dfprivacy.engine.files import list_source_files, quoted
 from dfprivacy.engine.progress import hide_progress
 from dfprivacy.errors import (
     BudgetExceededError,
-    DPError,
     EngineSpaceError,
     InvalidDescriptionError,
     LedgerFileError,
@@ -349,14 +347,20 @@ class RunLog:
         else:
             show_line(Console(stderr=True), f"Warning: {self.release}: {message}")
 
-    def report_error(self, error: BaseException, hint: str | None, exit_code: int) -> None:
-        """Write a published error and its remedy."""
-        message, name = getattr(error, "message", str(error)), type(error).__name__
+    def report_error(self, error: BaseException, exit_code: int) -> typer.Exit:
+        """Write a published error and its remedy, and return the end of the program."""
+        message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
+        if isinstance(error, EngineSpaceError | LedgerFileError):
+            hint = hint_of(error)
         if self.is_json:
-            fields: Any = {"error": name, "message": message, "hint": hint, "exit_code": exit_code}
-            self.write_event("error", seconds=self.seconds, **fields)
+            fields: Any = {"error": type(error).__name__, "message": message, "hint": hint}
+            self.write_event("error", seconds=self.seconds, **fields, exit_code=exit_code)
+        elif isinstance(error, InvalidDescriptionError):  # each line begins with its place
+            for line in [*message.splitlines(), f"Hint: {hint or ''}"]:
+                show_line(Console(stderr=True), line)
         else:
             show_error(Console(stderr=True), message, hint)
+        return typer.Exit(exit_code)
 
 
 WRONG, REFUSED, FAILED = 2, 3, 1
@@ -429,31 +433,20 @@ def run(
 
 @contextmanager
 def _exit_codes(log: RunLog) -> Iterator[None]:
-    """Turn a typed error into a message on stderr and an exit code, Ctrl-C into a line and 130."""
-    console = Console(stderr=True)
+    """Turn an error into a message on stderr and an exit code, Ctrl-C into a line and 130."""
     try:
         yield
-    except InvalidDescriptionError as error:
-        if log.is_json:
-            log.report_error(error, error.hint, WRONG)
-            raise typer.Exit(WRONG) from None
-        for line in error.message.splitlines():
-            show_line(console, line)
-        console.print(f"Hint: {plain(error.hint or '')}", soft_wrap=True, markup=False)
-        raise typer.Exit(WRONG) from None
-    except DPError as error:
-        code = REFUSED if isinstance(error, BudgetExceededError) else FAILED
-        in_own_words = isinstance(error, EngineSpaceError | LedgerFileError)
-        log.report_error(error, hint_of(error) if in_own_words else error.hint, code)
-        raise typer.Exit(code) from None
     except typer.Exit:
         raise
     except KeyboardInterrupt:
         if log.is_json:
             log.write_event("interrupt", seconds=log.seconds, exit_code=130)
         else:
-            show_line(console, INTERRUPTED)
+            show_line(Console(stderr=True), INTERRUPTED)
         raise typer.Exit(130) from None
+    except InvalidDescriptionError as error:
+        raise log.report_error(error, WRONG) from None
+    except BudgetExceededError as error:
+        raise log.report_error(error, REFUSED) from None
     except Exception as error:  # noqa: BLE001 its text could quote a row
-        log.report_error(published(error), None, FAILED)
-        raise typer.Exit(FAILED) from None
+        raise log.report_error(published(error), FAILED) from None

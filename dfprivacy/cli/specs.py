@@ -164,6 +164,11 @@ class File:
     text: str
     path: Path
 
+    @classmethod
+    def of(cls, path: str | Path | None) -> Self | None:
+        """Return a file that an option names, if it does."""
+        return None if path is None else cls(str(path), Path(path))
+
 
 def resolve_file(text: Any, folder: Path) -> File:
     """Return a local file, whose path counts from the folder of the job file."""
@@ -289,22 +294,20 @@ _READ_ONLY: dict[str, Setting] = {
 @contextmanager
 def open_database(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB file for reading, within the limits of the engine."""
-    connection, space_error = None, None
-    folder = private_folder()
+    connection, folder = None, private_folder()
+    failure: DPError = UnsupportedFrameError(
+        f"{str(path)!r} is not a DuckDB file that can be opened for reading",
+        hint="check the path, and that no other process holds it open for writing",
+    )
     config = _READ_ONLY | limits_of(engine_options()) | {"temp_directory": str(folder)}
     try:
-        if path.is_file():
-            try:
+        try:
+            if path.is_file():
                 connection = duckdb.connect(str(path), read_only=True, config=config)
-            except duckdb.Error as error:
-                space_error = find_space_error(error)
-        if space_error is not None:
-            raise space_error
+        except duckdb.Error as error:
+            failure = find_space_error(error) or failure
         if connection is None:
-            raise UnsupportedFrameError(
-                f"{str(path)!r} is not a DuckDB file that can be opened for reading",
-                hint="check the path, and that no other process holds it open for writing",
-            )
+            raise failure
         set_time_zone(connection, session_zone())
         with connection:
             yield connection
