@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -216,29 +216,15 @@ _PLACE = re.compile(r"\$(\$?)\{([^}]*)\}")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?\Z")
 _BEYOND_A_NAME = re.compile(r'\.\.|[/\\*?\[\]{}:~"]')
 """Text that is not the name of one file: a folder, a pattern, a hidden place."""
-_BARE = re.compile(rb"[\w$\x80-\xff]+")
-_LONGEST = 200
 
 
-_EXAMPLES = {"date": "2024-01-31", "integer": "7", "number": "0.5", "text": "north"}
-"""The types of parameters, each with an example."""
-
-
-def _typed(kind: str, text: str) -> Plain:
-    """Return the value of a text in the type of its parameter; None if it has none."""
-    value: Plain = None
-    match kind:
-        case "date":
-            with suppress(ValueError):
-                value = text if dt.date.fromisoformat(text).isoformat() == text else None
-        case "integer":
-            value = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
-        case "number":
-            value = float(text) if _NUMBER.match(text) and len(text) <= 40 else None
-        case "text":
-            is_plain = text.isprintable() and text.strip() and len(text) <= _LONGEST
-            value = text if is_plain else None
-    return value
+_TYPES: dict[str, tuple[str, Callable[[str], Plain]]] = {
+    "date": ("2024-01-31", lambda t: t if dt.date.fromisoformat(t).isoformat() == t else None),
+    "integer": ("7", lambda t: int(t) if re.fullmatch(r"-?[0-9]{1,18}", t) else None),
+    "number": ("0.5", lambda t: float(t) if _NUMBER.match(t) and len(t) <= 40 else None),
+    "text": ("north", lambda t: t if t.isprintable() and t.strip() and len(t) <= 200 else None),
+}
+"""The types of parameters: an example of each, and what reads one; None for other texts."""
 
 
 @dataclass(frozen=True)
@@ -274,14 +260,18 @@ def _parameters(
         if not name.isidentifier():
             faults.add(position, f"parameters: {name!r} is no name: use letters, digits and _")
             continue
-        if not isinstance(kind, str) or kind not in _EXAMPLES:
-            type_names = ", ".join(_EXAMPLES)
+        if not isinstance(kind, str) or kind not in _TYPES:
+            type_names = ", ".join(_TYPES)
             faults.add(position, f"parameters: {name} needs a type, which is one of {type_names}")
             continue
-        example = _EXAMPLES[kind]
+        example, read = _TYPES[kind]
         if text is None:
             faults.add(position, f"parameters: {name} is not set; add --set {name}={example}")
-        elif (value := _typed(kind, text)) is None:
+            continue
+        value: Plain = None
+        with suppress(ValueError):
+            value = read(text)
+        if value is None:
             faults.add(position, f"--set {name}: the value is no {kind} such as {example}")
         else:
             parameters[name] = _Parameter(text, value)
@@ -334,29 +324,24 @@ class _Places:
         stem = "dfprivacy_parameter"
         while stem in query:
             stem += "_"
-        words = {
-            f"{stem}_{name}".encode(): parameter for name, parameter in self.parameters.items()
-        }
-        marked = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query).encode(
-            "utf-8", "surrogateescape"
-        )
-        bare, names = [], []
-        with suppress(duckdb.Error, UnicodeError):
-            tokens = duckdb.tokenize(marked.decode())
-            names = [start for start, kind in tokens if kind == duckdb.token_type.identifier]
-        for start in names:  # words that stand by themselves for DuckDB
-            match = _BARE.match(marked, start)
-            if match is not None and match[0] in words:
-                bare.append((start, match[0]))
-        for name in self.parameters:
-            word = f"{stem}_{name}".encode()
-            if marked.count(word) > sum(parameter == word for _, parameter in bare):
-                self.faults.add(
-                    line,
-                    f"${{{name}}} stands inside quotes, a comment or a name: write it bare, as in "
-                    f"day = ${{{name}}}",
-                )
-                return query
-        for start, word in reversed(bare):
-            marked = marked[:start] + words[word].sql.encode() + marked[start + len(word) :]
-        return marked.decode("utf-8", "surrogateescape")
+        marked = _PLACE.sub(lambda m: m[0][1:] if m[1] else f"{stem}_{m[2]}", query)
+        words = {f"{stem}_{name}": value.sql for name, value in self.parameters.items()}
+        raw, starts, inside = marked.encode("utf-8", "surrogateescape"), set[int](), list[str]()
+        with suppress(duckdb.Error, UnicodeError):  # words that stand by themselves for DuckDB
+            tokens = duckdb.tokenize(marked)
+            starts = {start for start, kind in tokens if kind == duckdb.token_type.identifier}
+
+        def fill(match: re.Match[bytes]) -> bytes:
+            word = match[0].decode("utf-8", "surrogateescape")
+            if match.start() not in starts or word not in words:
+                inside.append(next(name for name in self.parameters if f"{stem}_{name}" in word))
+            return words.get(word, "").encode()
+
+        bare = rb"[\w$\x80-\xff]*"
+        filled = re.sub(bare + stem.encode() + bare, fill, raw)
+        if inside:
+            name = f"${{{inside[0]}}}"
+            what = f"{name} stands inside quotes, a comment or a name"
+            self.faults.add(line, f"{what}: write it bare, as in day = {name}")
+            return query
+        return filled.decode("utf-8", "surrogateescape")
