@@ -850,11 +850,6 @@ def _opened(term: Expression) -> Expression:
     return replace(term, uses=term.uses | term.outer, outer=frozenset(), pair=pair)
 
 
-def _with_choices(visible: VisibleColumn, node: Node) -> VisibleColumn:
-    """Return a column with its bounds where it is a choice among constants."""
-    return replace(visible, choices=bounds_of_choices(node))
-
-
 @dataclass
 class Subqueries:
     """Subqueries inside of an expression: each becomes a column of the rows."""
@@ -1159,8 +1154,8 @@ class _Select:
         bag = self.bag(having, qualify)
         names = zip((name for name, _ in self.items), compiled, strict=True)
         scope = require_apart(Scope.of(chosen(bag, compiled), names))
-        nodes = [node for _, node in self.items]
-        seen = map(_with_choices, scope.seen, nodes)
+        pairs = zip(scope.seen, self.items, strict=True)  # a choice among constants has bounds
+        seen = (replace(term, choices=bounds_of_choices(node)) for term, (_, node) in pairs)
         scope = replace(scope, seen=tuple(seen))
         if distinct is not None and not targets:
             scope = replace(scope, bag=self.compiler.distinct(scope.bag))
@@ -1364,13 +1359,9 @@ class _Select:
             bag = windowed(bag, windows) if windows else bag
             for name, term in totals.items():
                 call = Aggregate(term.function, term.arguments[0])
-                sql, function = exact_sum(call, kinds)
-                sums = grouped(bag, term.partition, {name: Expression(sql, call.uses)})
-                reading = f"list_aggregate({quoted(name)}, '{function}')"
+                sums = _aggregate_exactly(bag, term.partition, {name: call}, kinds)
                 keys = {key: fresh(key, [*bag.columns, name, OWNER]) for key in term.partition}
-                columns_of = {new: column(key) for key, new in keys.items()}
-                total = {name: Expression(reading, frozenset([name]))}
-                sums = chosen(sums, columns_of | total)
+                sums = chosen(sums, {keys.get(key, key): column(key) for key in sums.columns})
                 same = [same_value(key, new) for key, new in keys.items()]
                 result = joined(bag, sums, "LEFT", [], same)
                 columns = (*bag.columns, name)
@@ -1383,14 +1374,21 @@ class _Select:
         bag = unify_equal_values(bag, kinds)
         for name in self.keys.values():
             require_single(kinds[name], f"GROUP BY {name!r}")
-        compiled, after = dict[str, Expression](), dict[str, Expression]()
-        for term, call in self.calls.items():
-            sql, function = exact_sum(call, kinds)
-            compiled[term] = Expression(sql, call.uses)
-            if function:
-                reading = f"list_aggregate({quoted(term)}, '{function}')"
-                after[term] = Expression(reading, frozenset([term]))
-        bag = grouped(bag, list(dict.fromkeys(self.keys.values())), compiled)
-        lists = {term: Facts(size=LIST) for term, call in self.calls.items() if call.is_list}
-        bag = replace(bag, facts={**bag.facts, **lists})
-        return chosen(bag, {term: after.get(term, column(term)) for term in bag.columns})
+        return _aggregate_exactly(bag, list(dict.fromkeys(self.keys.values())), self.calls, kinds)
+
+
+def _aggregate_exactly(
+    bag: Bag, keys: Sequence[str], calls: Mapping[str, Aggregate], kinds: Mapping[str, str]
+) -> Bag:
+    """Return aggregates by keys that have one value in any order of the rows."""
+    compiled, readings = dict[str, Expression](), dict[str, Expression]()
+    for name, call in calls.items():
+        sql, function = exact_sum(call, kinds)
+        compiled[name] = Expression(sql, call.uses)
+        if function:
+            reading = f"list_aggregate({quoted(name)}, '{function}')"
+            readings[name] = Expression(reading, frozenset([name]))
+    bag = grouped(bag, keys, compiled)
+    lists = {name: Facts(size=LIST) for name, call in calls.items() if call.is_list}
+    bag = replace(bag, facts={**bag.facts, **lists})
+    return chosen(bag, {name: readings.get(name, column(name)) for name in bag.columns})
