@@ -63,7 +63,7 @@ from dfprivacy.measurement.grid import kind_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.plan import GROUPING, NOTE, SELECTION, SHOWN_TOTALS, JointPlan
 from dfprivacy.release.plan import Plan as ReleasePlan
-from dfprivacy.release.terms import PublicKeys, Terms, Unit
+from dfprivacy.release.terms import PublicKeys, Terms, Unit, keys_of
 from dfprivacy.release.totals import has_order
 from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, read, tried
@@ -210,13 +210,10 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         shared = [question for name, question in questions.items() if name not in losses]
         if isinstance(selecting, Count) or selecting not in shared:
             questions[f"{start}answer_rows"] = selecting
-    public = None
     if isinstance(keys, Mapping):
         labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
-        values_by_key: Any = {labels[folded(str(name))]: values for name, values in keys.items()}
-        public = Terms(keys=values_by_key).keys_for(by, None)
-    elif keys is not None:
-        public = Terms().keys_for(by, keys)
+        keys = {labels[folded(str(name))]: values for name, values in keys.items()}
+    public = keys_of(keys, by)
     delta, copies = _delta(statement, terms, keys), rows.bag.copies
     terms = replace(terms, unit=unit, delta=delta, copies=copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, losses, terms)
@@ -406,7 +403,9 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
     Where the result `has_columns` of notes, only those of calls that have none there. The first is
     about rows that earlier answers choose or change.
     """
-    lines = [_CHOSEN] if _reads_answers(plan) else []
+    answered = [derived for derived in plan.statement.givens if derived.script.statements]
+    is_chosen = any(quoted(derived.name) in plan.row_query for derived in answered)
+    lines = [_CHOSEN] if is_chosen else []
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
         question, suffixes = plan.questions[name], plan.questions[name].suffixes
         has_ends = question.tells_interval and question.answers_one
@@ -701,12 +700,6 @@ def _waits(plan: Plan) -> bool:
     return any(derived.script.statements for derived in plan.statement.givens)
 
 
-def _reads_answers(plan: Plan) -> bool:
-    """Return True if the rows of a release depend on answers of earlier releases."""
-    answers = [derived for derived in plan.statement.givens if derived.script.statements]
-    return any(quoted(derived.name) in plan.row_query for derived in answers)
-
-
 _CHOSEN = "rows are compared with released numbers: intervals leave out the noise of these"
 """The note on answers about rows that released numbers choose or change."""
 
@@ -855,7 +848,11 @@ class StatementExplanation(Explanation):
 @silent()
 def explanation_of(job: Job, target: Target | None = None) -> StatementExplanation:
     """Explain a job, and the cost of its text on the connection itself."""
-    script = job.script
+    script, relation = job.script, job.engine.from_arrow(job.empty)
+    result: dict[str, Any] = {
+        "target": None if script.target is None else f"table {script.target.name}",
+        "columns": tuple(zip(relation.columns, map(str, relation.types), strict=True)),
+    }
     if not job.plans:  # over public tables alone, which costs nothing
         return StatementExplanation(
             asks=_EXACT,
@@ -863,58 +860,47 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
             epsilon=0.0,
             relation=", ".join(table.name for _, table in script.public),
             released_query=str(script.rest),
-            target=None if script.target is None else f"table {script.target.name}",
-            columns=_columns(job),
+            **result,
         )
     for plan in job.plans:
         _measure_without_rows(plan)
 
-    def made(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
-        plans = plan_script(job.script, terms, job.public)
-        return _explanation(replace(job, plans=plans, terms=terms), sizes)
+    def explain(terms: Terms, sizes: tuple[int, ...]) -> StatementExplanation:
+        plans = plan_script(script, terms, job.public)
+        request = replace(job, plans=plans).request
+        pages, calls = zip(*(_explained(plan, sizes) for plan in plans), strict=True)
+        keys = [key.name for plan in plans for key in plan.statement.keys]
+        selection = groups_text(next((plan.request for plan in plans if plan.by), request))
+        if any(plan.statement.sets for plan in plans):
+            selection += f"; {SHOWN_TOTALS}"
+        queries = [released_query(plan.statement) for plan in plans]
+        if len(plans) > 1 or script.rest is not None:
+            queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]
+            inputs = [derived for plan in plans for derived in plan.statement.givens]
+            queries += dict.fromkeys(f"{derived.name}: {derived.script.rest}" for derived in inputs)
+        if script.rest is not None:
+            queries.append(script.rest)
+        texts = [f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}" for plan in plans]
+        protected = (plan.statement.rows.tables.protected.name for plan in plans)
+        return StatementExplanation(
+            **vars(in_one(pages, request)),
+            relation=", ".join(dict.fromkeys(protected)),
+            keys=tuple(dict.fromkeys(keys)),
+            selection=selection,
+            row_query="; ".join(plan.row_query for plan in plans),
+            calls=tuple(chain(*calls)),
+            released_query="; ".join(queries),
+            timezone=session_zone() if any(map(_ZONED.search, texts)) else None,
+            **result,
+        )
 
-    return reached(target, job.terms, made)
+    return reached(target, job.terms, explain)
 
 
 def _measure_without_rows(plan: Plan) -> None:
     """Measure a release without rows, which refuses types that it can't be about."""
     twin = _twin(plan)
     measure_plan(Stored(guarded(lambda: twin.project(plan.projection))), plan.request)
-
-
-def _columns(job: Job) -> tuple[tuple[str, str], ...]:
-    """Return the names and SQL types of the columns of the result."""
-    result = job.engine.from_arrow(job.empty)
-    return tuple(zip(result.columns, map(str, result.types), strict=True))
-
-
-def _explanation(job: Job, sizes: tuple[int, ...]) -> StatementExplanation:
-    plans, request, script = job.plans, job.request, job.script
-    pages, calls = zip(*(_explained(plan, sizes) for plan in plans), strict=True)
-    keys = [key.name for plan in plans for key in plan.statement.keys]
-    selection = groups_text(next((plan.request for plan in plans if plan.by), request))
-    if any(plan.statement.sets for plan in plans):
-        selection += f"; {SHOWN_TOTALS}"
-    queries = [released_query(plan.statement) for plan in plans]
-    if len(plans) > 1 or script.rest is not None:
-        queries = [f"{name}: {sql}" for name, sql in zip(script.names, queries, strict=True)]
-        inputs = [derived for plan in plans for derived in plan.statement.givens]
-        queries += dict.fromkeys(f"{derived.name}: {derived.script.rest}" for derived in inputs)
-    if script.rest is not None:
-        queries.append(script.rest)
-    texts = [f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}" for plan in plans]
-    return StatementExplanation(
-        **vars(in_one(pages, request)),
-        relation=", ".join(dict.fromkeys(s.rows.tables.protected.name for s in script.statements)),
-        keys=tuple(dict.fromkeys(keys)),
-        selection=selection,
-        row_query="; ".join(plan.row_query for plan in plans),
-        calls=tuple(chain(*calls)),
-        released_query="; ".join(queries),
-        target=None if script.target is None else f"table {script.target.name}",
-        columns=_columns(job),
-        timezone=session_zone() if any(map(_ZONED.search, texts)) else None,
-    )
 
 
 _ZONED = re.compile(r"TIMESTAMPTZ|WITH TIME ZONE|timezone\(|%z")
