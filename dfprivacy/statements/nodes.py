@@ -23,6 +23,9 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import RefusedStatementError
 from dfprivacy.statements.rules import REFUSALS, refuse, refuse_part, refused_statement, words
 
+_CLASSES: dict[str, type[Node]] = {}
+"""Classes by the class and type of their JSON, items of lists by the first part that they have."""
+
 
 @dataclass(frozen=True)
 class Node:
@@ -32,6 +35,11 @@ class Node:
     written: str | None = field(default=None, kw_only=True)
     """The text by which the statement has it, where it is another one."""
     json: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
+
+    def __init_subclass__(cls, sort: str | None = None) -> None:
+        """Register a class for one `sort` of JSON: its class and type, or a part that tells it."""
+        if sort is not None:
+            _CLASSES[sort] = cls
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +57,7 @@ class Other(Unread):
 
 
 @dataclass(frozen=True)
-class Name(Node):
+class Name(Node, sort="COLUMN_REF COLUMN_REF"):
     """A column, with the table before it if the statement says it."""
 
     path: Annotated[tuple[str, ...], "column_names"]
@@ -60,7 +68,7 @@ class Name(Node):
 
 
 @dataclass(frozen=True)
-class Constant(Node):
+class Constant(Node, sort="CONSTANT VALUE_CONSTANT"):
     """A constant: INTEGER, NUMERIC, STRING, BOOLEAN or NULL_LITERAL, and its text."""
 
     kind: Annotated[str, "literal.kind"]
@@ -68,15 +76,7 @@ class Constant(Node):
 
 
 @dataclass(frozen=True)
-class Argument(Node):
-    """An argument of a call; `f(x := 1)` has the name x."""
-
-    value: Annotated[Node, "expression"]
-    name: Annotated[str, "name"] = ""
-
-
-@dataclass(frozen=True)
-class Order(Node):
+class Order(Node, sort="null_order"):
     """An item of ORDER BY."""
 
     value: Annotated[Node, "expression"]
@@ -85,7 +85,15 @@ class Order(Node):
 
 
 @dataclass(frozen=True)
-class Function(Node):
+class Argument(Node, sort="expression"):
+    """An argument of a call; `f(x := 1)` has the name x."""
+
+    value: Annotated[Node, "expression"]
+    name: Annotated[str, "name"] = ""
+
+
+@dataclass(frozen=True)
+class Function(Node, sort="FUNCTION FUNCTION"):
     """A call, or an operator such as + that DuckDB takes for one."""
 
     name: Annotated[str, "function_name"]
@@ -109,7 +117,7 @@ class Operator(Node):
 
 
 @dataclass(frozen=True)
-class Branch(Node):
+class Branch(Node, sort="when_expr"):
     """WHEN ... THEN ... of a CASE."""
 
     when: Annotated[Node, "when_expr"]
@@ -117,7 +125,7 @@ class Branch(Node):
 
 
 @dataclass(frozen=True)
-class Case(Node):
+class Case(Node, sort="CASE CASE_EXPR"):
     """CASE; without ELSE, NULL is the default."""
 
     branches: Annotated[tuple[Branch, ...], "case_checks"]
@@ -125,7 +133,7 @@ class Case(Node):
 
 
 @dataclass(frozen=True)
-class Type(Node):
+class Type(Node, sort="TYPE TYPE"):
     """A type, with its digits or the types in it."""
 
     name: Annotated[str, "type_name"]
@@ -133,7 +141,7 @@ class Type(Node):
 
 
 @dataclass(frozen=True)
-class Cast(Node):
+class Cast(Node, sort="CAST OPERATOR_CAST"):
     """CAST, or TRY_CAST."""
 
     operand: Annotated[Node, "child"]
@@ -142,7 +150,7 @@ class Cast(Node):
 
 
 @dataclass(frozen=True)
-class Subquery(Node):
+class Subquery(Node, sort="SUBQUERY SUBQUERY"):
     """A query in an expression: SCALAR, EXISTS, or ANY for IN, which has an operand."""
 
     sort: Annotated[str, "subquery_type"]
@@ -174,15 +182,7 @@ class Over(Node):
 
 
 @dataclass(frozen=True)
-class Entry(Node):
-    """A name in the REPLACE list of a *, and what stands in its place."""
-
-    name: Annotated[str, "key"]
-    value: Annotated[Node, "value"]
-
-
-@dataclass(frozen=True)
-class Star(Node):
+class Star(Node, sort="STAR STAR"):
     """A *; `is_columns` is True for COLUMNS(*) and ORDER BY ALL."""
 
     table: Annotated[str, "relation_name"]
@@ -200,7 +200,7 @@ class EndOfSteps(Node):
 
 
 @dataclass(frozen=True)
-class Table(Node):
+class Table(Node, sort="BASE_TABLE"):
     """A table, view or CTE in FROM, with new names of its columns."""
 
     path: Annotated[tuple[str, ...], "qualified_name.path"]
@@ -213,7 +213,7 @@ class Table(Node):
 
 
 @dataclass(frozen=True)
-class Derived(Node):
+class Derived(Node, sort="SUBQUERY"):
     """A query in FROM, with new names of its columns."""
 
     query: Annotated[Query, "subquery.node"]
@@ -221,7 +221,7 @@ class Derived(Node):
 
 
 @dataclass(frozen=True)
-class Join(Node):
+class Join(Node, sort="JOIN"):
     """A join: its `way` is INNER, LEFT and so on, its `sort` REGULAR, NATURAL, ASOF and so on."""
 
     left: Annotated[Node, "left"]
@@ -233,26 +233,26 @@ class Join(Node):
 
 
 @dataclass(frozen=True)
-class Empty(Node):
+class Empty(Node, sort="EMPTY"):
     """No FROM."""
 
 
 @dataclass(frozen=True)
-class Distinct(Node):
+class Distinct(Node, sort="DISTINCT_MODIFIER"):
     """DISTINCT, or DISTINCT ON its targets."""
 
     targets: Annotated[tuple[Node, ...], "distinct_on_targets"]
 
 
 @dataclass(frozen=True)
-class OrderBy(Node):
+class OrderBy(Node, sort="ORDER_MODIFIER"):
     """ORDER BY."""
 
     orders: Annotated[tuple[Order, ...], "orders"]
 
 
 @dataclass(frozen=True)
-class Limit(Node):
+class Limit(Node, sort="LIMIT_MODIFIER"):
     """LIMIT and OFFSET; the kind of a number of rows is ROW_COUNT."""
 
     rows: Annotated[Node | None, "limit"]
@@ -261,12 +261,20 @@ class Limit(Node):
 
 
 @dataclass(frozen=True)
-class CommonTable(Node):
+class CommonTable(Node, sort="query_node"):
     """A CTE, with new names of its columns."""
 
     name: Annotated[str, "key"]
     query: Annotated[Query, "value.query_node"]
     columns: Annotated[tuple[str, ...], "value.aliases"]
+
+
+@dataclass(frozen=True)
+class Entry(Node, sort="key"):
+    """A name in the REPLACE list of a *, and what stands in its place."""
+
+    name: Annotated[str, "key"]
+    value: Annotated[Node, "value"]
 
 
 @dataclass(frozen=True)
@@ -283,7 +291,7 @@ class OtherQuery(Query, Unread):
 
 
 @dataclass(frozen=True)
-class Select(Query):
+class Select(Query, sort="SELECT_NODE"):
     """A SELECT."""
 
     items: Annotated[tuple[Node, ...], "select_list"]
@@ -309,7 +317,7 @@ class Select(Query):
 
 
 @dataclass(frozen=True)
-class SetOperation(Query):
+class SetOperation(Query, sort="SET_OPERATION_NODE"):
     """UNION, INTERSECT or EXCEPT."""
 
     operation: Annotated[str, "setop_type"]
@@ -317,25 +325,6 @@ class SetOperation(Query):
     queries: Annotated[tuple[Query, ...], "children"]
 
 
-_CLASSES: Mapping[tuple[str, str], type[Node]] = {
-    ("COLUMN_REF", "COLUMN_REF"): Name,
-    ("CONSTANT", "VALUE_CONSTANT"): Constant,
-    ("FUNCTION", "FUNCTION"): Function,
-    ("CASE", "CASE_EXPR"): Case,
-    ("CAST", "OPERATOR_CAST"): Cast,
-    ("TYPE", "TYPE"): Type,
-    ("STAR", "STAR"): Star,
-    ("SUBQUERY", "SUBQUERY"): Subquery,
-    ("", "BASE_TABLE"): Table,
-    ("", "SUBQUERY"): Derived,
-    ("", "JOIN"): Join,
-    ("", "EMPTY"): Empty,
-    ("", "DISTINCT_MODIFIER"): Distinct,
-    ("", "ORDER_MODIFIER"): OrderBy,
-    ("", "LIMIT_MODIFIER"): Limit,
-    ("", "SELECT_NODE"): Select,
-    ("", "SET_OPERATION_NODE"): SetOperation,
-}
 _OPERANDS = {
     "COMPARISON": ("left", "right"),
     "BETWEEN": ("input", "lower", "upper"),
@@ -343,14 +332,6 @@ _OPERANDS = {
     "OPERATOR": (),
 }
 """Where the operands of classes of operators are; in "children" where none are named."""
-_ITEMS: Mapping[str, type[Node]] = {
-    "null_order": Order,
-    "expression": Argument,
-    "when_expr": Branch,
-    "query_node": CommonTable,
-    "key": Entry,
-}
-"""The classes of objects without a class or type, by a part that no other has."""
 _IGNORED = words(
     "class type alias query_location query_location_length qualified_name is_operator is_implicit "
     "materialized"
@@ -378,16 +359,16 @@ _FIELDS = {
 
 
 def _class_of(json: Mapping[str, Any]) -> type[Node] | None:
-    sort = (json.get("class", ""), str(json.get("type", "")))
-    if sort[0] in _OPERANDS:
+    kind, sort = json.get("class", ""), str(json.get("type", ""))
+    if kind in _OPERANDS:
         return Operator
-    if sort[0] == "WINDOW" and sort[1].startswith("WINDOW"):
+    if kind == "WINDOW" and sort.startswith("WINDOW"):
         return Over
     if "class" in json or ("type" in json and "null_order" not in json):
-        return _CLASSES.get(sort)
+        return _CLASSES.get(f"{kind} {sort}".strip())
     value = json.get("value")
     parts = {*json, *(value if isinstance(value, dict) and "class" not in value else ())}
-    return next((cls for part, cls in _ITEMS.items() if part in parts), None)
+    return next((cls for part, cls in _CLASSES.items() if part in parts), None)
 
 
 def _find_unread(
