@@ -68,7 +68,7 @@ from dfprivacy.statements.nodes import (
     walk,
 )
 from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rules import nearly, refuse, refuse_part
+from dfprivacy.statements.rules import nearly, refuse
 from dfprivacy.statistics import STATISTICS, Median, Quantile, Statistic
 from dfprivacy.statistics.forms import Form, example_calls, forms_of, function_of, functions
 
@@ -693,9 +693,7 @@ _MOMENTS: dict[str, Any] = {
 
 def _bind(node: Function, forms: Iterable[tuple[str, ...]]) -> Iterator[dict[str, Node]]:
     """Yield the arguments of a call by the names of each form that it fits: f(x, epsilon := 1)."""
-    parts = {"distinct": node.distinct, "filter": node.filter, "order_bys": node.orders}
-    for part in filter(parts.get, parts):
-        raise refuse_part(part)
+    arguments(replace(node, arguments=()))
     names = [folded(item.name) for item in node.arguments]
     first = next((index for index, name in enumerate(names) if name), len(names))
     for form in forms:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import takewhile, zip_longest
-from typing import Any
+from typing import Any, TypeVar
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.engine.files import quoted
@@ -108,6 +108,8 @@ from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
 from dfprivacy.statistics import Count, NUnique
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Column:
@@ -150,7 +152,14 @@ def statement(select: Query, reader: Reader) -> Statement:
     release.qualify = tuple(
         condition(node, release.written(node)) for node in (select.qualify,) if node is not None
     )
-    release.order = tuple(pair for item in order for pair in _sorted(item, release))
+    for item in order:
+        by, sqls = item.value, list[str]()
+        if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
+            sqls = [release.written(node) for _, node in items]
+        else:  # an alias goes before a key
+            sql = release.item(by.path) if isinstance(by, Name) else None
+            sqls = [sql or release.written(find_item(by, items))]
+        release.order += tuple((sql, direction(item)) for sql in sqls)
     if not release.answers and (not keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     named = {node.name for node in walk(select) if isinstance(node, Table)}
@@ -247,14 +256,6 @@ def _having(
     return *next(iter(keeps), (None, None)), rest
 
 
-def _sorted(item: Order, release: Statement) -> list[tuple[str, str]]:
-    by, way = item.value, direction(item)
-    if by == Star("", (), (), is_columns=True):  # ORDER BY ALL
-        return [(release.written(node), way) for _, node in release.items]
-    sql = release.item(by.path) if isinstance(by, Name) else None  # an alias goes before a key
-    return [(sql or release.written(find_item(by, release.items)), way)]
-
-
 def tried(sql: str) -> str:
     """Return an expression over the released table that is NULL where it fails."""
     return sql if sql.replace(".", "_").isidentifier() else f"TRY({sql})"
@@ -328,22 +329,32 @@ class Statement:
             case Function() if is_dp(node):
                 return self._answer(node)
             case EndOfSteps():
-                return self._end_of_steps(node)
+                calls = {s: self._named(s) for s in node.steps if isinstance(s, Function)}
+                self.with_ends |= {call for call, _ in calls.values()}
+                steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
+                index = _index_of(steps, self.computed)
+                return f"released.computed_{index}_{node.end}"
             case Subquery(released=str(name)):
                 return f"released.{name}"
             case Operator(sort="GROUPING_FUNCTION"):
                 return self._grouping(node)
             case Over():
                 sql = window(node, lambda part: tried(self.written(part)))
-                if sql not in self.windows:
-                    self.windows.append(sql)
-                return f"released.window_{self.windows.index(sql)}"
+                return f"released.window_{_index_of(sql, self.windows)}"
         if self.keys and not holds_dp(node):
             with suppress(RefusedStatementError, MissingColumnError):
                 sql, keys = self.rows.written(node, self.items).sql, [key.sql for key in self.keys]
                 if sql in keys:
                     return f"released.key_{keys.index(sql)}"
-        return self._column(node, before) if isinstance(node, Name) else None
+        if not isinstance(node, Name):
+            return None
+        parts, is_known = node.path, self.rows.scope.find(node.path) is not None
+        text = self.item(parts, before) or (None if is_known else node.clock)
+        if text is not None:
+            return text
+        if not is_known:
+            raise self.rows.scope.missing(parts)
+        raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
@@ -359,15 +370,6 @@ class Statement:
             for index, sql in enumerate(sqls)
         ]
         return f"({' + '.join(bits)})"
-
-    def _end_of_steps(self, node: EndOfSteps) -> str:
-        """Return the column with one end of the interval of arithmetic with answers."""
-        calls = {s: self._named(s) for s in node.steps if isinstance(s, Function)}
-        self.with_ends |= {call for call, _ in calls.values()}
-        steps = tuple(calls[s][1] if isinstance(s, Function) else s for s in node.steps)
-        if steps not in self.computed:
-            self.computed.append(steps)
-        return f"released.computed_{self.computed.index(steps)}_{node.end}"
 
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
@@ -401,14 +403,12 @@ class Statement:
         )
         return f"{{{', '.join(named)}}}"
 
-    def _column(self, column: Name, before: int | None) -> str:
-        parts, is_known = column.path, self.rows.scope.find(column.path) is not None
-        sql = self.item(parts, before) or (None if is_known else column.clock)
-        if sql is not None:
-            return sql
-        if not is_known:
-            raise self.rows.scope.missing(parts)
-        raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
+
+def _index_of(item: T, items: list[T]) -> int:
+    """Return the place of an item in a list, at whose end it is put unless it is there."""
+    if item not in items:
+        items.append(item)
+    return items.index(item)
 
 
 _TABLES = frozenset(("range", "generate_series", "unnest"))
@@ -817,25 +817,15 @@ def with_ends(rest: Query, columns: Mapping[str, Sequence[str]]) -> Query:
     added: list[Node] = []
     for item in items:
         *of, column = item.path
-        sources = [
-            name
-            for name, has in tables
-            if {folded(f"{column}{end}") for end in _ENDS} <= has and of in ([], [name])
-        ]
-        ends = list(_ENDS[1:])
-        if any(folded(f"{column}_note") in has for name, has in tables if name in sources):
-            ends.append("_note")
-        named = [f"{item.alias or column}{end}" for end in ends]
-        if len(sources) == 1 and not used & set(map(folded, named)):
-            used |= set(map(folded, named))
-            added += [
-                replace(item, path=(sources[0], f"{column}{end}"), alias=name)
-                for end, name in zip(ends, named, strict=True)
-            ]
+        needed = {folded(f"{column}{end}") for end in ("", "_low", "_high")}
+        sources = [(name, has) for name, has in tables if needed <= has and of in ([], [name])]
+        for source, has in sources if len(sources) == 1 else ():
+            ends = [end for end in ("_low", "_high", "_note") if folded(f"{column}{end}") in has]
+            new = {f"{item.alias or column}{end}": (source, f"{column}{end}") for end in ends}
+            if used.isdisjoint(map(folded, new)):
+                used |= set(map(folded, new))
+                added += [replace(item, path=path, alias=name) for name, path in new.items()]
     return replace(rest, items=(*rest.items, *added))
-
-
-_ENDS = ("", "_low", "_high")
 
 
 def _tables_in(

@@ -251,8 +251,16 @@ def asked(
                 hint=f'with dfp.spending(ledger, dataset="visits", {name}={frames[name]!r}): '
                 "dfp.sql(...)",
             )
-    for name, value in frames.items():
-        _require_frame(name, value, query)
+    for (
+        name,
+        value,
+    ) in frames.items():  # no frame by its type, or neither table nor file by its text
+        is_plain = value is None or isinstance(value, Number | Mapping)
+        if isinstance(value, str):
+            is_unread = folded(name) not in folded(query)
+            is_plain = is_unread and not os.path.exists(value)  # noqa: PTH110 of any text
+        if is_plain:
+            raise _no_term(name)
     schema = None if schema is None else schema_of(schema, unit)
     column = unit if schema is None else schema.unit
     terms = Terms(unit=unit_of(column, max_rows, max_groups), **named_terms)
@@ -261,16 +269,6 @@ def asked(
     return job_of(
         query, con, frames, terms, keys, schema=schema, intervals=intervals, timezone=timezone
     )
-
-
-def _require_frame(name: str, value: object, query: str) -> None:
-    """Refuse a value that is no frame by its type, or a text that names neither table nor file."""
-    is_unread = folded(name) not in folded(query)
-    is_plain = value is None or isinstance(value, Number | Mapping)
-    if isinstance(value, str):
-        is_plain = is_unread and not os.path.exists(value)  # noqa: PTH110 of any text
-    if is_plain:
-        raise _no_term(name)
 
 
 def _no_term(name: str) -> RefusedStatementError:
