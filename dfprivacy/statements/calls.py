@@ -482,24 +482,19 @@ def find_item(node: Node, items: Sequence[tuple[str, Node]]) -> Node:
 def _exact(node: Node, what: str) -> Fraction:
     sort, text = literal(node)
     if sort in {"INTEGER", "NUMERIC"}:
-        text = text.replace("_", "")
-        digits, _, power = text.lower().partition("e")
+        digits, _, power = text.replace("_", "").lower().partition("e")
         size = power.lstrip("+-")
-        if len(digits) > _MOST_DIGITS or len(size) > 3 or (size and int(size) > _MOST_DIGITS):
-            raise refuse("no constant", what=what)
-        try:
-            return Fraction(text)
-        except ValueError:
-            raise refuse("no constant", what=what) from None
-    if not isinstance(node, Function) or node.name not in _ARITHMETIC:
-        raise refuse("no constant", what=what)
-    sign = node.name
-    values = [_exact(item, what) for item in arguments(node)]
-    if len(values) == 1 and sign in {"+", "-"}:
-        values.insert(0, Fraction(0))
-    if len(values) != 2 or (sign == "/" and not values[1]):
-        raise refuse("no constant", what=what)
-    return _ARITHMETIC[sign](*values)
+        is_short = len(digits) <= _MOST_DIGITS and len(size) <= 3
+        if is_short and int(size or 0) <= _MOST_DIGITS:
+            with suppress(ValueError):
+                return Fraction(text.replace("_", ""))
+    elif isinstance(node, Function) and node.name in _ARITHMETIC:
+        values = [_exact(item, what) for item in arguments(node)]
+        if len(values) == 1 and node.name in {"+", "-"}:
+            values.insert(0, Fraction(0))
+        if len(values) == 2 and (node.name != "/" or values[1]):
+            return _ARITHMETIC[node.name](*values)
+    raise refuse("no constant", what=what)
 
 
 _ARITHMETIC: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -754,14 +749,9 @@ def aggregates() -> Mapping[str, str]:
     >>> aggregates()["avg"], aggregates()["count_star"]
     ('mean', 'count')
     """
-    named = {
-        name: statistic
-        for statistic in STATISTICS.values()
-        for name in statistic.sql_names
-        if forms_of(statistic)
-    }
+    asking = [statistic for statistic in STATISTICS.values() if forms_of(statistic)]
     counts = dict.fromkeys(("count_star", "count_if", "countif", *_ANY), "count")
-    return {name: statistic.kind for name, statistic in named.items()} | counts
+    return {name: statistic.kind for statistic in asking for name in statistic.sql_names} | counts
 
 
 def private(select: Select) -> Select:
@@ -861,9 +851,8 @@ _ANY = {
 
 
 def _name(node: Node) -> str:
-    return (
-        f"{node.name}{'_distinct' if node.distinct else ''}" if isinstance(node, Function) else ""
-    )
+    distinct = "_distinct" if isinstance(node, Function) and node.distinct else ""
+    return f"{called(node)}{distinct}"
 
 
 def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:

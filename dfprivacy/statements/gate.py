@@ -632,8 +632,8 @@ class ConnectionSource(Place):
         candidates = matches if target.temporary else matches[:1]
         existing = next((row for row in candidates if (row[0] == "temp") == target.temporary), None)
         if existing is not None:
-            if existing[3] or not target.replaces:
-                is_view = existing[3]
+            *_, is_view = existing
+            if is_view or not target.replaces:
                 raise refuse("taken target", name=target.name, one="a view" if is_view else "one")
             if looked_up(self.connection, _REFERRED_TO, (*existing[:3], existing[2])) != [(0,)]:
                 raise refuse("foreign key", name=target.name)

@@ -729,22 +729,19 @@ def _query(words: _Words, engine: duckdb.DuckDBPyConnection, *parts: str) -> Que
     try:
         ((text,),) = engine.execute(_READ, [rest]).fetchall()
         tree = json.loads(text)
+        if tree["error"]:
+            raise _unread(tree, rest, words, engine)
+        if not tree["statements"]:
+            raise words.unread()
+        if len(tree["statements"]) > 1:
+            raise refuse("several statements")
+        (statement,) = tree["statements"]
+        for part in statement:
+            if part not in {"node", *parts} and statement[part]:
+                raise refuse_part(part)
+        return read_query(statement["node"])
     except duckdb.Error:  # text without a UTF-8 form
         raise words.unread() from None
-    except RecursionError:
-        raise refuse("nested") from None
-    if tree["error"]:
-        raise _unread(tree, rest, words, engine)
-    if not tree["statements"]:
-        raise words.unread()
-    if len(tree["statements"]) > 1:
-        raise refuse("several statements")
-    (statement,) = tree["statements"]
-    for part in statement:
-        if part not in {"node", *parts} and statement[part]:
-            raise refuse_part(part)
-    try:
-        return read_query(statement["node"])
     except RecursionError:
         raise refuse("nested") from None
 

@@ -303,28 +303,24 @@ class Compiler:
         if node.sort != "ASOF":
             return [*right], behind, []
         parts = split_condition(node.condition)
-        bounds = [
-            part
-            for part in parts
-            if isinstance(part, Operator) and COMPARED.get(part.sort) in _NEAREST
-        ]
+        bounds = [p for p in parts if isinstance(p, Operator) and COMPARED.get(p.sort) in _NEAREST]
         scope, inner = put_beside([*left, *right]), self._order_joins(right, behind)
         if len(bounds) != 1 or (inner.bag.owned and not put_beside(left).bag.owned):
             raise refuse("ASOF JOIN")
-        pairs = [self.condition_of(part, scope).pair for part in parts if part is not bounds[0]]
-        sides = [self.written(side, scope) for side in bounds[0].operands]
         columns, sign = frozenset(inner.bag.columns), COMPARED[bounds[0].sort]
+        sides = [self.written(side, scope) for side in bounds[0].operands]
         if sides[0].uses <= columns:
             sides, sign = sides[::-1], sign.translate({60: ">", 62: "<"})
-        if not sides[1].uses <= columns or sides[0].uses & columns:
+        pairs = [
+            self.condition_of(part, scope).pair or () for part in parts if part is not bounds[0]
+        ]
+        equal = [[side for side in pair if side.uses <= columns] for pair in pairs]
+        if not sides[1].uses <= columns or sides[0].uses & columns or not all(equal):
             raise refuse("ASOF JOIN")
         way = "ASC NULLS LAST" if sign.startswith(">") else "DESC NULLS LAST"
         bag, time = as_column(inner.bag, sides[1], scope.bag.columns)
         partition = []
-        for pair in pairs:
-            theirs = next((side for side in pair or () if side.uses <= columns), None)
-            if theirs is None:
-                raise refuse("ASOF JOIN")
+        for theirs, *_ in equal:
             bag, name = as_column(bag, theirs, (*scope.bag.columns, *bag.columns))
             partition.append(name)
         after = fresh("after", [*scope.bag.columns, *bag.columns, OWNER])
