@@ -47,7 +47,6 @@ from dfprivacy.cli.specs import (
     UnitSpec,
     column_types,
     histogram_of,
-    open_rows,
     typed_column,
 )
 from dfprivacy.engine.text_files import FORM
@@ -403,9 +402,6 @@ def split_keys(by: Sequence[str], keys: Sequence[str]) -> list[tuple[str, ...]]:
 def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     """Explain a release, or make it, then print the answers or write them."""
     if values["explain"]:
-        if spec.where is not None:
-            with open_rows(spec.source, spec.where):
-                pass  # refuses a condition
         show_lines(Console(), spec.explain())
         return
     answers, output = spec.release(spec.terms), values["output"]

@@ -127,14 +127,19 @@ def check_output(output: Path | None, source: Path) -> None:
             f"the output file can't end in {output.suffix!r}",
             hint=f"name a file that ends in .csv, .parquet or .json{excel_hint(str(output))}",
         )
-    if not output.absolute().parent.is_dir():
-        raise InvalidQuestionError(
-            f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
-        )
+    require_folder(output, InvalidQuestionError)
     is_read = output.exists() and source.exists() and output.samefile(source)
     if is_read or is_ledger(output):
         role = "the file that is read" if is_read else "a ledger, which nothing replaces"
         raise InvalidQuestionError(f"the output is {role}", hint="write to another file")
+
+
+def require_folder(output: Path, error: type[DPError]) -> None:
+    """Refuse an output whose folder is not there, by an error."""
+    if not output.absolute().parent.is_dir():
+        raise error(
+            f"there is no directory {str(output.parent)!r} to write to", hint="create it first"
+        )
 
 
 def write_table(table: pa.Table, output: Path) -> None:

@@ -35,6 +35,7 @@ from dfprivacy.cli.output import (
     cost,
     hint_of,
     put_file,
+    require_folder,
     show_error,
     show_line,
     show_lines,
@@ -88,11 +89,7 @@ def plan_steps(job: JobFileContent) -> list[Step]:
         steps.append(Step(name, release, ledger, charge, ledger.settled()))
     for step in steps:
         for output in step.release.outputs:
-            if not output.path.parent.is_dir():
-                raise OutputError(
-                    f"there is no directory {str(output.path.parent)!r} to write to",
-                    hint="create it first",
-                )
+            require_folder(output.path, OutputError)
             if output.path.is_dir() or (_is_there(output) and not note_of(output).is_file()):
                 raise OutputError(
                     f"{output.text!r} is there already, and no run has made it",
@@ -280,10 +277,7 @@ def note_of(output: Output) -> Path:
 def _is_there(output: Output) -> bool:
     if output.table is None or not output.path.exists():
         return output.path.exists()
-    query = (
-        "SELECT count(*) FROM (SELECT table_name AS name FROM duckdb_tables() "
-        "UNION ALL SELECT view_name FROM duckdb_views()) WHERE lower(name) = lower(?)"
-    )
+    query = "SELECT count(*) FROM information_schema.tables WHERE lower(table_name) = lower(?)"
     try:
         with open_database(output.path) as connection:
             return connection.execute(query, [output.table]).fetchone() != (0,)

@@ -725,8 +725,9 @@ class ReleaseSpec:
             return solved(target, self._open_terms, partial(self._explained, rows))[0]
 
     def _columns(self) -> AbstractContextManager[Any]:
-        """Return a block with rows whose columns a description looks at; None for others."""
-        return nullcontext() if self.described is None else open_rows(self.source, self.where)
+        """Return a block with rows, where a description needs columns, or a condition types."""
+        is_free = self.described is None and self.where is None
+        return nullcontext() if is_free else open_rows(self.source, self.where)
 
     @property
     def _open_terms(self) -> Terms:
