@@ -256,30 +256,23 @@ def _keys_of(statement: Statement, keys: object) -> object:
 
 def check_keys(script: Script, keys: object) -> None:
     """Refuse public keys that no grouping of a text has, or that several could mean."""
-    groupings = {
-        tuple(folded(key.name) for key in statement.keys) for statement in script.statements
-    } - {()}
+    columns = [key for statement in script.statements for key in statement.keys]
+    names = [tuple(folded(key.name) for key in statement.keys) for statement in script.statements]
+    groupings, what = {*names} - {()}, ""
     if keys is None or not script.statements:
         return
     if not groupings:
-        raise InvalidKeysError(
-            "public keys were given to a statement without GROUP BY",
-            hint="leave keys out, or write GROUP BY city",
-        )
-    names = {name for grouping in groupings for name in grouping}
-    if isinstance(keys, Mapping) and not {folded(str(name)) for name in keys} <= names:
-        shown = dict.fromkeys(
-            repr(key.name) for statement in script.statements for key in statement.keys
-        )
-        raise InvalidKeysError(
-            "public keys were given for a column that GROUP BY does not have",
-            hint=f"its columns are {', '.join(shown)}",
-        )
-    if not isinstance(keys, Mapping) and len(groupings) > 1:
-        raise InvalidKeysError(
-            "public keys are listed for a statement with several groupings",
-            hint="list them by column: keys={'city': ['Rome', 'Oslo'], 'year': [2025, 2026]}",
-        )
+        what = "public keys were given to a statement without GROUP BY"
+        hint = "leave keys out, or write GROUP BY city"
+    elif not isinstance(keys, Mapping):
+        if len(groupings) > 1:
+            what = "public keys are listed for a statement with several groupings"
+            hint = "list them by column: keys={'city': ['Rome', 'Oslo'], 'year': [2025, 2026]}"
+    elif not {folded(str(name)) for name in keys} <= {folded(key.name) for key in columns}:
+        what = "public keys were given for a column that GROUP BY does not have"
+        hint = f"its columns are {', '.join(dict.fromkeys(repr(key.name) for key in columns))}"
+    if what:
+        raise InvalidKeysError(what, hint=hint)
 
 
 def _needs_row_count(statement: Statement) -> bool:
