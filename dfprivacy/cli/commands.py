@@ -100,13 +100,10 @@ _READ_AS = options("""
     --rounded (flag): Show whole numbers that add up.
     --long (flag): Show one row a cell, with the ends of intervals.
     """)
-_BOUNDS = option(
-    "bounds",
-    list[str],
-    "Bounds of a column, e.g. delay=-60,240. Estimated privately when left out.",
-    "COLUMN=LOW,HIGH",
-    "--bounds",
-)
+_BOUNDS = options("""
+    --bounds COLUMN=LOW,HIGH (texts): Bounds of a column, e.g. delay=-60,240. Estimated privately
+        when left out.
+    """)
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -133,7 +130,7 @@ def _make_command(kind: str) -> Command:
         named = [a for a in declared if a.type.job_field is not None and a.form != "bounds"]
         arguments = [*_BINS] if kind == "histogram" else [*map(argument_option, named)]
     if kind in {"describe", "regression"}:
-        arguments.append(_BOUNDS)
+        arguments += _BOUNDS
     return _command(question, arguments, _FRAME_QUESTIONS[kind], without)
 
 
@@ -262,7 +259,7 @@ def _numbers(option: str, text: str, count: int | None) -> tuple[float, ...]:
     return numbers
 
 
-@with_options(*SHARED, special=(_BOUNDS, *map(_question_option, STATISTICS.values())))
+@with_options(*SHARED, special=(*_BOUNDS, *map(_question_option, STATISTICS.values())))
 def agg(file: Path, *, bounds: list[str] | None, **values: Any) -> None:
     """Answer several questions under one epsilon.
 

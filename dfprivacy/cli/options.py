@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_type_hints
 
 import typer
 
@@ -33,7 +33,7 @@ _TYPES: dict[str, Any] = {
     "paths": list[Path],
 }
 _LINE = re.compile(
-    r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))?(?: \((?P<type>\w+)"
+    r"(?P<flags>-\S+(?: -\S+)*)?(?: ?(?P<metavar>[A-Z]\S*(?: [A-Z]+)?))?(?: \((?P<type>[\w|]+)"
     r"(?:, (?P<default>\S+))?\))?: (?P<help>.*)"
 )
 _FIELDS = {
@@ -68,9 +68,9 @@ def options(text: str) -> Parameters:
     """Return the parameters of a command from lines of text: a name, its type and its meaning.
 
     A line with a flag is an option, --rounds N (whole): ..., and may have a default, --rounds
-    (whole, 2): ...; one without is an argument, FILE (path): ... An option without a type, --where
-    CONDITION: ..., has that of the job file's field of its name. Lines that are set in go on with
-    the one before.
+    (whole, 2): ..., or choices, (text|json); one without is an argument, FILE (path): ... An option
+    without a type, --where CONDITION: ..., has that of the job file's field of its name. Lines that
+    are set in go on with the one before.
 
     >>> [(parameter.name, parameter.default) for parameter in options("--rounds (whole, 2): All.")]
     [('rounds', 2)]
@@ -88,12 +88,13 @@ def _parameter(line: str) -> inspect.Parameter:
         return positional(metavar.rstrip(".").lower(), type_, metavar, parts["help"])
     name = max(flags, key=len).lstrip("-").replace("-", "_")
     if parts["type"]:
-        type_ = _TYPES[parts["type"]]
-        default = type_(default) if default else None
+        choices = tuple(parts["type"].split("|"))
+        type_ = _TYPES[parts["type"]] if len(choices) == 1 else Literal[choices]
+        default = _TYPES.get(parts["type"], str)(default) if default else None
     else:
         hint, default = _FIELDS[name]
         type_ = [*get_args(hint), hint][0]  # the plainest of several
-    settings = {"default": default} if isinstance(default, int | float | Path) else {}
+    settings = {"default": default} if isinstance(default, int | float | str | Path) else {}
     return option(name, type_, parts["help"], metavar, *flags, **settings)
 
 

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.idempotent import IdempotentLedger, Paid
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files, release_bytes
-from dfprivacy.cli.options import named_values, option, options, with_options
+from dfprivacy.cli.options import named_values, options, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED,
     answers_table,
@@ -304,13 +303,6 @@ def write(table: pa.Table, output: Output) -> None:
     )
 
 
-class LogFormat(StrEnum):
-    """Format of the messages of a run."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @dataclass
 class RunLog:
     """Messages of one run, with the name and the start of the release that is being made.
@@ -358,33 +350,24 @@ class RunLog:
 
 
 WRONG, REFUSED, FAILED = 2, 3, 1
-_LOG_FORMAT = option(
-    "log_format",
-    LogFormat,
-    "Format of messages on stderr: json writes one object a line for programs.",
-    "text|json",
-    "--log-format",
-    default=LogFormat.TEXT,
-)
 
 
 @with_options(
     "memory",
     "threads",
     "temporary",
-    special=(
-        *options("""
+    special=options("""
         FILE (path): A .yml or .yaml file.
         --set NAME=VALUE (texts): Set a parameter that the file declares. Repeat it for each.
         --check (flag): Check the file and read nothing else.
         --explain (flag): Forecast cost and error. No row is read and nothing is spent.
         --quiet -q (flag): Print errors and warnings only.
+        --log-format (text|json, text): Format of messages on stderr: json writes one object a line
+            for programs.
         """),
-        _LOG_FORMAT,
-    ),
 )
 def run(
-    file: Path, *, check: bool, explain: bool, quiet: bool, log_format: LogFormat, **values: Any
+    file: Path, *, check: bool, explain: bool, quiet: bool, log_format: str, **values: Any
 ) -> None:
     """Make the releases of a job file. A second run spends nothing.
 
@@ -398,7 +381,7 @@ def run(
     """
     from dfprivacy.cli.job_files import read_job_file  # noqa: PLC0415 loads pydantic
 
-    console, log = Console(quiet=quiet), RunLog(log_format is LogFormat.JSON)
+    console, log = Console(quiet=quiet), RunLog(log_format == "json")
     refusal = InvalidDescriptionError(
         f"{file}:1: --set takes NAME=VALUE, once for each name",
         hint="write e.g. --set date=2024-01-31",
