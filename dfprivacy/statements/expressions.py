@@ -681,7 +681,7 @@ def _write_constant(node: Constant) -> str:
     return f"-{digits}" if text.startswith("-") else digits
 
 
-def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line a form
+def _write_call(call: Function, inner: Inner) -> str:
     """Write a call of a function on the list, or of an operator."""
     name = call.name
     if f"{name}()" in REFUSALS:
@@ -694,23 +694,14 @@ def _write_call(call: Function, inner: Inner) -> str:  # noqa: PLR0911 one line 
         is_plain = pattern is not None and len(mark) == 1 and mark.isascii()
         if pattern is None or not is_plain or pattern.replace(2 * mark, "").endswith(mark):
             raise refuse("ESCAPE")  # DuckDB could end a query for it in spite of TRY
-        text, like, escape = map(inner, operands)
-        return f"({text} {_ESCAPED[name]} {like} ESCAPE {escape})"
-    parts = [inner(item) for item in operands] if name in _SIGNS else []
+    if (name, len(operands)) in _CALLS:
+        return _CALLS[name, len(operands)].format(*map(inner, operands))
     if name == "list_value":
-        return f"[{', '.join(parts)}]"
-    if name in _BINARY and len(parts) == 2:
-        return f"({parts[0]} {_BINARY[name]} {parts[1]})"
-    if name in _NOT_LIKE and len(parts) == 2:
-        return f"(NOT ({parts[0]} {_NOT_LIKE[name]} {parts[1]}))"
-    if name in _UNARY and len(parts) == 1:
-        return f"({name}({parts[0]}))"
+        return f"[{', '.join(map(inner, operands))}]"
     name = "json_extract_string" if name == "->>" else name
     if name not in ROW_FUNCTIONS:
         raise not_a_row_function(name)
     check_dates(call)
-    if name == "position" and len(operands) == 2:
-        return f"position({inner(operands[1])} IN {inner(operands[0])})"
     return f"{name}({', '.join(map(inner, operands))})"
 
 
@@ -804,16 +795,18 @@ _FORMS = {
 }
 _TRUTHS = _LOGIC | {*_FORMS, "COMPARE_IN"}
 _LIKE = {"~~": "LIKE", "~~*": "ILIKE", "~~~": "GLOB"}
-_NOT_LIKE = {f"!{name}": sign for name, sign in _LIKE.items()}
-_TRUE = frozenset((*_LIKE, *_NOT_LIKE, "like_escape", "ilike_escape"))
 _ESCAPED = {"like_escape": "LIKE", "ilike_escape": "ILIKE"}
-_BINARY = _LIKE | {
-    sign: sign
-    for sign in ("+", "-", "*", "/", "//", "%", "**", "^", "||", "^@", "&", "|", "<<", ">>")
+_TRUE = frozenset((*_LIKE, *(f"!{name}" for name in _LIKE), *_ESCAPED))
+_CALLS = {
+    **{(sign, 2): f"({{}} {sign} {{}})" for sign in words("+ - * / // % ** ^ || ^@ & | << >>")},
+    **{(name, 2): f"({{}} {sign} {{}})" for name, sign in _LIKE.items()},
+    **{(f"!{name}", 2): f"(NOT ({{}} {sign} {{}}))" for name, sign in _LIKE.items()},
+    **{(name, 3): f"({{}} {sign} {{}} ESCAPE {{}})" for name, sign in _ESCAPED.items()},
+    **{(sign, 1): f"({sign}({{}}))" for sign in "-+~@"},
+    ("position", 2): "position({1} IN {0})",
 }
-_UNARY = frozenset(("-", "+", "~", "@"))
-_SIGNS = _BINARY.keys() | _NOT_LIKE.keys() | _UNARY | {"list_value"}
-_WRITTEN = _SIGNS | _ESCAPED.keys() | ROW_FUNCTIONS | {"->>"}
+"""How calls of so many arguments are written, if they are written otherwise than f(x, y)."""
+_WRITTEN = {name for name, _ in _CALLS} | ROW_FUNCTIONS | {"list_value", "->>"}
 
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")
 
