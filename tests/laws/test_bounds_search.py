@@ -13,7 +13,6 @@ from hypothesis import given
 
 import dfprivacy as dfp
 from benchmarks.honesty import copy_groups
-from benchmarks.replay import Tape
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.measurement.bin_table import FINE, bin_table, stacked
 from dfprivacy.measurement.binning import Octaves
@@ -34,6 +33,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
 )
 from dfprivacy.statistics.estimators.group_bounds import find_group_bounds, measure_distances
 from tests.no_noise import NoNoise
+from tests.replayed_draws import replay
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -129,20 +129,13 @@ def test_a_row_moves_one_count_of_its_group(groups, value):
 
 
 def spend(search, larger, smaller):
-    """Return what one row costs a search: draws on one table, replayed on its neighbor."""
-    first = Tape()
-    with record_draws(first):
-        found = search(larger)
-    second = Tape(first.draws)
-    with record_draws(second):
-        again = search(smaller)
-    assert not second.mismatch
-    assert len(first.draws) == len(second.draws)
+    """Return what one row costs a search; what is found is the same."""
+    found, again, loss = replay(search, larger, smaller)
     for column, same in zip(found, again, strict=True):
         for name in ("lower", "upper", "left", "bias"):
             assert np.array_equal(getattr(column, name), getattr(same, name), equal_nan=True)
         assert column.notes.tolist() == same.notes.tolist()
-    return second.loss, np.concatenate([column.left for column in found])
+    return loss, np.concatenate([column.left for column in found])
 
 
 DATA = {

@@ -9,14 +9,11 @@ Means of vectors: what one row changes costs no more than rho, and shows nowhere
 Every draw of noise is recorded on a data set with what was given to it, and repeated on its
 neighbor. Then all that is left must be equal, and what the mechanisms were given may differ by no
 more than the noise pays for: the sum over all draws of (L2 distance)^2 / (2 sigma^2) is the rho
-that was really spent. Under add-remove the last row is left out, so that public coins (signs,
-buckets) fall for the other rows as they did; under replace any row is replaced.
+that was really spent.
 """
 
-from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -25,34 +22,19 @@ import pytest
 from hypothesis import given, settings
 
 import dfprivacy as dfp
+from benchmarks.releases import plain
 from dfprivacy.accounting.loss import Contribution
 from dfprivacy.frames.planning import plan_histogram, plan_statistics
 from dfprivacy.measurement.binning import Octaves
-from dfprivacy.measurement.vectors import Buffers, ItemRows, incomplete, vector_grid
-from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.entropy import system_entropy
-from dfprivacy.noise.selection import ExponentialMechanism
 from dfprivacy.release import answers
-from dfprivacy.release.pipeline import permit
 from dfprivacy.release.plan import SEARCH, add_losses
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
-from dfprivacy.statistics.estimators import (
-    group_bounds,
-    private_quantiles,
-    vector_means,
-)
+from dfprivacy.statistics.estimators import group_bounds, private_quantiles
 from dfprivacy.statistics.estimators.bounds_search import Found, Look, ruler_about_zero
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
-from dfprivacy.statistics.estimators.vector_means import (
-    ClippedMean,
-    PlanItems,
-    PlanMean,
-    RecenteredMean,
-    ShiftedMean,
-)
 from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unbounded_questions import ASKED as UNBOUNDED
 from tests.privacy.unbounded_questions import frame
+from tests.replayed_draws import replay
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 0.5}])
@@ -152,113 +134,29 @@ def test_one_count_of_each_group_has_all_of_delta(asked, monkeypatch):
 # Means of vectors
 
 
-SELECT = ExponentialMechanism.select
-MODULES = (vector_means, private_quantiles)
-
-
-class VectorTape:
-    """What the mechanisms were given, and the answers to repeat."""
-
-    def __init__(self, answers=None):
-        self.answers = None if answers is None else iter(answers)
-        self.calls = []
-
-    def add_to(self, exact, noise, _entropy=system_entropy):
-        noisy = add_to(exact, noise) if self.answers is None else next(self.answers)
-        self.calls.append((np.array(exact), noise, noisy))
-        return noisy.copy()
-
-    def selecting(self):
-        def select(mechanism, runs, entropy=system_entropy):
-            return self.select(mechanism, runs, entropy)
-
-        return select
-
-    def select(self, mechanism, runs, _entropy=system_entropy):
-        chosen = SELECT(mechanism, runs) if self.answers is None else next(self.answers)
-        assert (runs.length == 1).all()
-        self.calls.append((runs.loss.reshape(len(runs.group_starts), -1), mechanism, chosen))
-        return chosen.copy()
-
-
-@contextmanager
-def on(tape):
-    """Put every mechanism on tape."""
-    patches = [mock.patch.object(module, "add_to", tape.add_to) for module in MODULES]
-    patches.append(mock.patch.object(ExponentialMechanism, "select", tape.selecting()))
-    for patch in patches:
-        patch.start()
-    try:
-        with permit("a test"):
-            yield
-    finally:
-        for patch in patches:
-            patch.stop()
-
-
-def counting_bytes():
-    """Return a byte source that gives the same bytes to every run."""
-    draws = np.random.default_rng(11)
-    return draws.bytes
-
-
-def run(passes, blocks):
-    buffers = Buffers()
-    try:
-        table = next(passes)
-        while True:
-            for block in blocks:
-                table.add(block, buffers)
-            table = next(passes)
-    except StopIteration as done:
-        return done.value
-
-
 METHODS = {
-    "recentered": RecenteredMean,
-    "clipped": ClippedMean,
-    "shifted": ShiftedMean,
-    "shifted, one pass": lambda g, rho, how: ShiftedMean(g, rho, how, (6,), 2),
-    "plan": PlanMean,
-    "plan, l1": lambda g, rho, how: PlanMean(g, rho, how, Fraction(1)),
-    "plan, generic": lambda g, rho, how: PlanMean(g, rho, how, Fraction(3), "generic"),
+    "recentered": {"method": "recentered"},
+    "clipped": {"method": "clipped"},
+    "shifted": {"method": "shifted"},
+    "plan": {"method": "plan"},
+    "plan, l1": {"method": "plan", "p": 1},
+    "plan, generic": {"method": "plan", "p": 3, "deviations": "generic"},
 }
+RELATIONS = ["add-remove", "replace"]
 
 
-def mean_on(tape, x, method, relation, rho):
-    grid = vector_grid(x.shape[1], 8.0)
-    whole = grid.integers(x, np.empty(x.shape))
-    bad = incomplete(whole)
-    if relation == "replace":
-        whole[bad] = 0.0
-    rows = whole if relation == "replace" else whole[~bad]
-    blocks = [rows[first : first + 5] for first in range(0, len(rows), 5)]
-    how = Mechanics(RELATIONS[relation], counting_bytes())
-    with on(tape):
-        return run(METHODS[method](grid, rho, how).passes(), blocks)
+def spend(ask, larger, smaller):
+    """Return the rho that the difference between two tables has cost, where nothing else shows."""
+    mean, same, loss = replay(ask, larger, smaller)
+    assert plain(mean) == plain(same)
+    assert repr(mean) == repr(same)
+    return loss.rho
 
 
-def shown_mean(mean):
-    """Return everything that a caller can see of a mean."""
-    low, high = mean.interval(0.9)
-    arrays = (mean.value(), low, high, mean.standard_error(), mean.center, mean.scale)
-    return [array.tolist() for array in arrays] + [mean.rows, mean.threshold, mean.noise]
-
-
-def rho_spent(recorded, replayed):
-    """Return the rho that the difference between two recordings has cost."""
-    assert len(recorded.calls) == len(replayed.calls)
-    total = Fraction(0)
-    for (left, law, _), (right, same, _) in zip(recorded.calls, replayed.calls, strict=True):
-        assert law == same
-        assert left.shape == right.shape
-        if isinstance(law, ExponentialMechanism):  # bounded range: 2 * rate * gap for each choice
-            gaps = np.abs(left - right).max(axis=1).tolist()
-            total += sum((2 * law.rate * gap) ** 2 / 8 for gap in gaps)
-        else:
-            gap = [int(a) - int(b) for a, b in zip(left.flat, right.flat, strict=True)]
-            total += Fraction(sum(g * g for g in gap)) / (2 * law.sigma_squared)
-    return total
+def ask_dense(rows, rho, **asked):
+    """Ask for the mean of rows of numbers."""
+    frame = pl.DataFrame(rows, schema=[*"abcde"[: len(rows[0])]], orient="row")
+    return frame.dp.mean_vector(frame.columns, 8, rho=rho, **asked)
 
 
 VALUES = st.one_of(
@@ -271,59 +169,48 @@ VALUES = st.one_of(
 @settings(max_examples=12)
 @given(data=st.data())
 def test_dense_means_cost_rho(method, relation, data):
-    """A row more, or another one in its place, costs at most rho; nothing else shows it."""
+    """A row more, or another one in its place, costs at most rho; nothing else shows it.
+
+    The last row is left out, so that public coins fall for the others as they did.
+    """
     dimension = data.draw(st.sampled_from([1, 2, 3, 5]))
-    rows = st.lists(VALUES, min_size=dimension, max_size=dimension)
-    x = np.array(data.draw(st.lists(rows, min_size=1, max_size=14)), float)
+    row = st.lists(VALUES, min_size=dimension, max_size=dimension)
+    rows = data.draw(st.lists(row, min_size=2, max_size=14))
     rho = data.draw(st.sampled_from([Fraction(1, 2), Fraction(50), Fraction(10**9)]))
+    other = rows[:-1]
     if relation == "replace":
-        other = x.copy()
-        other[data.draw(st.integers(0, len(x) - 1))] = data.draw(rows)
-    else:
-        other = x[:-1]
-    recorded = VectorTape()
-    first = mean_on(recorded, x, method, relation, rho)
-    replayed = VectorTape(answer for *_, answer in recorded.calls)
-    second = mean_on(replayed, other, method, relation, rho)
-    assert shown_mean(first) == shown_mean(second)
-    assert rho_spent(recorded, replayed) <= rho
+        place = data.draw(st.integers(0, len(rows) - 1))
+        other = [*rows[:place], data.draw(row), *rows[place + 1 :]]
+
+    def ask(table):
+        return ask_dense(table, rho, neighbors=relation, **METHODS[method])
+
+    assert spend(ask, rows, other) <= rho
 
 
-SETS = st.sets(st.integers(0, 6), max_size=7)
+SETS = st.lists(st.integers(0, 6), max_size=7, unique=True)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("p", [None, Fraction(1), Fraction(2)])
+@pytest.mark.parametrize("asked", [{"method": "clipped"}, {"p": 1}, {"p": 2}], ids=str)
 @given(data=st.data())
-def test_item_means_cost_rho(relation, p, data):
+def test_item_means_cost_rho(relation, asked, data):
     """A set more, or another one in its place, costs at most rho; full sets are the worst."""
     sets = data.draw(st.lists(SETS, min_size=1, max_size=12))
-    sets[-1] = data.draw(st.sampled_from([set(range(7)), set(), sets[-1]]))
+    sets[-1] = data.draw(st.sampled_from([[*range(7)], [], sets[-1]]))
     other = sets[:-1] + ([data.draw(SETS)] if relation == "replace" else [])
 
-    def mean(tape, part):
-        row = np.repeat(np.arange(len(part)), [len(own) for own in part])
-        item = np.array([i for own in part for i in sorted(own)], np.int64)
-        how = Mechanics(RELATIONS[relation], counting_bytes())
-        with on(tape):
-            return run(PlanItems(7, Fraction(3), how, p).passes(), [ItemRows(len(part), row, item)])
+    def ask(table):
+        frame = pl.DataFrame({"s": pl.Series(table, dtype=pl.List(pl.Int64))})
+        return frame.dp.mean_vector("s", universe=7, rho=3, neighbors=relation, **asked)
 
-    recorded = VectorTape()
-    first = mean(recorded, sets)
-    replayed = VectorTape(answer for *_, answer in recorded.calls)
-    second = mean(replayed, other)
-    assert shown_mean(first) == shown_mean(second)
-    assert rho_spent(recorded, replayed) <= 3
+    assert spend(ask, sets, other) <= 3
 
 
-def test_the_tape_sees_an_overspent_budget():
+def test_the_replay_sees_an_overspent_budget(monkeypatch):
     """Accounting with half of a sum's sensitivity is found out: the test has power."""
-    x = np.array([[8.0, 8.0]] * 3)
-
-    careless = replace(RELATIONS["add-remove"], sum_factor=Fraction(1, 4))
-    with mock.patch.dict(RELATIONS, {"add-remove": careless}):
-        recorded = VectorTape()
-        mean_on(recorded, x, "clipped", "add-remove", Fraction(10**9))
-        replayed = VectorTape(answer for *_, answer in recorded.calls)
-        mean_on(replayed, x[:-1], "clipped", "add-remove", Fraction(10**9))
-    assert rho_spent(recorded, replayed) > 10**9
+    careless = replace(private_quantiles.RELATIONS["add-remove"], sum_factor=Fraction(1, 4))
+    monkeypatch.setitem(private_quantiles.RELATIONS, "add-remove", careless)
+    rows = [[8.0, 8.0]] * 3
+    spent = spend(lambda rows: ask_dense(rows, 10**9, method="clipped"), rows, rows[:-1])
+    assert spent > 10**9
