@@ -249,13 +249,7 @@ POINTS = 5
 MOST = 4
 
 
-LEVELS_OF_LENGTHS = [
-    Fraction(1, 100),
-    Fraction(1, 4),
-    Fraction(1, 2),
-    Fraction(2, 3),
-    Fraction(9, 10),
-]
+LEVELS_OF_LENGTHS = [Fraction(1, 100), Fraction(1, 4), HALF, Fraction(2, 3), Fraction(9, 10)]
 
 
 CENTERS = {f"p={p}": (CentreLength(p), p) for p in (1.5, 2, 3, 7.25)}
@@ -309,13 +303,6 @@ def pulls(others, p):
 def center_is(p, sign):
     """Allow data sets, not empty, whose center is not above each point (or not below, sign -1)."""
     return lambda others: (sign * pulls(others, p) <= 0) & (others.sum(axis=1, keepdims=True) > 0)
-
-
-@pytest.mark.parametrize("q", LEVELS_OF_LENGTHS, ids=str)
-def test_quantile_lengths_are_distances(q):
-    """For every data set of up to three rows, a length is the distance to that quantile."""
-    for counts in count_sets(3):
-        assert (lengths(QuantileLength(q), counts) == distances_to(counts, quantile_is(q))).all()
 
 
 @pytest.mark.parametrize("name", CENTERS)
@@ -420,15 +407,8 @@ def test_what_is_far_is_hardly_ever_chosen():
 # Order statistics on a whole grid
 
 
-LINE_END = 2
-
-
+LINE_END = POINTS // 2
 ON_LINE = range(-LINE_END, LINE_END + 1)
-
-
-ORDER_LEVELS = [Fraction(1, 100), Fraction(1, 4), HALF, Fraction(2, 3), Fraction(9, 10)]
-
-
 LOSSES = [Epsilon(Fraction(3, 7)), Rho(Fraction(3, 7))]
 
 
@@ -458,23 +438,6 @@ def watched(monkeypatch):
     return watch
 
 
-@functools.cache
-def counts_on_points(most):
-    """Rows at each of the points, for every data set of up to so many rows."""
-    counts = itertools.product(range(most + 1), repeat=len(ON_LINE))
-    return np.array([c for c in counts if sum(c) <= most], np.int64)
-
-
-def order_distances(counts, q):
-    """Rows to add and remove until the smallest v with F(v) >= q N is each point."""
-    others = counts_on_points(2 * int(counts.sum()) + 1)
-    others = others[others.any(axis=1)]
-    upto = np.cumsum(others, axis=1) * q.denominator
-    first = (upto >= others.sum(axis=1, keepdims=True) * q.numerator).argmax(axis=1)
-    rows = np.abs(others - counts).sum(axis=1)
-    return [int(rows[first == point].min()) for point in range(len(ON_LINE))]
-
-
 def chosen_from(functional, counts, loss):
     held = np.flatnonzero(counts)
     numbers, rows = held - LINE_END, np.asarray(counts)[held]
@@ -482,17 +445,20 @@ def chosen_from(functional, counts, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("q", ORDER_LEVELS, ids=str)
+@pytest.mark.parametrize("q", LEVELS_OF_LENGTHS, ids=str)
 def test_every_candidate_has_the_length_of_its_distance(watched, q, loss):
     """Every candidate of the grid is there once, with the distance to data of that quantile.
 
     For all data sets of up to three rows on five points; the mechanism pays for sensitivity 1.
     """
-    for counts in counts_on_points(3):
+    for counts in count_sets(3):
         mechanism, runs = watched(chosen_from(QuantileLength(q), counts, loss))
         ends = zip(runs.first.tolist(), runs.length.tolist(), strict=True)
         assert [c for first, length in ends for c in range(first, first + length)] == [*ON_LINE]
-        assert np.repeat(runs.loss, runs.length).tolist() == order_distances(counts, q)
+        assert (
+            np.repeat(runs.loss, runs.length).tolist()
+            == distances_to(counts, quantile_is(q)).tolist()
+        )
         assert isinstance(mechanism, ExponentialMechanism)
         if isinstance(loss, Epsilon):
             assert mechanism.epsilon(sensitivity=1) == loss.value
@@ -500,7 +466,7 @@ def test_every_candidate_has_the_length_of_its_distance(watched, q, loss):
             assert mechanism.rho(sensitivity=1) <= loss.value
 
 
-@pytest.mark.parametrize("q", ORDER_LEVELS, ids=str)
+@pytest.mark.parametrize("q", LEVELS_OF_LENGTHS, ids=str)
 def test_sure_choices_are_the_order_statistic(q):
     """At a huge epsilon the choice is the sorted list's own, rows at both ends of the grid too."""
     random = np.random.default_rng(11)

@@ -147,10 +147,10 @@ RELATIONS = ["add-remove", "replace"]
 
 def spend(ask, larger, smaller):
     """Return the rho that the difference between two tables has cost, where nothing else shows."""
-    mean, same, loss = replay(ask, larger, smaller)
+    mean, same, tape = replay(ask, larger, smaller)
     assert plain(mean) == plain(same)
     assert repr(mean) == repr(same)
-    return loss.rho
+    return tape.loss.rho
 
 
 def ask_dense(rows, rho, **asked):
