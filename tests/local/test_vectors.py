@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dfprivacy as dfp
-from tests.numbered_bytes import NumberedBytes
 
 RANDOM = np.random.default_rng(21)
 
@@ -35,39 +34,6 @@ def all_rounds(values):
         plan = dfp.local.Protocol.from_json(plan.to_json())
         plan = plan.aggregate(plan.reports(values)).next_round()
     return plan.aggregate(plan.reports(values)).estimate()
-
-
-def test_everybody_is_asked_once_and_missing_vectors_look_alike():
-    """Three rounds query all users once; vectors with a missing coordinate report all the same."""
-    values = RANDOM.normal(size=(3000, 2))
-    plan, seen = dfp.local.mean_vector(users=3000, dimensions=2, rho=2, radius=10), []
-    while True:
-        reports = plan.reports(values)
-        missing = plan.reports([[1.0, None], None, [1.0, 2.0, 3.0]] * 1000)
-        assert missing.schema == reports.schema
-        assert missing.column("user").equals(reports.column("user"))
-        assert plan.aggregate(missing).reports == len(missing)
-        seen += reports.column("user").to_pylist()
-        if plan.round == plan.rounds:
-            break
-        plan = plan.aggregate(reports).next_round()
-    assert sorted(seen) == list(range(3000))
-    assert set(plan.report([1.0, 2.0], seen[-1])) == {"protocol", "user", "group", "value"}
-
-
-@pytest.mark.parametrize(
-    ("given", "error"),
-    [
-        ({"dimensions": 0}, dfp.errors.InvalidProtocolError),
-        ({"resolution": 30}, dfp.errors.InvalidProtocolError),
-        ({"radius": 0}, dfp.errors.InvalidBoundsError),
-        ({"rho": -1}, dfp.errors.InvalidLossError),
-    ],
-)
-def test_bad_plans_are_refused(given, error):
-    """Arguments that make no protocol are typed errors."""
-    with pytest.raises(error):
-        dfp.local.mean_vector(**{"users": 100, "dimensions": 2, "rho": 1, "radius": 1, **given})
 
 
 SECOND = {"center": [0.5, -0.5, 0.0, 1.0]}
@@ -160,17 +126,3 @@ def test_a_huge_vector_moves_an_answer_no_farther_than_a_clipped_one():
     found, pulled = (plan.aggregate(plan.reports(own)).estimate() for own in (near, far))
     assert np.linalg.norm(found.mean - [3, 4, 0]) < 0.5
     assert np.linalg.norm(pulled.mean - found.mean) <= found.clip / 2 + 0.5
-
-
-def test_a_masked_vector_is_reported_as_a_missing_one():
-    """From the same random bytes, in every round: a vector with a masked number carries nothing."""
-    protocol = dfp.local.mean_vector(users=600, dimensions=2, rho=2, radius=10)
-    vectors = np.random.default_rng(2).normal(3.0, 1.0, (600, 2))
-    hidden = np.arange(1200).reshape(600, 2) % 5 == 0
-    masked, plain = np.ma.masked_array(vectors, mask=hidden), np.where(hidden, np.nan, vectors)
-    while True:
-        one, two = (protocol.reports(own, entropy=NumberedBytes()) for own in (masked, plain))
-        assert one.equals(two)
-        if protocol.round == protocol.rounds:
-            return
-        protocol = protocol.aggregate(two).next_round()
