@@ -5,20 +5,15 @@ References are exact fractions.
 
 import itertools
 import math
-import operator
 from fractions import Fraction
 
-import duckdb
 import hypothesis.strategies as st
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import assume, example, given
 
 import dfprivacy as dfp
-from dfprivacy.frames.measuring import measure
-from dfprivacy.measurement import grid as grid_room
 from dfprivacy.measurement.bin_table import (
     BIN_ROW_LIMIT,
     SQUARES_SLACK,
@@ -41,14 +36,9 @@ from dfprivacy.measurement.binning import (
 )
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.grid import BITS, grid_from_lower, grid_from_zero
-from dfprivacy.measurement.linear import Product
 from dfprivacy.measurement.sums import Statistics
-from dfprivacy.papers import IndependentMean, ShiftedMean
-from dfprivacy.statistics import Mean, Sum, Variance
+from dfprivacy.statistics import Sum
 from dfprivacy.statistics.estimators.bounds_search import move_ends
-from dfprivacy.statistics.linear import plan_vectors
-from dfprivacy.statistics.regression import Regression
-from dfprivacy.statistics.split import split
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -153,113 +143,14 @@ def test_integers_are_the_integer_of_each_value(both, values):
 # What a row adds to a vector
 
 
-LARGE = [
-    Bounds(0, 1),
-    Bounds(-60, 240),
-    Bounds(100, 101),
-    Bounds(-7, -3),
-    Bounds(0, 3),
-    Bounds(-1e300, 1e300),
-    Bounds(0.1, 0.3),
-    Bounds(-0.0, 5),
-    Bounds(-5, 0),
-]
-
-
-def maker(kind, *, grouped=False, **given):
-    """Return what makes the vector of a statistic of a column within bounds."""
-    return lambda column, bounds: kind(column, bounds, **given).linear(grouped=grouped)
-
-
-transformed_mean_query = maker(Mean)
-
-
-shifted_mean_query = maker(ShiftedMean)
-
-
-independent_mean_query = maker(IndependentMean)
-
-
-variance_query, sum_query = maker(Variance), maker(Sum)
-
-
-sum_and_count_query = maker(Sum, grouped=True)
-
-
-PARTITIONS = [transformed_mean_query, variance_query]
-
-
-QUERIES = [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_query, sum_and_count_query]
-
-
-def small_grid(monkeypatch, last):
-    """Grids of few integers: the same code on a coarser step."""
-    monkeypatch.setattr(grid_room, "BITS", last)
-
-
-def moves(query, q):
-    """Return what a row with the grid integer q adds to each coordinate."""
-    terms = [q * q // own.divisor if isinstance(own, Product) else q for own in query.source.terms]
-    return [sum(map(operator.mul, row, [1, *terms])) for row in query.matrix]
-
-
-def integers(grid):
-    """Every grid integer of a small grid; the ends, the middle and more of a large one."""
-    if grid.last - grid.first <= 4096:
-        return range(grid.first, grid.last + 1)
-    steps = {0, 1, 2, 3, 1000, (grid.last - grid.first) // 2, (grid.last - grid.first) // 3}
-    ends = [grid.first + s for s in steps] + [grid.last - s for s in steps]
-    return [q for q in [*ends, 0] if grid.first <= q <= grid.last]
-
-
-@pytest.mark.parametrize("make", PARTITIONS)
-def test_a_partition_of_unity_adds_up_to_k(make, monkeypatch):
-    """For every integer of a grid the row's vector is non-negative and adds up to K, exactly."""
-    for bits, both in itertools.product((*range(1, 12), 30), LARGE):
-        small_grid(monkeypatch, bits)
-        query = make("x", both)
-        for q in integers(query.source.terms[0].grid):
-            vector = moves(query, q)
-            assert min(vector) >= 0
-            assert sum(vector) == query.source.terms[0].grid.last == query.l1
-
-
-@pytest.mark.parametrize("make", QUERIES)
-def test_sensitivities_are_what_a_row_can_do(make, monkeypatch):
-    """Sensitivities are what a row can do.
-
-    No row moves the vector by more than L1 in the first norm or L2 in the second, and some row
-    moves it by L1: the noise is enough, and not more than that.
-    """
-    for bits, both in itertools.product((1, 2, 3, 5, 8, 11, 30), LARGE):
-        small_grid(monkeypatch, bits)
-        query = make("x", both)
-        vectors = [moves(query, q) for q in integers(query.source.terms[0].grid)]
-        first = [sum(map(abs, vector)) for vector in vectors]
-        second = [sum(part * part for part in vector) for vector in vectors]
-        assert max(first) == query.l1
-        assert max(second) <= query.l2_squared <= query.l1**2
-
-
-@pytest.mark.parametrize(
-    "make", [*PARTITIONS, shifted_mean_query, independent_mean_query, sum_and_count_query]
-)
-def test_a_count_is_read_off_the_vector(make):
-    """The weights of the count give 1 for every row, exactly, and no row counts for more."""
-    for both in LARGE:
-        query = make("x", both)
-        for q in integers(query.source.terms[0].grid):
-            vector = moves(query, q)
-            assert sum(vector[index] for index in query.count.indices) == query.count.divisor
-
-
 def test_a_sum_by_group_is_read_off_both_distances():
     """A row moves the pair by its width; a sum of one sign has the sensitivity of a whole table."""
-    both = sum_and_count_query("x", Bounds(-4, 4))
-    assert both.l1 == pytest.approx(2 * sum_query("x", Bounds(-4, 4)).l1)
-    one = sum_and_count_query("x", Bounds(2, 3))
-    assert one.l1 == sum_query("x", Bounds(2, 3)).l1
-    assert sum_query("x", Bounds(2, 3)).count is None
+    whole, grouped = (
+        lambda *bounds, by=by: Sum("x", Bounds(*bounds)).linear(grouped=by) for by in (False, True)
+    )
+    assert grouped(-4, 4).l1 == pytest.approx(2 * whole(-4, 4).l1)
+    assert grouped(2, 3).l1 == whole(2, 3).l1
+    assert whole(2, 3).count is None
 
 
 # Bins
@@ -460,7 +351,7 @@ def test_counts_by_another_binning_are_those_of_the_rounded_rows(binning, rows):
 # Exact sums
 
 
-QUERY = plan_vectors({"v": dfp.var("x", (0, 1))}, grouped=True).linears[0]
+QUERY = dfp.var("x", (0, 1)).linear(grouped=True)
 
 
 LAST = QUERY.source.terms[0].grid.last
@@ -547,11 +438,6 @@ def octave_table(values, times=1, binning=OCTAVES):
     )  # fmt: skip
 
 
-def query_of(question):
-    (query,) = plan_vectors({"answer": question}, grouped=True).linears
-    return query
-
-
 def sums(table, query):
     """Return the exact vector, and the sums behind it."""
     found = octave_statistics(table, np.zeros(1, dtype=np.int64), (query.source,))
@@ -629,7 +515,7 @@ def test_first_moments_are_those_of_the_values(case):
     Values beyond the bounds count as the bounds, exactly; rows are counted exactly.
     """
     bounds, values, binning = case
-    query = query_of(dfp.mean("x", bounds))
+    query = dfp.mean("x", bounds).linear(grouped=True)
     grid = query.source.terms[0].grid
     _, (rows, first) = sums(octave_table(values, 1, binning), query)
     exact = sum((units(bounds, grid, value) for value in known(values, binning)), start=Fraction(0))
@@ -645,7 +531,7 @@ def test_a_row_moves_the_mean_by_exactly_k(case, data):
     assume(values)
     out = data.draw(st.integers(0, len(values) - 1))
     times = data.draw(st.sampled_from([1, 1, 1000, (FEW - 1) // len(values)]))
-    query = query_of(dfp.mean("x", bounds))
+    query = dfp.mean("x", bounds).linear(grouped=True)
     k = query.source.terms[0].grid.last
     without = merge_tables([octave_table(values, times, binning)])
     with_it = merge_tables([without, octave_table([values[out]], 1, binning)])
@@ -661,7 +547,7 @@ def test_a_row_moves_a_sum_by_at_most_its_sensitivity(case, data):
     bounds, values, binning = case
     assume(values)
     out = data.draw(st.integers(0, len(values) - 1))
-    query = query_of(dfp.sum("x", bounds))
+    query = dfp.sum("x", bounds).linear(grouped=True)
     before = sums(octave_table(values[:out] + values[out + 1 :], 1, binning), query)[0]
     moved = [
         b - a for a, b in zip(before, sums(octave_table(values, 1, binning), query)[0], strict=True)
@@ -682,7 +568,7 @@ def test_a_row_moves_the_bernstein_sums_by_little_more_than_k(case, data):
     assume(values)
     added = values[data.draw(st.integers(0, len(values) - 1)) if data else -1]
     times = data.draw(st.sampled_from([1, 3, (FEW - 1) // len(values)])) if data else 10**8
-    query = query_of(dfp.var("x", bounds))
+    query = dfp.var("x", bounds).linear(grouped=True)
     without = octave_table(values, times, binning)
     before = sums(without, query)[0]
     after = sums(merge_tables([without, octave_table([added], 1, binning)]), query)[0]
@@ -702,7 +588,7 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     which needs no rounding. It stays between 0 and K a row.
     """
     bounds, values, binning = case
-    query = query_of(dfp.var("x", bounds))
+    query = dfp.var("x", bounds).linear(grouped=True)
     grid, table = query.source.terms[0].grid, octave_table(values, times, binning)
     second = sums(table, query)[1][2]
     own, excess = known(values, binning), excesses(values, binning)
@@ -794,60 +680,8 @@ def test_groups_are_added_up_apart(together, monkeypatch):
         *(np.concatenate([getattr(t, name) for t in tables]) for name in ("bins", "rows")),
         moments=tuple(np.concatenate([t.moments[m] for t in tables]) for m in (0, 1)),
     )  # fmt: skip
-    query = query_of(dfp.var("x", (-8, 4)))
+    query = dfp.var("x", (-8, 4)).linear(grouped=True)
     for wanted in ([0, 1, 2, 3], [1], [0, 2], [3], []):
         groups = np.array(wanted, dtype=np.int64)
         found = octave_statistics(joined, groups, (query.source,)).coordinates(query)
         assert found.T.tolist() == [sums(tables[index], query)[0] for index in wanted]
-
-
-# Rows of a table, counted with noise
-
-
-ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
-PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
-KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
-
-
-@pytest.mark.parametrize("several", [1, 2, 3])
-def test_a_row_moves_the_products_by_no_more_than_is_paid_for(several):
-    """In both norms, whatever the row holds, and rows at the bounds by nearly as much."""
-    for turn in range(len(PRODUCT_ENDS)):
-        names = [f"x{place}" for place in range(several)]
-        ends = [PRODUCT_ENDS[(turn + place) % len(PRODUCT_ENDS)] for place in range(several + 1)]
-        bounds = dict(zip(["y", *names], ends, strict=True))
-        asked = Regression("y", names, bounds)
-        linear = asked.questions["intercept"].linear(grouped=False)
-        assert {own.linear(grouped=False) for own in asked.questions.values()} == {linear}
-        values = [bounds[own] + tuple(ODD[turn::2]) for own in ["y", *names]]
-        grid = np.array(list(itertools.product(*values)), dtype=float)
-        moved = linear.moved(dict(zip(["y", *names], grid.T, strict=True)))
-        assert len(moved) == (several + 2) * (several + 3) // 2 - 1
-        first = np.abs(moved).sum(axis=0)
-        second = (moved.astype(object) ** 2).sum(axis=0)
-        assert first.max() <= linear.l1 <= 1.0001 * first.max()
-        assert max(second) <= linear.l2_squared <= 1.0001 * max(second)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_a_unit_moves_the_products_by_no_more_than_its_rows(most):
-    """In both norms, where its rows are scaled down; the sums are the same from every engine."""
-    names, draws = ["y", "a", "b"], np.random.default_rng(most)
-    questions = Regression("y", ["a", "b"], KNOWN).questions
-    (part,) = split(questions, grouped=False)
-    unit = dfp.Unit("u", most)
-    for size, linear in itertools.product((1, 2, 3, 7, 40), part.vectors.linears):
-        spread = draws.choice([1, 10, 100])
-        held = {own: draws.normal(0, spread, size).round(3) for own in names}
-        rows = pl.DataFrame({**held, "u": [7] * size})
-        con = duckdb.connect()
-        con.register("t", rows.to_arrow())
-        made = [
-            measure(own, (), None, [part], unit=unit)[1][0].statistics.coordinates(linear)
-            for own in (rows, rows.to_pandas(), con.table("t"))
-        ]
-        assert all(np.array_equal(made[0], own) for own in made)
-        moved = made[0][:, 0].astype(object)
-        assert sum(abs(moved)) <= linear.l1 * most
-        assert sum(moved**2) <= linear.l2_squared * most**2

@@ -16,6 +16,7 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
+from dfprivacy.measurement import grid
 from dfprivacy.statistics import STATISTICS, Linear, LinearStatistic, Statistic
 from tests.command_line import command
 from tests.frame_types import FRAME_TYPES
@@ -39,7 +40,7 @@ ODD = [
     math.inf,
     -math.inf,
 ]
-BOUNDS = [(-5, 5), (0, 100), (-60, 240), (-7, -3), (0.1, 0.3), (99, 100)]
+BOUNDS = [(-5, 5), (0, 100), (-60, 240), (-7, -3), (0.1, 0.3), (99, 100), (-5, 0), (-0.0, 3)]
 
 
 def asked(kind: type[Statistic], *bounds) -> Statistic:
@@ -89,16 +90,35 @@ def test_no_row_moves_a_vector_by_more_than_is_declared(kind):
                 check_sensitivity(linear, bounds, others)
 
 
-def check_sensitivity(linear: Linear, *bounds: tuple[float, float]) -> None:
-    """Compare what rows add to a vector with what is declared."""
+ONE_COLUMN = [name for name in LINEAR if name in OWN or len(STATISTICS[name].places()) == 1]
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 5, 8, 11])
+@pytest.mark.parametrize("kind", ONE_COLUMN, indirect=True)
+def test_no_row_moves_a_vector_on_a_coarse_grid_by_more_than_is_declared(kind, bits, monkeypatch):
+    """The same where rows hold every integer of a grid; a partition of unity adds up to K."""
+    monkeypatch.setattr(grid, "BITS", bits)
+    for bounds, grouped in itertools.product(BOUNDS, [False, True]):
+        linear = asked(kind, bounds).linear(grouped=grouped)
+        vectors = check_sensitivity(linear, bounds, size=2 ** (bits + 3) + 1)
+        if kind.kind in {"mean", "var", "std"}:
+            assert vectors.min() >= 0
+            assert set(vectors.sum(axis=0)) == {linear.source.terms[0].grid.last} == {linear.l1}
+
+
+def check_sensitivity(linear: Linear, *bounds: tuple[float, float], size: int = 0) -> np.ndarray:
+    """Compare what rows add to a vector with what is declared, and return that."""
     generator = np.random.default_rng(7)
-    held = [np.concatenate([ODD, own, generator.uniform(*own, 500)]) for own in bounds]
+    held = [
+        np.concatenate([ODD, own, generator.uniform(*own, 500), np.linspace(*own, size)])
+        for own in bounds
+    ]
     if len(linear.source.columns) > 1:  # each of the odd values beside each
         pairs = np.array(
             [*itertools.product(*(own[:20] for own in held)), *zip(*held, strict=True)]
         )
         held = list(pairs.T)
-    vectors = moved(linear, dict(zip("xy", held, strict=True)))
+    vectors = moved(linear, dict(zip("xy", held, strict=False)))
     first = np.abs(vectors).sum(axis=0)
     assert max(first) <= linear.l1
     assert max((vectors**2).sum(axis=0)) <= linear.l2_squared
@@ -106,6 +126,7 @@ def check_sensitivity(linear: Linear, *bounds: tuple[float, float]) -> None:
     if linear.count is not None:
         counted = vectors[list(linear.count.indices)].sum(axis=0)
         assert set(counted) == {linear.count.divisor}
+    return vectors
 
 
 DATA = {

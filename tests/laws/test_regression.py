@@ -1,5 +1,6 @@
 """Several columns explain another: sensitivity, what is read off the sums, what is refused."""
 
+import itertools
 import math
 
 import duckdb
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.replayed_draws import replay
 
 EXACT = {"epsilon": 1e9}
 KNOWN = {"y": (-10, 30), "a": (0, 10), "b": (-5, 5)}
@@ -252,6 +254,53 @@ def test_units_cost_what_their_rows_do():
     assert np.allclose(coefficients(found), truth(rows), rtol=1e-4)
     searched = rows.dp(unit="u", bounds=KNOWN).regression("y", ["a", "b"], **EXACT)
     assert np.allclose(coefficients(searched), truth(rows), rtol=1e-3)
+
+
+ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
+PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
+
+
+@pytest.mark.parametrize("several", [1, 2, 3])
+@pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 1}], ids=str)
+def test_a_row_costs_no_more_than_is_charged(several, loss):
+    """Whatever it holds, and rows at the bounds by nearly as much, but for the count of clipped."""
+    names = [f"x{place}" for place in range(several)]
+    for turn in range(len(PRODUCT_ENDS)):
+        ends = [PRODUCT_ENDS[(turn + place) % len(PRODUCT_ENDS)] for place in range(several + 1)]
+        bounds, paid = dict(zip(["y", *names], ends, strict=True)), []
+
+        def ask(rows, bounds=bounds):
+            frame = pl.DataFrame(rows, schema=[*bounds], orient="row")
+            return frame.dp.regression("y", names, bounds, **loss)
+
+        usual = [tuple(map(np.mean, ends))] * 9
+        odd = itertools.product(ODD[turn::4], repeat=several + 1)
+        for row in itertools.chain(itertools.product(*ends), odd):
+            found, again, tape = replay(ask, [*usual, row], usual)
+            assert found.equals(again, null_equal=True)
+            paid.append(getattr(tape.loss, *loss))
+        assert 0.9499 < max(paid) <= 1
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_unit_costs_no_more_than_is_charged(most):
+    """However many rows it has, which are scaled down; by polars, and by DuckDB for others."""
+    draws = np.random.default_rng(most)
+    others = frame(30).with_columns(u=pl.int_range(30) % 9)
+    for size in (1, 2, 3, 7, 40):
+        spread = draws.choice([1, 10, 100])
+        held = {own: draws.normal(0, spread, size).round(3) for own in ("a", "b", "y")}
+        larger = pl.concat([others, pl.DataFrame({**held, "u": [77] * size})])
+        for make in (pl.DataFrame.lazy, pl.DataFrame.to_pandas):
+
+            def ask(rows, make=make):
+                private = dfp.frame(make(rows))(unit="u", max_rows=most)
+                return dfp.show(private.regression("y", ["a", "b"], KNOWN, epsilon=1))
+
+            found, again, tape = replay(ask, larger, others)
+            assert repr(found) == repr(again)
+            assert tape.loss.epsilon <= 1
 
 
 def test_a_page_shows_it():
