@@ -29,6 +29,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -199,6 +200,12 @@ FLOATS = (float("nan"), float("inf"), float("-inf"), -0.0, 5e-324, 1.7e308)
 UNITS = ("s", "ms", "us", "ns")
 FAR = (2**62, -(2**62), 2**63 - 1, None)
 
+
+def _uuids(values: Sequence[Any]) -> pa.Array:
+    ids = [None if v is None else uuid.UUID(int=v).bytes for v in values]
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(ids, pa.binary(16)))
+
+
 ARROW: dict[str, Kind] = {
     **{
         name: Kind((1, 2), (*ends, None), arrow(getattr(pa, name)()))
@@ -216,9 +223,14 @@ ARROW: dict[str, Kind] = {
         (decimal.Decimal("9" * 36 + ".99"), decimal.Decimal("-" + "9" * 36 + ".99"), None),
         arrow(pa.decimal128(38, 2)),
     ),
+    "string_view": Kind(("a", "b"), ("", "\U0010ffff", None), arrow(pa.string_view())),
+    "fixed binary": Kind((b"aa", b"bb"), (b"\xff\xff", b"\0\0", None), arrow(pa.binary(2))),
+    "uuid": Kind((1, 2), (0, 2**128 - 1, None), _uuids),
     "date32": Kind((1, 2), (2**31 - 1, -(2**31), None), arrow(pa.date32())),
     "date64": Kind((86400000, 172800000), (2**52 * 86400000 // 2**52, None), arrow(pa.date64())),
     "time32[s]": Kind((1, 2), (86399, None), arrow(pa.time32("s"))),
+    "time32[ms]": Kind((1, 2), (86399 * 10**3, None), arrow(pa.time32("ms"))),
+    "time64[us]": Kind((1, 2), (86399 * 10**6, None), arrow(pa.time64("us"))),
     "time64[ns]": Kind((1, 2), (86399 * 10**9, None), arrow(pa.time64("ns"))),
     **{f"timestamp[{u}]": Kind((0, 86400), FAR, arrow(pa.timestamp(u))) for u in UNITS},
     **{f"timestamp[{u}, UTC]": Kind((0, 86400), FAR, arrow(pa.timestamp(u, "UTC"))) for u in UNITS},
@@ -251,6 +263,14 @@ PANDAS: dict[str, Kind] = {
         ("a", "b"), ("", "c", None), of_dtype(pd.CategoricalDtype(["a", "b", "", "c"]))
     ),
     "category of numbers": Kind((1, 2), (3, None), of_dtype(pd.CategoricalDtype([1, 2, 3]))),
+    "category of booleans": Kind(
+        (True, False), (None,), of_dtype(pd.CategoricalDtype([True, False]))
+    ),
+    "category of times": Kind(
+        (pd.Timestamp(0), pd.Timestamp(9)),
+        (None,),
+        of_dtype(pd.CategoricalDtype([pd.Timestamp(0), pd.Timestamp(9)])),
+    ),
     "cut": Kind(
         (0.5, 1.5), (99.0, None), lambda v: pd.cut(pd.Series(v, dtype=float), [0, 1, 2, 3])
     ),
@@ -290,6 +310,46 @@ PANDAS: dict[str, Kind] = {
     "object of lists": Kind(([1.0], [2.0]), (*HOSTILE, None), objects),
 }
 
+
+def of_polars(dtype: Any) -> Column:
+    """Return how a polars column of a declared type is made."""
+    return lambda values: pl.Series("k", list(values), dtype=dtype)
+
+
+POLARS: dict[str, Kind] = {
+    "Int128": Kind((1, 2), (2**126, None), of_polars(pl.Int128)),
+    "Categorical": Kind(("a", "b"), ("c", None), of_polars(pl.Categorical)),
+    "Enum": Kind(("a", "b"), ("c", None), of_polars(pl.Enum(["b", "a", "c"]))),
+    "Object": Kind((SECRET, 1), (Refuses(), None), of_polars(pl.Object)),
+}
+"""Types that Arrow does not have."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of a DuckDB table, by the texts of its values."""
+
+    kind: str
+    values: tuple[Any, ...]
+
+
+def of_duckdb(kind: str, usual: tuple[str, str], *odd: str) -> Kind:
+    """Return a type of DuckDB."""
+    return Kind(usual, (*odd, None), lambda values: Cells(kind, tuple(values)))
+
+
+DUCKDB: dict[str, Kind] = {
+    "HUGEINT": of_duckdb("HUGEINT", ("1", "2"), str(2**127 - 1)),
+    "UHUGEINT": of_duckdb("UHUGEINT", ("1", "2"), str(2**128 - 1)),
+    "infinite DATE": of_duckdb("DATE", ("2020-01-01", "2020-01-02"), "infinity"),
+    "infinite TIMESTAMP": of_duckdb("TIMESTAMP", ("2020-01-01", "2020-01-02"), "-infinity"),
+    "TIMESTAMP_NS": of_duckdb("TIMESTAMP_NS", ("2020-01-01", "2020-01-02")),
+    "INTERVAL": of_duckdb("INTERVAL", ("1 day", "2 days"), "1 month"),
+    "BIT": of_duckdb("BIT", ("101", "1"), "0"),
+    "ENUM": of_duckdb("ENUM('b', 'a', 'c')", ("a", "b"), "c"),
+}
+"""Types that Arrow does not have, or values that it does not have."""
+
 _TO_MICROSECONDS = {"timestamp[s, UTC]", "timestamp[ms, UTC]", "duration[s]", "duration[ms]"}
 """What DuckDB scales when a caller's own relation is read: docs/explanation/promises.md."""
 _NO_PARQUET = {
@@ -298,6 +358,7 @@ _NO_PARQUET = {
     "null",
     "timestamp[s]",
     "timestamp[ms]",
+    "uuid",
 } | _TO_MICROSECONDS
 _NO_POLARS = {
     "run_end_encoded",
@@ -311,8 +372,17 @@ _NO_POLARS = {
 }
 
 
-def _relation(table: pa.Table) -> duckdb.DuckDBPyRelation:
+def _relation(column: pa.Array | Cells) -> duckdb.DuckDBPyRelation:
     connection = duckdb.connect()
+    if isinstance(column, Cells):
+        connection.execute(f"CREATE TABLE rows (k {column.kind}, x DOUBLE)")
+        connection.execute(
+            f"INSERT INTO rows SELECT v::{column.kind}, (i - 1) % 9 FROM (SELECT unnest($1) AS v, "
+            "generate_subscripts($1, 1) AS i)",
+            [list(column.values)],
+        )
+        return connection.table("rows")
+    table = _table(column)
     connection.register("rows", table)
     return connection.table("rows")
 
@@ -331,6 +401,12 @@ def _table(column: pa.Array) -> pa.Table:
     return pa.table({"k": column, "x": np.arange(len(column)) % 9 * 1.0})
 
 
+def _polars(column: pa.Array | pl.Series) -> pl.DataFrame:
+    if isinstance(column, pl.Series):
+        return pl.DataFrame({"k": column, "x": np.arange(len(column)) % 9 * 1.0})
+    return pl.DataFrame(_table(column))
+
+
 def _frame(column: Any) -> pd.DataFrame:
     return pd.DataFrame({"k": column, "x": np.arange(len(column)) % 9 * 1.0})
 
@@ -343,20 +419,21 @@ FRONTS: dict[str, tuple[Mapping[str, Kind], Callable[[Any], Any]]] = {
         lambda column: _stored(_table(column)),
     ),
     "polars": (
-        {n: k for n, k in ARROW.items() if n not in _NO_POLARS},
-        lambda column: pl.from_arrow(_table(column)),
+        {n: k for n, k in ARROW.items() if n not in _NO_POLARS} | POLARS,
+        _polars,
     ),
     "polars lazy": (
-        {n: k for n, k in ARROW.items() if n not in _NO_POLARS},
-        lambda column: pl.DataFrame(_table(column)).lazy(),
+        {n: k for n, k in ARROW.items() if n not in _NO_POLARS} | POLARS,
+        lambda column: _polars(column).lazy(),
     ),
     "duckdb": (
         {
             n: k
             for n, k in ARROW.items()
             if n not in {"run_end_encoded", "halffloat"} | _TO_MICROSECONDS
-        },
-        lambda column: _relation(_table(column)),
+        }
+        | DUCKDB,
+        _relation,
     ),
 }
 """How rows are handed in, and the types that can be."""
@@ -529,7 +606,7 @@ def _shape(released: Any) -> tuple[Any, ...]:
     if isinstance(released, pl.DataFrame | pa.Table):
         first: Any = released[:, 0] if isinstance(released, pl.DataFrame) else released.column(0)
         numbered = first.to_list() if isinstance(first, pl.Series) else map(str, first)
-        told += str(released.schema)
+        told += re.sub(r"Enum\(.*?\)", "Enum", str(released.schema))  # of the released keys
         return (type(released).__name__, told, tuple(map(_look, numbered)))
     if isinstance(released, dict):
         return ("dict", str([(name, _shape(own)) for name, own in released.items()]), ())
