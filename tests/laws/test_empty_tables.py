@@ -6,8 +6,10 @@ same question has the same outcome about each, and costs the same.
 
 import itertools
 import json
+import math
 
 import duckdb
+import polars as pl
 import pytest
 
 import dfprivacy as dfp
@@ -18,6 +20,7 @@ from tests.laws.empty_tables import (
     CALLS,
     LISTED,
     QUESTIONS,
+    SCHEMA,
     STATISTICS_BY_NAME,
     TABLES,
     TERMS,
@@ -34,10 +37,10 @@ def ledger(tmp_path_factory):
     return dfp.Ledger(path, rho=1e6, delta=0.9)
 
 
-def check(question, keys, terms, ledger):
+def check(question, keys, terms, ledger, tables=TABLES):
     """Require the same outcome of a question about every table."""
     outcomes = {}
-    for name, table in TABLES.items():
+    for name, table in tables.items():
         ended = outcome(
             ledger, lambda table=table, **account: ask(table.dp(**terms, **account), question, keys)
         )
@@ -65,6 +68,35 @@ def test_questions_about_no_rows(question, keys, terms, ledger):
     All pairs of question, keys and unit are covered.
     """
     check(question, keys, TERMS[terms], ledger)
+
+
+COLUMNS = {
+    "ordinary": [k % 90 - 20.0 for k in range(400)],
+    "constant": [7.3] * 400,
+    "zeros": [0.0] * 50,
+    "minus zero": [-0.0],
+    "not a number": [math.nan],
+    "missing": [None] * 50,
+    "infinite": [math.inf] * 50,
+    "huge": [1e300, -1e300] * 30,
+    "tiny": [5e-324] * 9,
+    "an outlier": [*[1.0] * 100, 1e9],
+    "far": [2.0**53 + 1] * 60,
+    "doublings": [2.0 ** (k % 60) for k in range(2_400)],
+}
+
+
+def table_of(xs):
+    """Return a table of one group with these values, each row with a unit of its own."""
+    rows = [("a", i % 3, i, x, xs[-1 - i], i, True, [1]) for i, x in enumerate(xs)]
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row", infer_schema_length=None)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_about_any_column(question, keys, ledger):
+    """Whatever the columns hold, every question has one outcome and one charge."""
+    check(question, keys, {}, ledger, {name: table_of(xs) for name, xs in COLUMNS.items()})
 
 
 STATEMENTS = ["SELECT {} AS a FROM t", "SELECT g, {} AS a FROM t GROUP BY g HAVING dp_keep(1e-6)"]
