@@ -35,7 +35,7 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from tests.laws.test_quantiles import Line, rank_loss
+from tests.laws.test_quantiles import Line, rank_loss, table_of
 from tests.noise.test_selection import fits, permute_and_flip_law
 from tests.replayed_draws import replay
 
@@ -182,12 +182,9 @@ def test_empty_data_gives_any_point():
 QUARTILES = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)]
 
 
-def table_of(rows, last, copies=1):
-    """Make a table of groups with the same rows."""
-    group = np.repeat(np.arange(copies), len(rows))
-    labels = np.tile(np.array(rows, float), copies)
-    ones = np.ones(len(labels), np.int64)
-    return bin_table(pa.table({}), copies, Line(last), group, labels, rows=ones)
+def copies_of(rows, last, copies):
+    """Make a table of groups with the same rows, of integers up to `last`."""
+    return table_of([rows] * copies, Line(last))
 
 
 def rank_law(loss, last, levels=1):
@@ -222,7 +219,7 @@ def test_one_quantile_has_its_law(loss, q, known):
     """
     rows, draws = (-2, -1, 0, 0, 2), 200_000
     ranks = rank_law(loss, 2)
-    answers = select_quantiles(table_of(rows, 2, draws), [q], np.full(draws, known), ranks)
+    answers = select_quantiles(copies_of(rows, 2, draws), [q], np.full(draws, known), ranks)
     target = int(ranks.aims(q, np.array([known]))[0]) + len(rows) - known
     for part in (Fraction(1), Fraction(1, 2)):
         chances = block_law(rows, range(-2, 3), target, loss.share(part).selection(1))
@@ -262,7 +259,7 @@ def test_three_quantiles_have_their_law(loss, monkeypatch):
     monkeypatch.setattr(quantile, "TIES", 1)
     rows, draws = (-2, -1, -1, 0, 0, 0, 2), 100_000
     ranks = rank_law(loss, 2, 3)
-    answers = select_quantiles(table_of(rows, 2, draws), QUARTILES, np.full(draws, 6), ranks)
+    answers = select_quantiles(copies_of(rows, 2, draws), QUARTILES, np.full(draws, 6), ranks)
     aims = [int(ranks.aims(q, np.array([6]))[0]) for q in QUARTILES]
     for part in (Fraction(1), Fraction(3, 4)):
         law = law_of_three(rows, aims, 6, loss.share(part).selection(1))
@@ -279,7 +276,7 @@ def test_many_quantiles_pass_an_audit(violation):
     pair = []
     for held in ((-3, -3, -1, 0, 2), (-3, -3, -1, 0, 2, 3)):
         counts = add_to(np.full(draws, len(held)), each.noise(1, 1))
-        answers = select_quantiles(table_of(held, 3, draws), qs, counts, rank_law(each, 3, 7))
+        answers = select_quantiles(copies_of(held, 3, draws), qs, counts, rank_law(each, 3, 7))
         pair.append(7 ** np.arange(7) @ (answers + 3) * 3 + np.sign(counts - 5))
     assert violation(*pair, float(epsilon), 0.0) <= 0
 
@@ -305,7 +302,7 @@ def test_ends_and_their_count_pass_an_audit(violation, part):
     pair = []
     for held in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
         counts = add_to(np.full(draws, len(held)), noise)
-        ((ends,), between) = select_ends(table_of(held, 3, draws), [Fraction(1, 2)], counts, law)
+        ((ends,), between) = select_ends(copies_of(held, 3, draws), [Fraction(1, 2)], counts, law)
         above = np.clip(between.coordinates[2], -1, 3)
         pair.append((7 * (ends.low + 3) + ends.high + 3) * 10 + 2 * above + (counts > 4))
     assert (violation(*pair, float(epsilon), 0.0) <= 0) == (part == 4)
