@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import dfprivacy
@@ -64,8 +63,15 @@ TERMS = {
 CLASSES = {
     "GroupMethods": ("Registered[Answer]", "Statistics of a frame by group.", "group"),
     "FrameMethods": ("GroupMethods[Answer]", "Statistics of a whole frame.", "frame"),
-    "ColumnMethods": ("Registered[Answer]", "Statistics of one column.", "column"),
 }
+COLUMN = """
+
+class ColumnMethods(Registered[Answer]):
+    \"""Statistics of one column: those of its frame, about the column.\"""
+
+    _scope = "column"
+
+"""
 
 
 def write_code() -> str:
@@ -78,11 +84,16 @@ def write_code() -> str:
     kinds_by_scope["frame"] = [kind for kind in frame if kind not in group]
     kinds = {kind for kinds in kinds_by_scope.values() for kind in kinds}
     imports = {f"from {kind.__module__} import {kind.__name__}" for kind in kinds}
-    imports.add("from dfprivacy.frames.lookup import Registered")
+    helpers = "Registered, of_column, several_of_column"
+    imports.add(f"from dfprivacy.frames.lookup import {helpers}")
     code = HEAD.format(imports="\n".join(sorted(imports)))
     for name, (base, doc, scope) in CLASSES.items():
         code += f'\nclass {name}({base}):\n    """{doc}"""\n\n    _scope = "{scope}"\n\n'
-        code += "\n".join(_write_methods(kinds_by_scope[scope], of_column=scope == "column"))
+        code += "\n".join(map(_write_method, kinds_by_scope[scope]))
+    code += COLUMN
+    for kind in kinds_by_scope["column"]:
+        maker = "of_column" if _answers_one(kind) else "several_of_column"
+        code += f"    {kind.kind} = {maker}(GroupMethods.{kind.kind})\n"
     return format_code(code)
 
 
@@ -90,31 +101,31 @@ def _is_own(kind: type[Question]) -> bool:
     return kind.__module__.startswith("dfprivacy.")
 
 
-def _write_methods(kinds: Iterable[type[Question]], *, of_column: bool) -> Iterable[str]:
-    for kind in kinds:
-        positional, keywords, terms = ["self"], [], []
-        values = [f"{kind.places()[0]}=self._column"] if of_column else []
-        for name, parameter in signature_of(kind, of_column=of_column).parameters.items():
-            if name == "self":
-                continue
-            if name in {"epsilon", "rho", "delta", "interval", "population"}:
-                terms.append(name)
-                continue
-            default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-            is_keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-            (keywords if is_keyword else positional).append(
-                f"{name}: {parameter.annotation}{default}"
-            )
-            values.append(f"{name}={name}")
-        star = ["*", *keywords] if keywords else []
-        arguments = [*positional, *star, f"**terms: Unpack[{TERMS[tuple(terms)]}]"]
-        is_single = issubclass(kind, Statistic) and kind.answers_one
-        summary = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].partition(";")[0]
-        yield (
-            f"    def {kind.kind}({', '.join(arguments)}) -> {'Answer' if is_single else 'Any'}:\n"
-            f'        """{summary.removesuffix(".")}."""\n'
-            f"        return self._ask({kind.__name__}({', '.join(values)}), terms)\n"
-        )
+def _answers_one(kind: type[Question]) -> bool:
+    return issubclass(kind, Statistic) and kind.answers_one
+
+
+def _write_method(kind: type[Question]) -> str:
+    positional, keywords, terms, values = ["self"], [], [], []
+    for name, parameter in signature_of(kind).parameters.items():
+        if name == "self":
+            continue
+        if name in {"epsilon", "rho", "delta", "interval", "population"}:
+            terms.append(name)
+            continue
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        is_keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        (keywords if is_keyword else positional).append(f"{name}: {parameter.annotation}{default}")
+        values.append(f"{name}={name}")
+    star = ["*", *keywords] if keywords else []
+    arguments = [*positional, *star, f"**terms: Unpack[{TERMS[tuple(terms)]}]"]
+    answer = "Answer" if _answers_one(kind) else "Any"
+    summary = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].partition(";")[0]
+    return (
+        f"    def {kind.kind}({', '.join(arguments)}) -> {answer}:\n"
+        f'        """{summary.removesuffix(".")}."""\n'
+        f"        return self._ask({kind.__name__}({', '.join(values)}), terms)\n"
+    )
 
 
 def format_code(code: str) -> str:

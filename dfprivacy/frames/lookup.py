@@ -7,10 +7,10 @@ here by name.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from difflib import get_close_matches
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 from dfprivacy.errors import (
     MOVED_ARGUMENTS,
@@ -23,6 +23,7 @@ from dfprivacy.statistics import STATISTICS, Argument
 from dfprivacy.statistics.base import QUESTIONS, Question
 
 Answer = TypeVar("Answer")
+Arguments = ParamSpec("Arguments")
 
 TERMS = {
     "epsilon": ("float", EPSILON, "What the whole call spends: pure privacy, Laplace noise."),
@@ -103,6 +104,41 @@ class Registered(Generic[Answer]):
     def __dir__(self) -> list[str]:
         """List the methods of all statistics and those of the class."""
         return sorted({*super().__dir__(), *statistics_of(self._scope)})
+
+
+Method = Callable[Concatenate[Any, Hashable, Arguments], Any]
+"""A method of a frame whose first argument is a column."""
+
+
+class OfColumn(Generic[Arguments]):
+    """The method of a column, as type checkers see it: it answers as that of the frame does."""
+
+    if TYPE_CHECKING:
+
+        def __get__(self, column: Registered[Answer], _: Any) -> Callable[Arguments, Answer]: ...
+
+
+class SeveralOfColumn(OfColumn[Arguments]):
+    """The method of a column that has several answers."""
+
+    if TYPE_CHECKING:
+
+        def __get__(self, column: Registered[Any], _: Any) -> Callable[Arguments, Any]: ...
+
+
+def of_column(method: Method[Arguments]) -> OfColumn[Arguments]:
+    """Return the method of a column: that of its frame, asked about the column."""
+
+    @wraps(method)
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return method(self._owner, self._column, *args, **kwargs)
+
+    return ask  # type: ignore[return-value]
+
+
+def several_of_column(method: Method[Arguments]) -> SeveralOfColumn[Arguments]:
+    """Return the method of a column that has several answers."""
+    return of_column(method)  # type: ignore[return-value]
 
 
 def describe_method(method: Any, statistic: type[Question], scope: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from dfprivacy.frames.crosstabs import Crosstab, Pivot
 from dfprivacy.frames.describing import Describe
 from dfprivacy.frames.frequencies import Mode, Top, ValueCounts
-from dfprivacy.frames.lookup import Registered
+from dfprivacy.frames.lookup import Registered, of_column, several_of_column
 from dfprivacy.statistics.bounds import PrivateBounds
 from dfprivacy.statistics.center import Center
 from dfprivacy.statistics.count import Count, NUnique
@@ -420,230 +420,31 @@ class FrameMethods(GroupMethods[Answer]):
 
 
 class ColumnMethods(Registered[Answer]):
-    """Statistics of one column."""
+    """Statistics of one column: those of its frame, about the column."""
 
     _scope = "column"
 
-    def count(self, **terms: Unpack[Terms]) -> Answer:
-        """The number of rows, or of values of a column that are neither NULL nor NaN."""
-        return self._ask(Count(column=self._column), terms)
-
-    def nunique(self, **terms: Unpack[Terms]) -> Answer:
-        """The number of different values of a column of any type."""
-        return self._ask(NUnique(column=self._column), terms)
-
-    def share(self, value: Any = True, **terms: Unpack[Terms]) -> Answer:
-        """The share of the values of a column that are `value`, from 0 to 1."""
-        return self._ask(Share(column=self._column, value=value), terms)
-
-    def sum(
-        self,
-        bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The sum of a column, each value clipped to the bounds."""
-        return self._ask(Sum(column=self._column, bounds=bounds, clipping=clipping), terms)
-
-    def mean(
-        self,
-        bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The mean of a column, each value clipped to the bounds (units of the column)."""
-        return self._ask(Mean(column=self._column, bounds=bounds, clipping=clipping), terms)
-
-    def var(
-        self,
-        bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The population variance of a column, each value clipped to the bounds."""
-        return self._ask(Variance(column=self._column, bounds=bounds, clipping=clipping), terms)
-
-    def std(
-        self,
-        bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The population standard deviation of a column: the root of `var`."""
-        return self._ask(
-            StandardDeviation(column=self._column, bounds=bounds, clipping=clipping), terms
-        )
-
-    def median(
-        self,
-        bounds: tuple[float, float] | None = None,
-        step: float | None = None,
-        *,
-        ends: bool = False,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The median of a column: its quantile 1/2 (see `quantile`)."""
-        return self._ask(Median(column=self._column, bounds=bounds, step=step, ends=ends), terms)
-
-    def quantile(
-        self,
-        q: float,
-        bounds: tuple[float, float] | None = None,
-        step: float | None = None,
-        *,
-        ends: bool = False,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
-        return self._ask(
-            Quantile(column=self._column, q=q, bounds=bounds, step=step, ends=ends), terms
-        )
-
-    def quantiles(
-        self,
-        qs: Sequence[float],
-        bounds: tuple[float, float] | None = None,
-        step: float | None = None,
-        **terms: Unpack[SelectionTerms],
-    ) -> Any:
-        """Several quantiles of a column under one loss, in the order asked."""
-        return self._ask(Quantiles(column=self._column, qs=qs, bounds=bounds, step=step), terms)
-
-    def min(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 38 / epsilon rows are below."""
-        return self._ask(Min(column=self._column), terms)
-
-    def max(self, **terms: Unpack[SelectionTerms]) -> Answer:
-        """A value that about 38 / epsilon rows are above."""
-        return self._ask(Max(column=self._column), terms)
-
-    def center(
-        self, p: float, bounds: tuple[float, float] | None = None, **terms: Unpack[SelectionTerms]
-    ) -> Answer:
-        """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
-        return self._ask(Center(column=self._column, p=p, bounds=bounds), terms)
-
-    def bounds(self, rank: int | None = None, **terms: Unpack[SelectionTerms]) -> Any:
-        """Private bounds (lower, upper) that hold nearly all values of a column."""
-        return self._ask(PrivateBounds(column=self._column, rank=rank), terms)
-
-    def cov(
-        self,
-        y: Hashable,
-        x_bounds: tuple[float, float] | None = None,
-        y_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The population covariance of two columns, each value clipped to its bounds."""
-        return self._ask(
-            Covariance(
-                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
-            ),
-            terms,
-        )
-
-    def corr(
-        self,
-        y: Hashable,
-        x_bounds: tuple[float, float] | None = None,
-        y_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """Pearson's correlation of two columns, each value clipped to its bounds."""
-        return self._ask(
-            Correlation(
-                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
-            ),
-            terms,
-        )
-
-    def ratio(
-        self,
-        y: Hashable,
-        x_bounds: tuple[float, float] | None = None,
-        y_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The sum of one column over the sum of another, each value clipped to its bounds."""
-        return self._ask(
-            RatioOfSums(
-                x=self._column, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping
-            ),
-            terms,
-        )
-
-    def slope(
-        self,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = None,
-        x_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The slope of the line of least squares of y on x, each value clipped to its bounds."""
-        return self._ask(
-            Slope(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
-            terms,
-        )
-
-    def intercept(
-        self,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = None,
-        x_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
-        return self._ask(
-            Intercept(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
-            terms,
-        )
-
-    def r_squared(
-        self,
-        x: Hashable,
-        y_bounds: tuple[float, float] | None = None,
-        x_bounds: tuple[float, float] | None = None,
-        *,
-        clipping: bool = True,
-        **terms: Unpack[Terms],
-    ) -> Answer:
-        """The part of the variance of y that a line through x explains, from 0 to 1."""
-        return self._ask(
-            RSquared(y=self._column, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping),
-            terms,
-        )
-
-    def histogram(
-        self,
-        bins: int | Sequence[float],
-        bounds: tuple[float, float] | None = None,
-        **terms: Unpack[Terms],
-    ) -> Any:
-        """Count the values of a column between ascending edges, or in equal bins within bounds."""
-        return self._ask(Histogram(column=self._column, bins=bins, bounds=bounds), terms)
-
-    def value_counts(self, keys: Any = None, *, other: bool = False, **terms: Unpack[Terms]) -> Any:
-        """Count how often each value of a column is there: one row a value, the largest first."""
-        return self._ask(ValueCounts(column=self._column, keys=keys, other=other), terms)
-
-    def top(self, k: int = 10, keys: Any = None, **terms: Unpack[Terms]) -> Any:
-        """Return the `k` values of a column with the largest noisy counts, by group in each group."""
-        return self._ask(Top(column=self._column, k=k, keys=keys), terms)
-
-    def mode(self, keys: Any = None, **terms: Unpack[Terms]) -> Any:
-        """Return the most frequent value of a column, by group that of each group: `top` with k=1."""
-        return self._ask(Mode(column=self._column, keys=keys), terms)
+    count = of_column(GroupMethods.count)
+    nunique = of_column(GroupMethods.nunique)
+    share = of_column(GroupMethods.share)
+    sum = of_column(GroupMethods.sum)
+    mean = of_column(GroupMethods.mean)
+    var = of_column(GroupMethods.var)
+    std = of_column(GroupMethods.std)
+    median = of_column(GroupMethods.median)
+    quantile = of_column(GroupMethods.quantile)
+    quantiles = several_of_column(GroupMethods.quantiles)
+    min = of_column(GroupMethods.min)
+    max = of_column(GroupMethods.max)
+    center = of_column(GroupMethods.center)
+    bounds = several_of_column(GroupMethods.bounds)
+    cov = of_column(GroupMethods.cov)
+    corr = of_column(GroupMethods.corr)
+    ratio = of_column(GroupMethods.ratio)
+    slope = of_column(GroupMethods.slope)
+    intercept = of_column(GroupMethods.intercept)
+    r_squared = of_column(GroupMethods.r_squared)
+    histogram = several_of_column(GroupMethods.histogram)
+    value_counts = several_of_column(GroupMethods.value_counts)
+    top = several_of_column(GroupMethods.top)
+    mode = several_of_column(GroupMethods.mode)
