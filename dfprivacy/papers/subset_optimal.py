@@ -128,7 +128,6 @@ class RankedMeanPart(ColumnPart):
 
     question: SubsetMean
 
-    has_interval: ClassVar[bool] = True
     whole_bits: ClassVar[int] = 22
 
     def vectors(self, bounds: Bounds) -> Vectors:

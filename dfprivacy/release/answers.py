@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -334,21 +335,33 @@ class Answered:
     counted: Counted | None = None
 
 
-class Measured(Protocol):
+class Measured(ABC):
     """The measurement of a part of a plan: exact and secret, one entry a group."""
 
-    @property
-    def keys(self) -> pa.Table:
-        """The keys of the groups, sorted, or as listed."""
+    if TYPE_CHECKING:
 
+        @property
+        def keys(self) -> pa.Table:
+            """The keys of the groups, sorted, or as listed."""
+
+    @abstractmethod
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the same of exactly the groups with these keys: one that is not there is empty."""
 
+    @abstractmethod
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer.
 
         `rule` says which groups of secret keys are shown: a part may forget the others.
         """
+
+    @classmethod
+    def answer_together(
+        cls, measured: Sequence[Any], losses: Sequence[Epsilon | Rho]
+    ) -> list[Answered]:
+        """Answer about all groups by measurements of this class, which may share work."""
+        pairs = zip(measured, losses, strict=True)
+        return [measurement.answer(loss, None) for measurement, loss in pairs]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import singledispatch
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
@@ -141,17 +140,6 @@ def permit(paid_by: str) -> Iterator[None]:
         PERMIT.reset(token)
 
 
-@singledispatch
-def answer_batch(
-    first: Measured,  # noqa: ARG001 tells the type
-    measured: Sequence[Measured],
-    losses: Sequence[Epsilon | Rho],
-) -> list[Answered]:
-    """Answer about all groups by mechanisms of one type; types that share work register."""
-    pairs = zip(measured, losses, strict=True)
-    return [mechanism.answer(loss, None) for mechanism, loss in pairs]
-
-
 def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     """Run every mechanism and select the groups to publish.
 
@@ -166,13 +154,12 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         if len(shown) < keys.num_rows:
             keys = keys.take(pa.array(shown))
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
-    indices_by_type: dict[type, list[int]] = {}
+    indices_by_type: dict[type[Measured], list[int]] = {}
     for index, mechanism in others.items():
         indices_by_type.setdefault(type(mechanism), []).append(index)
-    for indices in indices_by_type.values():
-        mechanisms = [others[index] for index in indices]
+    for kind, indices in indices_by_type.items():
         losses = [plan.row_losses[index] for index in indices]
-        answers_of_type = answer_batch(mechanisms[0], mechanisms, losses)
+        answers_of_type = kind.answer_together([others[index] for index in indices], losses)
         by_index.update(zip(indices, answers_of_type, strict=True))
     first = by_index[counting]
     if not rule:

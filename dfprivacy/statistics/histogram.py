@@ -29,7 +29,7 @@ from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
-from dfprivacy.statistics.part import Grouping, MeasuredTable
+from dfprivacy.statistics.part import Grouping, MeasuredTable, Part
 
 MOST_BINS = 10_000
 CELLS = 2**20
@@ -134,7 +134,7 @@ def _equal(bounds: Bounds, bins: int) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class HistogramPart:
+class HistogramPart(Part):
     """A histogram: one pass that counts by value or bin, then noise on every count.
 
     Adding or removing a row changes one count by 1: noise of scale 1/epsilon on every count. A
@@ -147,10 +147,7 @@ class HistogramPart:
     finding: Epsilon | Rho | None = None
 
     name: ClassVar[str] = "count"
-    weight: ClassVar[Fraction] = Fraction(1)
-    counts: ClassVar[bool] = True
     answers_count: ClassVar[bool] = True
-    counts_units: ClassVar[bool] = False
 
     @classmethod
     def of(
@@ -171,9 +168,9 @@ class HistogramPart:
         return {self.question.column: True}
 
     @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """The counts; each has an interval."""
-        return {self.name: {self.name: True}}
+    def questions(self) -> Mapping[str, Histogram]:
+        """The question, called as its counts."""
+        return {self.name: self.question}
 
     def left(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the privacy loss that is left for the counts."""
@@ -186,7 +183,7 @@ class HistogramPart:
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the draw of all counts, after that of bounds that are found."""
         if self.finding is None:
-            return [((self.name,), Fraction(1))]
+            return super().draws()
         return [(("the bounds of the bins",), LOOK_SHARE), ((self.name,), 1 - LOOK_SHARE)]
 
     def forecasts(

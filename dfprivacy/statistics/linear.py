@@ -40,6 +40,7 @@ from dfprivacy.release.answers import (
     Counted,
     CountPiece,
     Estimated,
+    Measured,
     Piece,
     all_groups,
     join_notes,
@@ -61,7 +62,7 @@ from dfprivacy.statistics.forecast import (
     by_size,
     reaching,
 )
-from dfprivacy.statistics.part import Grouping
+from dfprivacy.statistics.part import Grouping, Part
 
 CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 
@@ -375,7 +376,7 @@ def _carrier(
 
 
 @dataclass(frozen=True)
-class LinearPart:
+class LinearPart(Part):
     """Some questions that are answered by linear vectors: one pass, one noise a vector."""
 
     questions: Mapping[str, LinearStatistic]
@@ -445,11 +446,6 @@ class LinearPart:
         return tuple(
             column for linear in self.vectors.linears for column in linear.source.categories
         )
-
-    @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """One answer a question; each has an interval."""
-        return {name: {name: True} for name in self.questions}
 
     @property
     def counts(self) -> bool:
@@ -540,7 +536,7 @@ def build_forecast(
 
 
 @dataclass(frozen=True)
-class MeasuredSums:
+class MeasuredSums(Measured):
     """Exact sums by group. Secret."""
 
     part: LinearPart

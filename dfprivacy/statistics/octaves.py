@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,6 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import Clipped, ClippingBias, CountEstimator, Estimator
-from dfprivacy.release.pipeline import answer_batch
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -72,7 +71,7 @@ _ANY = Bounds(-1, 1)
 
 
 @dataclass(frozen=True)
-class OctavePart:
+class OctavePart(Part):
     """Questions about one column, whose bounds are found first.
 
     By group a table has octaves, unless other `bins` are given. In a `pooled` table the rows of
@@ -87,8 +86,6 @@ class OctavePart:
     pooled: bool = False
     groups: int = 1
     cluster: int = 0
-
-    counts_units: ClassVar[bool] = False
 
     def within_limits(self, limits: PartLimits) -> Self:
         """Return the part for the limits of a unit."""
@@ -121,11 +118,6 @@ class OctavePart:
     def columns(self) -> Mapping[Hashable, bool]:
         """The columns it reads, and whether as numbers."""
         return {self.column: True}
-
-    @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """One answer a question; each has an interval."""
-        return {name: {name: True} for name in self.questions}
 
     @property
     def counts(self) -> bool:
@@ -169,10 +161,6 @@ class OctavePart:
     def least_count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the least noise of that count: the search for bounds can leave more loss."""
         return self.vectors(Bounds(0, 1)).count_noise(loss.share(MOST_LEFT_BY_GROUP))
-
-    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
-        """Return all questions: bounds and answers are paid for together."""
-        return [(tuple(self.questions), Fraction(1))]
 
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
@@ -249,7 +237,30 @@ class MeasuredOctaves(MeasuredTable):
         rule: KeyRule | None,  # noqa: ARG002 one interface
     ) -> Answered:
         """Find bounds, of the pooled rows first where there are groups; answer within them."""
-        return answer_columns(self, [self], [loss])[0]
+        return self.answer_together([self], [loss])[0]
+
+    @classmethod
+    def answer_together(
+        cls, measured: Sequence[MeasuredOctaves], losses: Sequence[Epsilon | Rho]
+    ) -> list[Answered]:
+        """Find bounds of columns with equal losses at once; answer about each within its own."""
+        classes: dict[Any, list[int]] = {}
+        for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
+            part, table, is_read_once = column.part, column.table, column.recount is None
+            form = part.grouped, part.groups, is_read_once, table.binning, len(table.moments)
+            classes.setdefault((loss, *form), []).append(index)
+        answers: dict[int, Answered] = {}
+        for (loss, grouped, groups, *_), indices in classes.items():
+            columns = [measured[index] for index in indices]
+            tables = [column.table for column in columns]
+            if grouped:
+                recounts = [column.recount for column in columns if column.recount]
+                bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
+            else:
+                bounds = find_column_bounds(tables, loss)
+            for index, column, of_column in zip(indices, columns, bounds, strict=True):
+                answers[index] = column.answer_within(of_column, loss)
+        return [answers[index] for index in range(len(measured))]
 
     def answer_apart(self, loss: Epsilon | Rho, *, ends: bool = True) -> Answered:
         """Find bounds of each group by itself, answer within them; 0 for a group of zeros.
@@ -309,32 +320,6 @@ class MeasuredOctaves(MeasuredTable):
         }
         counted = Counted(groups, tuple(counts)) if part.counts else None
         return Answered(bounds.table.keys, answers, counted)
-
-
-@answer_batch.register
-def answer_columns(
-    first: MeasuredOctaves,  # noqa: ARG001 tells the type
-    measured: Sequence[MeasuredOctaves],
-    losses: Sequence[Epsilon | Rho],
-) -> list[Answered]:
-    """Find bounds of columns with equal losses at once; answer about each within its own."""
-    classes: dict[Any, list[int]] = {}
-    for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
-        part, table = column.part, column.table
-        form = part.grouped, part.groups, column.recount is None, table.binning, len(table.moments)
-        classes.setdefault((loss, *form), []).append(index)
-    answers: dict[int, Answered] = {}
-    for (loss, grouped, groups, *_), indices in classes.items():
-        columns = [measured[index] for index in indices]
-        tables = [column.table for column in columns]
-        if grouped:
-            recounts = [column.recount for column in columns if column.recount]
-            bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
-        else:
-            bounds = find_column_bounds(tables, loss)
-        for index, column, of_column in zip(indices, columns, bounds, strict=True):
-            answers[index] = column.answer_within(of_column, loss)
-    return [answers[index] for index in range(len(measured))]
 
 
 def bounds_classes(bounds: FoundBounds) -> Iterator[tuple[Bounds, Integers]]:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,14 @@ from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.measurement.value_words import ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answered, Column, Counted, CountPiece, all_groups
+from dfprivacy.release.answers import (
+    Answered,
+    Column,
+    Counted,
+    CountPiece,
+    Measured,
+    all_groups,
+)
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
@@ -36,42 +43,58 @@ class Grouping:
     public: bool = False
 
 
-class Part(Protocol):
+class Part(ABC):
     """Some questions of a release, answered from one pass."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def questions(self) -> Mapping[str, Any]:
+            """Its questions by their names."""
+
+    @property
+    def counts_units(self) -> bool:
+        """True if it counts units, whose limit is one row."""
+        return False
 
     @property
     def weight(self) -> Fraction:
         """Its share of the loss, relative to other parts."""
+        return Fraction(1)
 
     @property
+    @abstractmethod
     def columns(self) -> Mapping[Hashable, bool]:
         """The columns it reads, and whether as numbers."""
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
         """The answers to each question: their names, and whether each has an interval."""
+        return {name: {name: True} for name in self.questions}
 
     @property
     def counts(self) -> bool:
         """True if it can count groups."""
+        return True
 
     @property
     def answers_count(self) -> bool:
         """True if one of its answers is the count that selects groups."""
+        return False
 
-    @property
-    def counts_units(self) -> bool:
-        """True if it counts units, whose limit is one row."""
-
+    @abstractmethod
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the questions that each draw answers, and its part of the part's loss."""
+        return [(tuple(self.questions), Fraction(1))]
 
-    def within_limits(self, limits: PartLimits) -> Self:
+    def within_limits(self, limits: PartLimits) -> Self:  # noqa: ARG002 some parts read none
         """Return the part for the limits of a unit."""
+        return self
 
+    @abstractmethod
     def forecasts(
         self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
     ) -> list[Forecast]:
@@ -83,7 +106,7 @@ Bins = tuple[Octaves | SignificantBits, int]
 
 
 @dataclass(frozen=True)
-class ColumnPart(ABC):
+class ColumnPart(Part):
     """One question about the values of one column, answered from a table of bins.
 
     Values are rounded to `whole_bits` significant bits, a public grid: to one part in 2**17.
@@ -93,20 +116,12 @@ class ColumnPart(ABC):
     question: Any
     grouped: bool
 
-    counts: ClassVar[bool] = True
-    answers_count: ClassVar[bool] = False
-    counts_units: ClassVar[bool] = False
-    has_interval: ClassVar[bool] = False
     whole_bits: ClassVar[int] = 17
 
-    def within_limits(self, limits: PartLimits) -> Self:  # noqa: ARG002 most parts read none
-        """Return the part for the limits of a unit."""
-        return self
-
     @property
-    def weight(self) -> Fraction:
-        """One, for its question."""
-        return Fraction(1)
+    def questions(self) -> Mapping[str, Any]:
+        """All questions by their names."""
+        return {self.name: self.question}
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
@@ -115,12 +130,11 @@ class ColumnPart(ABC):
 
     @property
     def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """The answers of its question."""
-        return {self.name: dict.fromkeys(self.question.titles(self.name), self.has_interval)}
-
-    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
-        """Return the one draw."""
-        return [((self.name,), Fraction(1))]
+        """The answers of each question."""
+        return {
+            name: dict.fromkeys(question.titles(name), question.tells_interval)
+            for name, question in self.questions.items()
+        }
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that a part of the loss pays for."""
@@ -153,15 +167,9 @@ class ColumnPart(ABC):
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Draw the noise that pays for the loss of one row, and answer."""
 
-    @abstractmethod
-    def forecasts(
-        self, loss: Epsilon | Rho, questions: Mapping[str, Statistic], circumstances: Circumstances
-    ) -> list[Forecast]:
-        """Return the forecast of each answer; `loss` is that of one row."""
-
 
 @dataclass(frozen=True, repr=False)
-class MeasuredTable:
+class MeasuredTable(Measured):
     """A table of bins by group, or the values that it counts. Secret."""
 
     part: Any

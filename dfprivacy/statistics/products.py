@@ -27,7 +27,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.linear import Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, Noise
-from dfprivacy.release.answers import Answered, Estimated
+from dfprivacy.release.answers import Answered, Estimated, Measured
 from dfprivacy.release.estimator import to_floats
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
@@ -42,7 +42,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import BiasAwareEstimator, UnknownEstimator, bounds_reach
-from dfprivacy.statistics.part import Grouping
+from dfprivacy.statistics.part import Grouping, Part
 
 SEARCH = Fraction(7, 10)
 """Fraction of the loss that the searches of all columns may use together; they return the rest."""
@@ -54,7 +54,7 @@ TOO_FEW = "too few rows for bounds"
 
 
 @dataclass(frozen=True)
-class ProductPart:
+class ProductPart(Part):
     """Statistics of the same columns. The bounds of the `searched` columns are found first."""
 
     questions: Mapping[str, Any]
@@ -63,8 +63,6 @@ class ProductPart:
     units: bool = False
     limits: PartLimits | None = None
 
-    answers_count: ClassVar[bool] = False
-    counts_units: ClassVar[bool] = False
     left: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
     """The share of the loss that is left for the answers, at least."""
 
@@ -97,11 +95,6 @@ class ProductPart:
         return self.form.columns
 
     @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """One answer a question; each has an interval."""
-        return self.form.names
-
-    @property
     def counts(self) -> bool:
         """True if a query can count groups."""
         return self.form.counts
@@ -109,10 +102,6 @@ class ProductPart:
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         return self.form.count_noise(loss.share(self.left))
-
-    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
-        """Return all questions: bounds and answers are paid for together."""
-        return [(tuple(self.questions), Fraction(1))]
 
     def pooled(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the search in one column: all groups of a unit count together."""
@@ -144,7 +133,7 @@ class ProductPart:
 
 
 @dataclass(frozen=True, repr=False)
-class MeasuredProducts:
+class MeasuredProducts(Measured):
     """Bins of each column, and the second pass that adds up products within bounds. Secret."""
 
     part: ProductPart

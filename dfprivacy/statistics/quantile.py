@@ -470,7 +470,7 @@ class QuantilePart(ColumnPart):
         return super().count_noise(loss.share(self.left))
 
     @property
-    def questions(self) -> dict[str, Ranked]:
+    def questions(self) -> Mapping[str, Ranked]:
         """All questions by their names."""
         return {self.name: self.question, **dict(self.also)}
 
@@ -502,18 +502,6 @@ class QuantilePart(ColumnPart):
     def weight(self) -> Fraction:
         """One for each question."""
         return Fraction(len(self.questions))
-
-    @property
-    def names(self) -> Mapping[str, Mapping[str, bool]]:
-        """The answers of each question."""
-        return {
-            name: dict.fromkeys(question.titles(name), question.tells_interval)
-            for name, question in self.questions.items()
-        }
-
-    def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
-        """Return the one draw: the count, which all levels go by, and the selections."""
-        return [(tuple(self.questions), Fraction(1))]
 
     @property
     def levels(self) -> tuple[Fraction, ...]:
