@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dfprivacy.accounting.charge import Charge, short
+from dfprivacy.accounting.charge import short
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.accounting.spending import Account as Paying
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.columns import Declared
 from dfprivacy.errors import InvalidProtocolError
@@ -91,14 +90,11 @@ def explained(
             forecasts_by_name[name].append(forecast.with_open_limits(open_limits))
     unit = request.unit if request.search is None else request.search.unit
     return _page(
-        request.charge,
+        request,
         [answer for forecasts in forecasts_by_name.values() for answer in forecasts],
         draws,
-        request.level,
-        request.account,
         protects=protects(unit, request.copies),
         shown=_shown(request),
-        remembered=request.account.remembered(request.mark) is not None,
     )
 
 
@@ -113,18 +109,15 @@ def list_open_limits(request: Plan, part: Any) -> tuple[str, ...]:
 
 
 def _page(
-    charge: Charge,
+    request: Plan,
     answers: Sequence[Forecast],
     draws: Sequence[Draw],
-    level: float,
-    account: Paying | NoAccount,
     *,
     protects: str,
     shown: Reach | None = None,
-    remembered: bool = False,
 ) -> Explanation:
-    """Return an explanation from a charge, its draws and the forecasts of its answers."""
-    budgets = None
+    """Return the explanation of a plan from its draws and the forecasts of its answers."""
+    charge, account, budgets = request.charge, request.account, None
     if not isinstance(account, NoAccount):
         ledger, dataset, who = account.ledger, account.dataset, account.analyst
         left = ledger.remaining(dataset, analyst=who)
@@ -135,11 +128,11 @@ def _page(
         **_named(charge.loss),
         delta=float(charge.delta),
         draws=tuple(draws),
-        level=level,
+        level=request.level,
         answers=tuple(answers),
         shown=shown,
         account=budgets,
-        remembered=remembered,
+        remembered=account.remembered(request.mark) is not None,
     )
 
 
@@ -176,14 +169,11 @@ def in_one(
 ) -> Explanation:
     """Return one explanation of several releases that are charged together."""
     return _page(
-        request.charge,
+        request,
         [answer for page in pages for answer in page.answers],
         draws or [draw for page in pages for draw in page.draws],
-        pages[0].level,
-        request.account,
         protects=pages[0].protects,
         shown=next((page.shown for page in pages if page.shown is not None), None),
-        remembered=request.account.remembered(request.mark) is not None,
     )
 
 
@@ -227,12 +217,10 @@ def draws_of(request: Plan) -> tuple[Draw, ...]:
 REPLACED = "one row, replaced by another: the number of rows is public"
 
 
-def explain_survey(
-    charge: Charge, forecast: Forecast, level: float, account: Paying | NoAccount
-) -> Explanation:
+def explain_survey(survey: Plan, forecast: Forecast) -> Explanation:
     """Return the explanation of a protocol over a column."""
-    draws = [drawn(charge.loss, (charge.question,))]
-    return _page(charge, (forecast,), draws, level, account, protects=REPLACED)
+    draws = [drawn(survey.charge.loss, (survey.charge.question,))]
+    return _page(survey, [forecast], draws, protects=REPLACED)
 
 
 def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
@@ -267,9 +255,7 @@ def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ..
     shown = None
     if request.rule is not None and noise is not None:
         shown = reaching(request.rule.least(noise, 1, 1), noise)
-    return _page(
-        request.charge, [forecast], draws, level, request.account, protects=who, shown=shown
-    )
+    return _page(request, [forecast], draws, protects=who, shown=shown)
 
 
 def vector_forecast(

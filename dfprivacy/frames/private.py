@@ -13,7 +13,6 @@ import pandas as pd
 import polars as pl
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.columns import BOOLEAN, declared, declared_columns
 from dfprivacy.engine.files import open_source
 from dfprivacy.engine.run import guarded
@@ -423,14 +422,7 @@ class Private(_Columns[Estimate], FrameMethods[Estimate], Queryable[Estimates], 
             analyst=analyst,
             unit=unit_of(named, max_rows, max_groups),
         )
-        account_of(
-            terms.ledger,
-            terms.dataset,
-            terms.note,
-            terms.version,
-            period=terms.period,
-            analyst=terms.analyst,
-        )
+        _ = terms.account
         return Private(self._frame, terms)
 
     def group_by(self, *by: Hashable, keys: Any = None) -> PrivateGroupBy[Frame]:

@@ -19,16 +19,15 @@ from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
 from dfprivacy.frames.tables import Origin, with_origin
-from dfprivacy.release.pipeline import Release, release, run_mechanisms
+from dfprivacy.release.pipeline import Release, Source, release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 
 
-class FrameSource:
-    """The rows of a frame, relation or file, and the way back to its type."""
+class ArrowSource(Source):
+    """The rows of a frame, relation or file, whose release stays an Arrow table."""
 
     def __init__(self, frame: object) -> None:
         self.frame = frame
-        self.wrap: Wrap | None = None
         self.table: UnitTable | None = None
 
     def release(self, plan: Plan) -> tuple[Plan, Release]:
@@ -38,17 +37,27 @@ class FrameSource:
 
     def measure(self, plan: Plan) -> Any:
         """Return the exact, secret measurement of each part of a plan."""
+        return measure_plan(self.frame, plan, self.table)[1]
+
+    def answer(self, plan: Plan, exact: Any) -> Release:
+        """Draw the noise of each part, and return the release."""
+        answers = run_mechanisms(plan, exact)
+        return Release(plan.tabulate(answers), plan.info, answers)
+
+
+class FrameSource(ArrowSource):
+    """The rows of a frame, relation or file, and the way back to its type."""
+
+    wrap: Wrap | None = None
+
+    def measure(self, plan: Plan) -> Any:
+        """Return the exact measurement of each part, if its answers can be handed back."""
         opened, measured = measure_plan(self.frame, plan, self.table)
         self.wrap = opened.wrap
         if plan.by:
             keys, public = measured[0].keys, plan.keys is not None
             check_schema(self.frame, opened.wrap, keys, plan.names, public=public)
         return measured
-
-    def answer(self, plan: Plan, exact: Any) -> Release:
-        """Draw the noise of each part, and return the release."""
-        answers = run_mechanisms(plan, exact)
-        return Release(plan.tabulate(answers), plan.info, answers)
 
     def to_caller(self, plan: Plan, table: pa.Table) -> Any:
         """Return a released table as a frame of the caller's type."""
@@ -62,18 +71,6 @@ class FrameSource:
         if not plan.by:
             return released.table
         return kept_table(self.to_caller(plan, released.table), self.frame, plan.by)
-
-
-class ArrowSource(FrameSource):
-    """Rows whose release stays an Arrow table."""
-
-    def measure(self, plan: Plan) -> Any:
-        """Return the exact, secret measurement of each part of a plan."""
-        return measure_plan(self.frame, plan, self.table)[1]
-
-    def to_memory(self, plan: Plan, released: Release) -> pa.Table:  # noqa: ARG002 of any plan
-        """Return the released table."""
-        return released.table
 
 
 NO_GROUPS = "no group is shown: noisy counts are too low"
@@ -155,7 +152,7 @@ def release_several(plan: JointPlan, frames: Sequence[object | Later]) -> list[p
     return [pa.ipc.open_stream(column[0].as_buffer()).read_all() for column in table.columns]
 
 
-class JointSource:
+class JointSource(Source):
     """Several frames; one that depends on earlier answers is measured after the charge."""
 
     def __init__(self, frames: Sequence[object | Later]) -> None:
@@ -177,10 +174,6 @@ class JointSource:
             tables.append(_answer_within_limits(part, statistics))
         columns = {f"release_{i}": [release_bytes(table)] for i, table in enumerate(tables)}
         return Release(pa.table(columns), plan.info)
-
-    def to_memory(self, plan: Plan, released: Release) -> pa.Table:  # noqa: ARG002 of any plan
-        """Return the released table."""
-        return released.table
 
 
 def _measure_first(frame: object, plan: Plan) -> Any:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import delta_of, loss_of
-from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.columns import check_number_column, declared_columns
 from dfprivacy.engine.run import collect, guarded
@@ -72,10 +71,8 @@ class FrameProtocols:
                 hint="name it in the call: epsilon=1.0",
             )
         charge = Charge(loss_of(terms.epsilon), delta, f"{question}({column})")
-        account = account_of(
-            terms.ledger, terms.dataset, terms.note, period=terms.period, analyst=terms.analyst
-        )
-        level = interval_level(terms.interval)
+        account, level = terms.account, interval_level(terms.interval)
+        survey = Plan(charge, account, level=level)
         if self._explained:
             declared_columns(self._frame, [column])
             unit = self.UNIT.format(column)
@@ -86,9 +83,8 @@ class FrameProtocols:
                 forecast = self._told(
                     forecast, by_users(lambda users: plan(users=users).half_width(level))
                 )
-            return explain_survey(charge, forecast, level, account)
+            return explain_survey(survey, forecast)
 
-        survey = Plan(charge, account)
         check_charge(survey)
         adopted = guarded(lambda: adopt(self._frame, Columns((), {column: True}, ())))
         try:

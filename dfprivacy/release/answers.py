@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,19 +40,28 @@ def all_groups(groups: int) -> Integers:
     return np.arange(groups, dtype=np.int64)
 
 
-class Answer(Protocol):
+class Answer(ABC):
     """One named answer for every group; `declared` is the Arrow type of dates and times."""
 
-    @property
-    def name(self) -> str:
-        """The name of the answer."""
+    declared: pa.DataType | None = None
 
-    @property
-    def declared(self) -> pa.DataType | None:
-        """The declared type of dates and times."""
+    if TYPE_CHECKING:
 
+        @property
+        def name(self) -> str:
+            """The name of the answer."""
+
+    @abstractmethod
     def columns(self, level: float) -> list[Column]:
         """Return the value, and low, high and note where there are some, of each group."""
+
+    def within_limits(self, below: float, above: float, note: str | None) -> Answer:  # noqa: ARG002 read off counts of rows
+        """Return the answer with room for the bias of limits, and a note about them."""
+        return self
+
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Answer:  # noqa: ARG002 no interval
+        """Return the answer with intervals and notes about the groups that are shown."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -146,7 +155,7 @@ class OuterCounts:
 
 
 @dataclass(frozen=True)
-class Estimated:
+class Estimated(Answer):
     """An answer read off noisy sums, `blank` in groups of no piece, perhaps with notes."""
 
     name: str
@@ -155,7 +164,6 @@ class Estimated:
     blank: tuple[Any, Any, Any] = UNKNOWN
     has_notes: bool = False
     outer: OuterCounts | None = None
-    declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes."""
@@ -190,49 +198,39 @@ class Estimated:
             pieces.append(replace(piece, estimator=estimator, notes=notes))
         return replace(self, pieces=tuple(pieces), has_notes=True)
 
-    def note_outer_rows(self, shown: Integers) -> Estimated:
-        """Return the answer with a note if the groups that are shown have rows far outside.
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Estimated:
+        """Return the answer with intervals and notes about the groups that are shown.
 
-        Only counts of groups that are shown are read, since which groups there are is secret. The
-        counts end here.
+        A `rule` selects them by their noisy counts: where the answer is read off other vectors than
+        these, its noise knows nothing of that. Of several pieces those stay that have a group to
+        show. Only counts of rows far outside of groups that are shown are read, since which groups
+        there are is secret. These counts end here.
         """
         pieces = self.pieces
+        if rule is not None:
+            thresholds = {id(piece.vector): piece.threshold(rule) for piece in counted.pieces}
+            is_shown = np.zeros(self.groups, dtype=bool)
+            is_shown[shown] = True
+            pieces = tuple(
+                replace(piece, threshold=thresholds.get(id(piece.vector)))
+                for piece in pieces
+                if len(pieces) == 1 or is_shown[piece.groups].any()
+            )
         if self.outer is not None and self.outer.are_rows(shown):
             pieces = tuple(
-                replace(piece, notes=[text or FAR_ROWS for text in piece.notes])
-                if piece.notes is not None
-                else piece
+                replace(piece, notes=piece.notes and [text or FAR_ROWS for text in piece.notes])
                 for piece in pieces
             )
         return replace(self, pieces=pieces, outer=None)
 
-    def conditional_on_selection(
-        self, counted: Counted, rule: KeyRule, selected: Integers
-    ) -> Estimated:
-        """Return the answer with intervals that hold for groups which their noisy count shows.
-
-        Where it is read off other vectors than the count, its noise knows nothing of that. Of
-        several pieces those stay that have a group to show, which `selected` has.
-        """
-        thresholds = {id(piece.vector): piece.threshold(rule) for piece in counted.pieces}
-        shown = np.zeros(self.groups, dtype=bool)
-        shown[selected] = True
-        pieces = [
-            replace(piece, threshold=thresholds.get(id(piece.vector)))
-            for piece in self.pieces
-            if len(self.pieces) == 1 or shown[piece.groups].any()
-        ]
-        return replace(self, pieces=tuple(pieces))
-
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Answer):
     """An answer that a selection has chosen: it has no interval."""
 
     name: str
     values: Column
     notes: Sequence[str | None] | None = None
-    declared: ClassVar[None] = None
 
     def columns(self, level: float) -> list[Column]:  # noqa: ARG002 one interface for all answers
         """Return the value of each group, and its note where it has notes."""
@@ -244,7 +242,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Dated:
+class Dated(Answer):
     """An answer in dates or times of a declared type; what is not finite is missing."""
 
     number: Chosen | Estimated
@@ -332,7 +330,7 @@ class Answered:
 
     keys: pa.Table
     answers: Mapping[str, tuple[Answer, ...]]
-    counted: Counted | None = None
+    counted: Counted = Counted(1, ())
 
 
 class Measured(ABC):

@@ -7,27 +7,22 @@ charges later, before an answer leaves its worker (`accounting/answer_ledger.py`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
-from dfprivacy.measurement.binning import Integers
 from dfprivacy.noise.entropy import PERMIT, Permit
-from dfprivacy.noise.laws import KeyRule
 from dfprivacy.release.answers import (
     Answer,
     Answered,
     Answers,
-    Chosen,
-    Counted,
-    Dated,
-    Estimated,
     Measured,
     all_groups,
 )
@@ -51,20 +46,23 @@ class Release:
     answers: Answers | None = field(default=None, repr=False)
 
 
-class Source(Protocol):
+class Source(ABC):
     """Rows that a plan can be measured over."""
 
+    @abstractmethod
     def measure(self, plan: Plan) -> Any:
         """Return the exact, secret statistics that a plan needs.
 
         Raises an error for every plan that can't be answered, or handed back.
         """
 
+    @abstractmethod
     def answer(self, plan: Plan, exact: Any) -> Release:
         """Draw noise, and return the release."""
 
-    def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:
+    def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:  # noqa: ARG002 of any plan
         """Return the table that a ledger keeps; None if it would come back as another one."""
+        return released.table
 
 
 def release(source: Source, plan: Plan) -> Release:
@@ -149,8 +147,8 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     rule, counting = plan.rule, index_of_counting_part(plan.parts)
     others, by_index = dict(enumerate(measured)), dict[int, Answered]()
     if rule:
-        by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
-        keys, shown = by_index[counting].keys, _find_shown(by_index[counting], rule)
+        first = by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
+        keys, shown = first.keys, first.counted.kept(rule)
         if len(shown) < keys.num_rows:
             keys = keys.take(pa.array(shown))
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}
@@ -165,42 +163,23 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     if not rule:
         shown = all_groups(first.keys.num_rows if plan.by else 1)
     by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
-    noted = _note_limits(plan, {name: by_name[name] for name in plan.questions})
-    counted = first.counted or Counted(1, ())
-    answers = Answers(first.keys, noted, counted, shown, first.answers.keys())
-    about_shown = {
-        name: tuple(_about_shown(answer, answers, rule, name) for answer in parts)
-        for name, parts in noted.items()
-    }
-    return replace(answers, answers=about_shown)
+    if plan.notes_limits:
+        _note_limits(plan, by_name)
+    answers = {}
+    for name in plan.questions:
+        selects = name in first.answers
+        about = (
+            shown if selects else all_groups(len(shown)),
+            first.counted,
+            rule if selects else None,
+        )
+        answers[name] = tuple(answer.about_shown(*about) for answer in by_name[name])
+    return Answers(first.keys, answers, first.counted, shown, first.answers.keys())
 
 
-def _find_shown(first: Answered, rule: KeyRule) -> Integers:
-    """Return the groups that the part shows which counts them."""
-    return (first.counted or Counted(1, ())).kept(rule)
-
-
-def _about_shown(answer: Answer, answers: Answers, rule: KeyRule | None, name: str) -> Answer:
-    """Return an answer whose intervals and notes are about the groups that are shown."""
-    if not isinstance(answer, Estimated):
-        return answer
-    if rule is not None and name in answers.selecting:
-        answer = answer.conditional_on_selection(answers.counted, rule, answers.kept)
-    return answer.note_outer_rows(answers.shown_in(name))
-
-
-def _note_limits(plan: Plan, answers: Mapping[str, Sequence[Answer]]) -> dict[str, Any]:
-    """Return the answers with the bias of limits that were found in intervals and notes."""
-    noted: dict[str, Any] = dict(answers)
-    if not plan.notes_limits:
-        return noted
+def _note_limits(plan: Plan, answers: dict[str, tuple[Answer, ...]]) -> None:
+    """Put the bias of limits that were found into intervals and notes."""
     for part, lost in zip(plan.parts, plan.lost, strict=True):
-        below, above, note = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
+        effect = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
         for name in part.names:
-            noted[name] = tuple(
-                answer.within_limits(below, above, note)
-                if isinstance(answer, Estimated | Chosen | Dated)
-                else answer
-                for answer in answers[name]
-            )
-    return noted
+            answers[name] = tuple(answer.within_limits(*effect) for answer in answers[name])

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of
-from dfprivacy.accounting.spending import Account, NoAccount, account_of
+from dfprivacy.accounting.spending import Account, NoAccount
 from dfprivacy.errors import (
     InvalidLossError,
     InvalidQuestionError,
@@ -425,16 +425,7 @@ def plan_release(
         contribution = replace(contribution, parts=contribution.parts * terms.copies)
         text, marks["copies"] = f"{text}; each row as {terms.copies} rows", terms.copies
     charge = Charge(add_losses(losses), delta or Fraction(0), text)
-    account = account_of(
-        terms.ledger,
-        terms.dataset,
-        terms.note,
-        terms.version,
-        period=terms.period,
-        analyst=terms.analyst,
-        snapshot=terms.snapshot,
-    )
-    mark = None
+    account, mark = terms.account, None
     if known_by is not None:
         marks |= {"keys": None if keys is None else keys.rows, "interval": level}
         marks |= {"measure": type(charge.loss).__name__, "loss": charge.loss.value}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from dfprivacy.accounting.spending import Account, NoAccount, account_of
 from dfprivacy.errors import (
     InvalidKeysError,
     InvalidQuestionError,
@@ -266,6 +267,19 @@ class Terms:
                 f"population must be True or False, not {describe(self.population)}",
                 hint="pass interval=0.9, population=True; an answer goes by another name",
             )
+
+    @property
+    def account(self) -> Account | NoAccount:
+        """The account that a release with these terms is charged to."""
+        return account_of(
+            self.ledger,
+            self.dataset,
+            self.note,
+            self.version,
+            period=self.period,
+            analyst=self.analyst,
+            snapshot=self.snapshot,
+        )
 
     def updated(self, **changes: object) -> Terms:
         """Return these terms with the given changes. Naming rho sets a default epsilon aside."""

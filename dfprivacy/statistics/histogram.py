@@ -23,7 +23,7 @@ from dfprivacy.measurement.exact import describe, exact_number
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise, name_of, spread_of
-from dfprivacy.release.answers import Answered, Answers, Column, Counted, Threshold
+from dfprivacy.release.answers import Answer, Answered, Answers, Column, Counted, Threshold
 from dfprivacy.release.plan import PartLimits, Plan
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
@@ -274,7 +274,7 @@ def _dense(table: BinTable, bins: int, groups: range) -> Any:
 
 
 @dataclass(frozen=True)
-class NoisyBins(Counted):
+class NoisyBins(Counted, Answer):
     """The noisy counts between the edges of the groups that are shown, a row a group. Public."""
 
     edges: tuple[float, ...]
@@ -284,7 +284,6 @@ class NoisyBins(Counted):
     least: int | None = None
 
     name: ClassVar[str] = HistogramPart.name
-    declared: ClassVar[None] = None
 
     def kept(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
         """Return the groups that are shown."""

@@ -333,11 +333,11 @@ class MeasuredMargins(MeasuredSums):
         ]
         titles = self.part.titles.values()
         answers = [Estimated(n, groups, (piece,)) for n, piece in zip(titles, pieces, strict=True)]
-        counted = None
-        if vectors.counts:
-            _, weights = vectors.counting
-            counted = Counted(groups, (CountPiece(all_groups(groups), noisy, weights),))
-        return Answered(self.keys, {read.name: tuple(answers)}, counted)
+        answered = Answered(self.keys, {read.name: tuple(answers)})
+        if not vectors.counts:
+            return answered
+        count = CountPiece(all_groups(groups), noisy, vectors.counting[1])
+        return replace(answered, counted=Counted(groups, (count,)))
 
     def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:
         """Return the vectors of cells and totals, each with one column per cell."""

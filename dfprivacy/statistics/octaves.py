@@ -318,7 +318,7 @@ class MeasuredOctaves(MeasuredTable):
             )
             for name, question in part.questions.items()
         }
-        counted = Counted(groups, tuple(counts)) if part.counts else None
+        counted = Counted(groups if part.counts else 1, tuple(counts))
         return Answered(bounds.table.keys, answers, counted)
 
 
