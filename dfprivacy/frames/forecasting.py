@@ -203,9 +203,7 @@ def draws_of(request: Plan) -> tuple[Draw, ...]:
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
         rest = add_losses(request.losses)
-        grouped, secret = bool(request.by), bool(request.by) and request.keys is None
-        search_draws = finding_draws(search.loss, request.parts, grouped=grouped, secret=secret)
-        draws = [drawn(loss, (what,)) for loss, what in search_draws]
+        draws = [drawn(loss, (what,)) for loss, what in finding_draws(request)]
     for part, loss in zip(request.parts, losses, strict=True):
         share = rest.value * loss.value / total
         for names, of_part in part.draws():

@@ -7,7 +7,7 @@ confidence limit of this loss goes into the interval or a note. Proof: docs/expl
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from dfprivacy.accounting.spending import PrepaidAccount
 from dfprivacy.engine.adopt import rereadable
 from dfprivacy.engine.passes import UnitTable, read_unit_table
 from dfprivacy.engine.run import guarded
-from dfprivacy.frames.measuring import measure_plan, named_columns, read, sums_from_table
+from dfprivacy.frames.measuring import measure_plan, read, sums_from_table
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
@@ -29,7 +29,7 @@ from dfprivacy.noise.laws import Noise, exact_height, is_laplace, spread_of
 from dfprivacy.release.answers import join_notes
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Lost, Plan
-from dfprivacy.release.terms import LARGEST_LIMIT, PublicKeys, Unit
+from dfprivacy.release.terms import LARGEST_LIMIT
 from dfprivacy.statistics import Mean, Sum
 from dfprivacy.statistics.covariance import PairStatistic, RatioOfSums
 from dfprivacy.statistics.estimators.bounds_search import (
@@ -40,6 +40,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart
+from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.regression import Coefficient
 
@@ -123,18 +124,6 @@ class Sizes(NamedTuple):
     by_size: dict[str, Integers]
     by_groups: Integers | None
     number: int
-
-
-class NamedLimits(NamedTuple):
-    """Limits that a caller names, the number of listed keys, and the delta that selects groups.
-
-    None stands for what is not known.
-    """
-
-    rows: int | None = None
-    groups: int | None = None
-    public_groups: int | None = None
-    delta: Fraction | None = None
 
 
 class GroupNumber(NamedTuple):
@@ -307,30 +296,30 @@ def _bins(sizes: Integers) -> Integers:
     return np.minimum(np.searchsorted(CANDIDATES, sizes), len(CANDIDATES) - 1)
 
 
-def finding_losses(
-    loss: Epsilon | Rho, parts: Sequence[Any], *, grouped: bool, secret: bool
-) -> dict[str, Epsilon | Rho]:
+def finding_losses(plan: Plan) -> dict[str, Epsilon | Rho]:
     """Return the loss of each noisy histogram and number that limits are found from."""
-    weights = dict.fromkeys(size_kinds(parts).values(), Fraction(5))
-    weights |= {"groups": Fraction(2)} if grouped else {}
-    weights |= {"number": Fraction(4)} if secret else {}
+    assert plan.search is not None  # noqa: S101 the caller has looked
+    weights = dict.fromkeys(size_kinds(plan.parts).values(), Fraction(5))
+    weights |= {"groups": Fraction(2)} if plan.by else {}
+    weights |= {"number": Fraction(4)} if _has_secret_groups(plan) else {}
     total = sum(weights.values(), start=Fraction(0))
-    return {name: loss.share(weight / total) for name, weight in weights.items()}
+    return {name: plan.search.loss.share(weight / total) for name, weight in weights.items()}
 
 
-def finding_draws(
-    loss: Epsilon | Rho, parts: Sequence[Any], *, grouped: bool, secret: bool
-) -> list[tuple[Epsilon | Rho, str]]:
+def _has_secret_groups(plan: Plan) -> bool:
+    return bool(plan.by) and plan.keys is None
+
+
+def finding_draws(plan: Plan) -> list[tuple[Epsilon | Rho, str]]:
     """Return each noisy histogram in words, with its loss."""
     words = {
         "rows": "how many rows units have in a group",
         "groups": "how many groups units are in",
         "number": "the number of groups",
     }
-    losses = finding_losses(loss, parts, grouped=grouped, secret=secret)
     return [
         (share, words.get(name) or f"how many rows units have in a group, and their {name}")
-        for name, share in losses.items()
+        for name, share in finding_losses(plan).items()
     ]
 
 
@@ -717,36 +706,34 @@ def choose_limits(
     noisy: dict[str, NoisySizes],
     by_groups: NoisySizes | None,
     number: GroupNumber,
-    parts: Sequence[Any],
-    losses: Sequence[Epsilon | Rho],
-    *,
-    named: NamedLimits,
+    plan: Plan,
 ) -> tuple[list[int], int | None, list[Lost | None]]:
     """Return the limit of rows of each part, that of groups, and what each loses.
 
     Named limits stay. The groups have the limit with the least product of the parts' errors.
     """
-    limits = CANDIDATES if named.rows is None else np.asarray([named.rows])
-    candidates: Sequence[int | None] = [named.groups]
-    public_groups = named.public_groups
+    assert plan.search is not None  # noqa: S101 the caller has looked
+    named, public_groups = plan.search.unit, None if plan.keys is None else len(plan.keys.rows)
+    limits = CANDIDATES if named.rows else np.asarray([named.max_rows])
+    candidates: Sequence[int | None] = [named.max_groups]
     every = of_unit = 1.0
     if by_groups is not None:
         by_groups = without_impossible(by_groups, public_groups)
         expected = _expected(by_groups)
         every = max(float(SIZES @ expected), 1.0)
         of_unit = max(every / max(float(expected.sum()), 1.0), 1.0)
-        if named.groups is None:
+        if named.max_groups is None:
             last = int(np.max(np.flatnonzero(expected > 0), initial=0))
             candidates = list(map(int, CANDIDATES[: last + 1]))
     best: tuple[float, list[int], int | None, list[Lost | None]] | None = None
     for limit in candidates:
         share, group_note = _entries_within(by_groups, limit, public_groups)
         size = min(limit or public_groups or 1, public_groups or limit or 1)
-        facts = Groups(size, share, number, by_groups, named.delta)
+        facts = Groups(size, share, number, by_groups, plan.rule_delta)
         chosen: list[int] = []
         lost: list[Lost | None] = []
         logarithm = 0.0
-        for part, loss in zip(parts, losses, strict=True):
+        for part, loss in zip(plan.parts, plan.losses, strict=True):
             if part.counts_units:
                 noise = Contribution(1, size).row_loss(loss).noise(1, 1)
                 missing = 1 - share.value if by_groups is not None else 0.0
@@ -800,75 +787,40 @@ def read_units(frame: object, plan: Plan) -> tuple[object, UnitTable, Sizes]:
         frame = guarded(lambda: rereadable(frame))
         unit = plan.unit and replace(plan.unit, max_groups=None)
         measure_plan(frame, replace(plan, unit=unit, parts=tuple(plan.parts)))
-    table, sizes = read_sizes(frame, plan.by, plan.keys, plan.parts, plan.unit)
-    return frame, table, sizes
+    return frame, *read_sizes(frame, plan)
 
 
-def read_sizes(
-    frame: object,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    parts: Sequence[Any],
-    unit: Unit | None,
-) -> tuple[UnitTable, Sizes]:
-    """Read the table of units and groups, once, and the sizes that matter to some parts."""
-    linear = [part for part in parts if sums_from_table(part)]
+def read_sizes(frame: object, plan: Plan) -> tuple[UnitTable, Sizes]:
+    """Read the table of units and groups, once, and the sizes that matter to the parts."""
+    linear = [part for part in plan.parts if sums_from_table(part)]
     sources = [source for part in linear for source in part.sources]
-    sources += [value_source(part, size_kind(part)) for part in parts]
+    sources += [value_source(part, size_kind(part)) for part in plan.parts]
     values = dict.fromkeys((c for source in sources for c in source.numbers), True)
     values |= {c: False for source in sources for c in source.columns if c not in values}
-    categories = tuple(
-        dict.fromkeys(category for source in sources for category in source.categories)
-    )
-    columns = replace(named_columns(by, keys, values, unit), categories=categories)
-    _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, by, sources))
-    return table, measure_sizes(table, parts, secret=bool(by) and keys is None)
+    categories = dict.fromkeys(category for source in sources for category in source.categories)
+    columns = Grouping(plan.by, plan.keys, plan.unit).columns(values, tuple(categories))
+    _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, plan.by, sources))
+    return table, measure_sizes(table, plan.parts, secret=_has_secret_groups(plan))
 
 
 def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
-    """Return a plan within limits that noisy sizes of units suggest."""
-    search = plan.search
-    assert search is not None  # noqa: S101 the caller has looked
-    rows, groups, lost = draw_choice(
-        sizes,
-        search.loss,
-        plan.parts,
-        plan.losses,
-        NamedLimits(
-            None if search.unit.rows else search.unit.max_rows,
-            search.unit.max_groups,
-            None if plan.keys is None else len(plan.keys.rows),
-            plan.rule_delta,
-        ),
-    )
-    if plan.keys is not None and groups is not None and groups >= len(plan.keys.rows):
-        groups = None
-    limited = plan.within(rows, groups if plan.by else None)
-    return replace(limited, search=None, lost=tuple(lost))
-
-
-def draw_choice(
-    sizes: Sizes,
-    loss: Epsilon | Rho,
-    parts: Sequence[Any],
-    losses: Sequence[Epsilon | Rho],
-    named: NamedLimits,
-) -> tuple[list[int], int | None, list[Lost | None]]:
-    """Draw the noise of all histograms, and choose limits."""
-    grouped = sizes.by_groups is not None
-    secret = grouped and named.public_groups is None
-    shares = finding_losses(loss, parts, grouped=grouped, secret=secret)
+    """Draw the noise of all histograms; return the plan within limits that they suggest."""
+    shares = finding_losses(plan)
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
-    noisy |= {kind: noisy[source] for kind, source in size_kinds(parts).items()}
-    by_groups, listed_groups = None, float(named.public_groups or 1)
-    number = GroupNumber(listed_groups, np.array([listed_groups]), np.ones(1))
+    noisy |= {kind: noisy[source] for kind, source in size_kinds(plan.parts).items()}
+    listed = None if plan.keys is None else len(plan.keys.rows)
+    by_groups, number = None, GroupNumber(listed or 1, np.array([listed or 1.0]), np.ones(1))
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups, shares["groups"])
-    if by_groups is not None and secret:
+    if by_groups is not None and _has_secret_groups(plan):
         noise = shares["number"].noise(1, 1)
         counted = float(add_to(np.asarray([sizes.number]), noise)[0])
         number = estimate_number(counted, noise, by_groups)
-    return choose_limits(noisy, by_groups, number, parts, losses, named=named)
+    rows, groups, lost = choose_limits(noisy, by_groups, number, plan)
+    if listed is not None and groups is not None and groups >= listed:
+        groups = None
+    limited = plan.within(rows, groups if plan.by else None)
+    return replace(limited, search=None, lost=tuple(lost))
 
 
 def estimate_number(counted: float, noise: Noise, by_groups: NoisySizes) -> GroupNumber:

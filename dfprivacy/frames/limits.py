@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
@@ -10,11 +11,11 @@ from dfprivacy.accounting.loss import loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.files import open_source
 from dfprivacy.errors import InvalidQuestionError
-from dfprivacy.frames.limit_finding import NamedLimits, draw_choice, read_sizes
+from dfprivacy.frames.limit_finding import draw_limits, read_sizes
 from dfprivacy.measurement.exact import describe
 from dfprivacy.release.pipeline import charged, check_charge
-from dfprivacy.release.plan import Plan
-from dfprivacy.release.terms import EPSILON, Terms, Unit, label_of
+from dfprivacy.release.plan import LimitSearch, Plan
+from dfprivacy.release.terms import EPSILON, Terms, Unit, UnlimitedUnit, label_of
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.split import shares as split_shares
@@ -93,9 +94,13 @@ def suggest_limits(
     plan = Plan(Charge(loss, question=question_text), account_of(ledger, dataset, note))
     frame = open_source(frame)
     check_charge(plan)
-    parts = split({"": question}, grouped=False, unit=Unit(unit, 1), searching=True)
-    _, sizes = read_sizes(frame, labels, None, parts, Unit(unit, 1))
+    one_row = Unit(unit, 1)
+    parts = split({"": question}, grouped=False, unit=one_row, searching=True)
+    losses = tuple(goal.share(share) for share in split_shares(parts))
+    search = LimitSearch(UnlimitedUnit(unit), loss)
+    plan = replace(plan, by=labels, unit=one_row, parts=parts, losses=losses, search=search)
+    _, sizes = read_sizes(frame, plan)
     with charged(plan):
-        shares = [goal.share(share) for share in split_shares(parts)]
-        rows, limit, _ = draw_choice(sizes, loss, parts, shares, NamedLimits())
-    return Unit(unit, max(rows), limit if labels else None)
+        limits = draw_limits(plan, sizes).unit
+    assert limits is not None  # noqa: S101 of the unit that was named
+    return limits

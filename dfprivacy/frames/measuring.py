@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any, TypeGuard, TypeVar
 
 import pyarrow as pa
@@ -14,12 +14,9 @@ from dfprivacy.engine.histograms import count_bins
 from dfprivacy.engine.keys import with_others
 from dfprivacy.engine.passes import UnitTable, exact_sums
 from dfprivacy.engine.run import guarded, reading_files
-from dfprivacy.measurement.bin_table import BinTable
-from dfprivacy.measurement.binning import Octaves
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
-from dfprivacy.release.terms import PublicKeys, Unit
-from dfprivacy.statistics.linear import LinearPart, MeasuredSums
+from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import (
     MeasuredOctaves,
     OctavePart,
@@ -35,99 +32,77 @@ T = TypeVar("T")
 def measure_plan(
     frame: object, plan: Plan, table: UnitTable | None = None
 ) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes of a plan; frames of statistics register their own way."""
-    limits = () if table is None else plan.limits
-    return measure(
-        frame, plan.by, plan.keys, plan.parts, unit=plan.unit, table=table, limits=limits
-    )
+    """Run the exact passes of a plan; sums of units come from their table if it has been read.
+
+    Frames of statistics register their own way.
+    """
+    grouping = Grouping(plan.by, plan.keys, plan.unit)
+    if table is None:
+        return measure(frame, plan.parts, grouping)
+    return _measure_from_table(frame, table, plan, grouping)
 
 
 def measure(
-    frame: object,
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    parts: Sequence[Part],
-    *,
-    unit: Unit | None = None,
-    table: UnitTable | None = None,
-    limits: Sequence[int] = (),
+    frame: object, parts: Sequence[Part], grouping: Grouping
 ) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes; sums of units come from their table if it has been read."""
-    if table is not None:
-        return _measure_from_table(table, frame, (by, keys), parts, (unit, limits))
+    """Run the exact passes."""
     values: dict[Hashable, bool] = {}
     linear = [part for part in parts if isinstance(part, LinearPart)]
     categorical = dict.fromkeys(column for part in linear for column in part.categories)
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
-    grouping = Grouping(by, public=keys is not None)
-    has_passes = unit is not None and any(
+    has_passes = grouping.unit is not None and any(
         len(part.sources) > 1 and not sums_from_table(part) for part in linear
     )
     if len(parts) > 1 or has_passes or any(isinstance(part, ProductPart) for part in parts):
         frame = guarded(lambda: rereadable(frame))
     if isinstance(frame, pa.RecordBatchReader):
         parts = in_fine_bins(parts)
-    adopted, measured = read(
-        frame,
-        replace(named_columns(by, keys, values, unit), categories=tuple(categorical)),
-        lambda a: _run_passes(parts, a, grouping),
-    )
-    if by and len(parts) > 1:  # a frame can have other rows in each pass
-        groups = measured[index_of_counting_part(parts)].keys
-        measured = [part.of_groups(groups) for part in measured]
+    columns = grouping.columns(values, tuple(categorical))
+    adopted, measured = read(frame, columns, lambda a: _run_passes(parts, a, grouping))
 
-    def recount(part: OctavePart, bins: Octaves, pooled: bool) -> BinTable:  # noqa: FBT001 one interface
-        """Count the groups again in other bins, or the rows of all groups together."""
-        other = replace(part, bins=bins, pooled=pooled)
-        _, (octaves,) = measure(frame, by, keys, [other], unit=unit)
-        assert isinstance(octaves, MeasuredOctaves)  # noqa: S101 what the part measures
-        return octaves.table
-
-    def add_up(part: LinearPart) -> MeasuredSums:
-        """Add up sums within bounds that have been found."""
-        _, (sums,) = measure(frame, by, keys, [part], unit=unit)
-        assert isinstance(sums, MeasuredSums)  # noqa: S101 what the part measures
-        return sums
+    def measure_again(part: Part) -> Any:
+        """Measure another part, for what an answer has to know first."""
+        return measure(frame, [part], grouping)[1][0]
 
     for index, exact in enumerate(measured):
-        if isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins:
-            measured[index] = replace(exact, recount=partial(recount, exact.part))
-        if isinstance(exact, MeasuredProducts):
-            measured[index] = replace(exact, add_up=add_up)
-    return adopted, measured
+        if isinstance(exact, MeasuredProducts) or (
+            isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins
+        ):
+            measured[index] = replace(exact, again=measure_again)  # type: ignore[arg-type]
+    return adopted, _in_same_groups(measured, parts, grouping)
+
+
+def _in_same_groups(
+    measured: list[Measured], parts: Sequence[Part], grouping: Grouping
+) -> list[Measured]:
+    """Return measurements of the groups that are counted: a frame can have others in each pass."""
+    if not grouping.by or len(parts) < 2:
+        return measured
+    keys = measured[index_of_counting_part(parts)].keys
+    return [exact.of_groups(keys) for exact in measured]
 
 
 def _measure_from_table(
-    table: UnitTable,
-    frame: object,
-    grouped: tuple[Sequence[Hashable], PublicKeys | None],
-    parts: Sequence[Part],
-    limited: tuple[Unit | None, Sequence[int]],
+    frame: object, table: UnitTable, plan: Plan, grouping: Grouping
 ) -> tuple[Adopted, list[Measured]]:
     """Add up sums within limits; parts that count values by bin read the frame by themselves."""
-    by, keys = grouped
-    unit, limits = limited
+    unit, adopted, statistics = grouping.unit, table.adopted, None
     assert unit is not None  # noqa: S101 there is a table of it
-    grouping, adopted = Grouping(by, public=keys is not None), table.adopted
-    linear = [part for part in parts if sums_from_table(part)]
+    linear = [part for part in plan.parts if sums_from_table(part)]
     sources = tuple(dict.fromkeys(source for part in linear for source in part.sources))
     measured: list[Measured] = []
-    statistics = None
     if sources:
         statistics = table.sum_within_limits(sources, unit.max_rows, unit.max_groups)
-    for part, rows in zip(parts, limits, strict=True):
+    for part, rows in zip(plan.parts, plan.limits, strict=True):
         if statistics is not None and sums_from_table(part):
             measured.append(part.measured(statistics, adopted, grouping))
             continue
-        within = replace(unit, max_rows=rows)
-        adopted, statistics_of_part = measure(frame, by, keys, [part], unit=within)
+        within = replace(grouping, unit=replace(unit, max_rows=rows))
+        adopted, statistics_of_part = measure(frame, [part], within)
         measured += statistics_of_part
-    if by and len(parts) > 1:
-        groups = measured[index_of_counting_part(parts)].keys
-        measured = [part.of_groups(groups) for part in measured]
-    return adopted, measured
+    return adopted, _in_same_groups(measured, plan.parts, grouping)
 
 
 def sums_from_table(part: object) -> TypeGuard[LinearPart]:
@@ -152,18 +127,6 @@ def _run_passes(parts: Sequence[Any], adopted: Adopted, grouping: Grouping) -> l
         else:
             measured.append(part.measure(adopted, grouping))
     return measured
-
-
-def named_columns(
-    by: Sequence[Hashable],
-    keys: PublicKeys | None,
-    values: Mapping[Hashable, bool],
-    unit: Unit | None,
-) -> Columns:
-    """Return the columns of a release, with its public keys column by column."""
-    rows = () if keys is None else keys.rows
-    public_keys = [[row[index] for row in rows] for index in range(len(by))]
-    return Columns(by, values, public_keys, unit, others=keys is not None and keys.others)
 
 
 def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:

@@ -44,6 +44,7 @@ from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.octaves import in_fine_bins
+from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.split import split
 
 
@@ -128,7 +129,8 @@ def statistics(
     header.json()  # refuses labels that have no name there
 
     storable = keepable(open_source(frame), labels)
-    adopted, measured = measure(storable, labels, public, in_fine_bins(parts), unit=limited)
+    grouping = Grouping(labels, public, limited)
+    adopted, measured = measure(storable, in_fine_bins(parts), grouping)
     group_keys = measured[0].keys
     if labels and isinstance(storable, pd.DataFrame):  # keys may stand for categories or durations
         group_keys = guarded(lambda: frame_table(adopted.wrap(group_keys))).replace_schema_metadata(

@@ -25,7 +25,6 @@ from dfprivacy.engine.keys import align
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.returning import check_schema
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
-from dfprivacy.frames.measuring import named_columns
 from dfprivacy.frames.planning import By, plan_question
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.viz.charts import Dot, vector_chart
@@ -50,6 +49,7 @@ from dfprivacy.statistics.estimators.vector_means import (
     ShiftedMean,
 )
 from dfprivacy.statistics.mean_vector import MeanVector
+from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
 
 
@@ -436,7 +436,7 @@ def _group_means(
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
-    return named_columns(by, keys, dict.fromkeys(question.labels, question.wide), None)
+    return Grouping(by, keys).columns(dict.fromkeys(question.labels, question.wide))
 
 
 def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.engine.histograms import HistogramQuery
-from dfprivacy.engine.keys import bins_of_groups
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.measurement.bin_table import (
     FINE,
@@ -216,20 +215,24 @@ class MeasuredOctaves(MeasuredTable):
     """An octave table. Secret."""
 
     part: OctavePart
-    recount: Callable[[Octaves, bool], BinTable] | None = None
-    """Function that counts again in other bins, with the groups of that moment, or pooled."""
+    again: Callable[[OctavePart], MeasuredOctaves] | None = None
+    """Function that counts again for a part in other bins, with the groups of that moment."""
 
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the counts of exactly the groups with these keys, in other bins too."""
-        measured, recount = super().of_groups(keys), self.recount
-        if recount is None:
+        measured, again = super().of_groups(keys), self.again
+        if again is None:
             return measured
 
-        def recount_groups(bins: Octaves, pooled: bool) -> BinTable:  # noqa: FBT001 one interface
-            table = recount(bins, pooled)
-            return table if pooled else bins_of_groups(table, keys)
+        def of_groups_again(part: OctavePart) -> MeasuredOctaves:
+            return again(part) if part.pooled else again(part).of_groups(keys)
 
-        return replace(measured, recount=recount_groups)
+        return replace(measured, again=of_groups_again)
+
+    def recount(self, bins: Octaves, pooled: bool) -> BinTable:  # noqa: FBT001 one interface
+        """Count the groups again in other bins, or the rows of all groups together."""
+        assert self.again is not None  # noqa: S101 the caller has looked
+        return self.again(replace(self.part, bins=bins, pooled=pooled)).table
 
     def answer(
         self,
@@ -246,7 +249,7 @@ class MeasuredOctaves(MeasuredTable):
         """Find bounds of columns with equal losses at once; answer about each within its own."""
         classes: dict[Any, list[int]] = {}
         for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
-            part, table, is_read_once = column.part, column.table, column.recount is None
+            part, table, is_read_once = column.part, column.table, column.again is None
             form = part.grouped, part.groups, is_read_once, table.binning, len(table.moments)
             classes.setdefault((loss, *form), []).append(index)
         answers: dict[int, Answered] = {}
@@ -254,7 +257,7 @@ class MeasuredOctaves(MeasuredTable):
             columns = [measured[index] for index in indices]
             tables = [column.table for column in columns]
             if grouped:
-                recounts = [column.recount for column in columns if column.recount]
+                recounts = [column.recount for column in columns if column.again]
                 bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
             else:
                 bounds = find_column_bounds(tables, loss)

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.engine.adopt import Adopted
+from dfprivacy.engine.adopt import Adopted, Columns
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import rows_of_groups
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
-from dfprivacy.measurement.linear import CountWeights
+from dfprivacy.measurement.linear import Category, CountWeights
 from dfprivacy.measurement.value_words import ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
@@ -31,16 +31,31 @@ from dfprivacy.release.answers import (
     all_groups,
 )
 from dfprivacy.release.plan import PartLimits
+from dfprivacy.release.terms import PublicKeys, Unit
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """How a release groups: its columns, and whether their keys are public."""
+    """How a release groups: its columns, their keys if these are public, and its unit if any."""
 
     by: Sequence[Hashable] = ()
-    public: bool = False
+    keys: PublicKeys | None = None
+    unit: Unit | None = None
+
+    @property
+    def public(self) -> bool:
+        """True if the keys are public."""
+        return self.keys is not None
+
+    def columns(
+        self, values: Mapping[Hashable, bool], categories: Sequence[Category] = ()
+    ) -> Columns:
+        """Return the columns of a release that reads values too, with public keys by column."""
+        rows, others = ((), False) if self.keys is None else (self.keys.rows, self.keys.others)
+        public_keys = [[row[index] for row in rows] for index in range(len(self.by))]
+        return Columns(self.by, values, public_keys, self.unit, categories, others=others)
 
 
 class Part(ABC):

@@ -139,18 +139,18 @@ class MeasuredProducts(Measured):
     part: ProductPart
     tables: tuple[BinTable, ...]
     keys: pa.Table
-    add_up: Callable[[LinearPart], MeasuredSums] | None = None
+    again: Callable[[LinearPart], MeasuredSums] | None = None
     """Function that runs the second pass, with the groups of that moment."""
-    has_keys: bool = False
-    """True if the answers are about exactly the groups of `keys`."""
 
     def of_groups(self, keys: pa.Table) -> Self:
         """Return the measurement with sums of exactly the groups with these keys."""
-        return replace(self, keys=keys, has_keys=True)
+        again = self.again
+        assert again is not None  # noqa: S101 every frame has a second pass
+        return replace(self, keys=keys, again=lambda part: again(part).of_groups(keys))
 
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds of each column, then answer within them with the loss that is left."""
-        assert self.add_up is not None  # noqa: S101 every frame has a second pass
+        assert self.again is not None  # noqa: S101 every frame has a second pass
         searched, pooled = self.part.searched, self.part.pooled(loss)
         bounds_of_columns = find_column_bounds(self.tables, pooled, PRODUCTS)
         results = dict(zip(searched, bounds_of_columns, strict=True))
@@ -163,8 +163,7 @@ class MeasuredProducts(Measured):
             else Bounds(0, 1)
             for column, result in results.items()
         }
-        sums = self.add_up(self.part.within(bounds))
-        answered = (sums.of_groups(self.keys) if self.has_keys else sums).answer(left, rule)
+        answered = self.again(self.part.within(bounds)).answer(left, rule)
         answers = {
             name: tuple(self._state_doubt(answer, results, is_found=is_found) for answer in named)
             for name, named in answered.answers.items()

@@ -15,7 +15,9 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
+from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.loss import Epsilon, Rho
+from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.frames.limit_finding import (
     UNIT_MEAN,
     add_noise_to_sizes,
@@ -25,6 +27,7 @@ from dfprivacy.frames.limit_finding import (
     without_impossible,
 )
 from dfprivacy.release.pipeline import permit
+from dfprivacy.release.plan import Plan
 from dfprivacy.statistics.split import split
 from tests.frame_types import to_polars
 from tests.privacy.unit_tables import FRAMES, table
@@ -219,7 +222,8 @@ def sizes_of(rows, by):
     questions = {"n": dfp.count(), "s": dfp.sum("x", (-4, 8)), "m": dfp.mean("x", (0, 8))}
     unit = dfp.Unit("u", 1)
     parts = split(questions, grouped=bool(by), unit=unit, searching=True)
-    return read_sizes(pl.from_arrow(table(rows)), by, None, parts, unit)[1]
+    plan = Plan(Charge(Epsilon(Fraction(1))), NoAccount(), by=by, unit=unit, parts=parts)
+    return read_sizes(pl.from_arrow(table(rows)), plan)[1]
 
 
 @pytest.mark.parametrize("by", [[], ["g"]])
