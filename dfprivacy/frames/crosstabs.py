@@ -35,7 +35,7 @@ from dfprivacy.frames.tables import (
 )
 from dfprivacy.frames.viz.text import unique_texts
 from dfprivacy.measurement.bounds import BoundsLike, bounds_of
-from dfprivacy.release.plan import Plan, limits_of, name_columns
+from dfprivacy.release.plan import Plan, name_columns
 from dfprivacy.release.terms import PublicKeys, Terms
 from dfprivacy.statistics import STATISTICS, Count, LinearStatistic, Statistic
 from dfprivacy.statistics.base import Question, argument
@@ -185,7 +185,6 @@ class Crosstab(Question):
                 f"totals can't be read off the cells of a table of {self.question.kind}",
                 hint="leave margins out",
             )
-        groups = limits_of(terms.unit, self.by, keys)[1].groups
         size, public = None if keys is None else _size(keys), keys is not None
         laplace = isinstance(plan.charge.loss, Epsilon)
         margins = MarginsPart(
@@ -196,7 +195,7 @@ class Crosstab(Question):
             size=size,
             public=public,
             laplace=laplace,
-            groups=groups,
+            groups=plan.contribution.groups,
             cluster=part.cluster,
         )
         names = name_columns((margins,), plan.questions, list(map(str, self.by)))

@@ -808,8 +808,9 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
     shares = finding_losses(plan)
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
     noisy |= {kind: noisy[source] for kind, source in size_kinds(plan.parts).items()}
-    listed = None if plan.keys is None else len(plan.keys.rows)
-    by_groups, number = None, GroupNumber(listed or 1, np.array([listed or 1.0]), np.ones(1))
+    public_groups = None if plan.keys is None else len(plan.keys.rows)
+    by_groups, listed = None, float(public_groups or 1)
+    number = GroupNumber(listed, np.array([listed]), np.ones(1))
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups, shares["groups"])
     if by_groups is not None and _has_secret_groups(plan):
@@ -817,7 +818,7 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
         counted = float(add_to(np.asarray([sizes.number]), noise)[0])
         number = estimate_number(counted, noise, by_groups)
     rows, groups, lost = choose_limits(noisy, by_groups, number, plan)
-    if listed is not None and groups is not None and groups >= listed:
+    if public_groups is not None and groups is not None and groups >= public_groups:
         groups = None
     limited = plan.within(rows, groups if plan.by else None)
     return replace(limited, search=None, lost=tuple(lost))

@@ -5,27 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dfprivacy.accounting.loss import Epsilon, Rho, loss_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, loss_of
 from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.answers import Answers, Estimated, arrow
 from dfprivacy.release.plan import (
     NOTE,
     SELECTION,
     Plan,
-    limits_of,
     list_ends,
     name_columns,
     plan_release,
     shows_count,
-    smallest_limits,
     with_search,
+    with_smallest_limits,
 )
 from dfprivacy.release.terms import PublicKeys, Terms, Unit, UnlimitedUnit
 from dfprivacy.statistics import NUnique, Statistic, question_text
@@ -35,7 +33,6 @@ from dfprivacy.statistics.histogram import (
     HistogramPlan,
     histogram_names,
 )
-from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.regression import Regression
 from dfprivacy.statistics.split import shares, split
 
@@ -98,14 +95,29 @@ def plan_statistics(
             if seeks_groups
             else Unit(unit.column, 1, unit.max_groups)
         )
-    own_losses = own_losses or {}
+        terms = replace(terms, unit=unit)
     known_by: dict[str, object] = {"form": form, "names": list(questions)}
     known_by |= {"sets": sets} if sets else {}
 
-    smallest, fraction = smallest_limits(unit, by, keys)
-    limited = replace(terms_of_fraction(terms, fraction), unit=smallest)
-    named_losses = {name: loss.share(fraction) for name, loss in own_losses.items()}
-    parts, losses = _split_loss(questions, limited, named_losses, by, keys, searching=fraction != 1)
+    limited, fraction = with_smallest_limits(terms, by, keys)
+    own = {name: loss.share(fraction) for name, loss in (own_losses or {}).items()}
+    split_questions = partial(
+        split,
+        grouped=bool(by),
+        sampled=terms.population,
+        unit=limited.unit,
+        searching=fraction != 1,
+    )
+    sharing = {name: question for name, question in questions.items() if name not in own}
+    loss = loss_of(limited.epsilon, limited.rho)
+    parts = split_questions(sharing) if sharing or not own else ()
+    losses = [loss.share(share) for share in shares(parts)]
+    for name, own_loss in own.items():
+        (part,) = split_questions({name: questions[name]})
+        if name.endswith(SELECTION):
+            parts, losses = (part, *parts), [own_loss, *losses]
+        else:
+            parts, losses = (*parts, part), [*losses, own_loss]
     plan = plan_release(
         question_text(questions, by),
         limited,
@@ -114,50 +126,10 @@ def plan_statistics(
         losses,
         parts=parts,
         questions=questions,
-        known_by={**known_by, "own": named_losses},
+        known_by={**known_by, "own": own},
         sampled=True,
     )
-    return with_search(replace(plan, sets=sets) if sets else plan, unit, by, keys)
-
-
-def terms_of_fraction(terms: Terms, fraction: Fraction) -> Terms:
-    """Return terms with a fraction of their loss."""
-    if fraction == 1:
-        return terms
-    loss = loss_of(terms.epsilon, terms.rho).share(fraction)
-    return terms.updated(**{loss.measure: loss.value})
-
-
-def _split_loss(
-    questions: Mapping[str, Statistic],
-    terms: Terms,
-    own_losses: Mapping[str, Epsilon],
-    by: By,
-    keys: PublicKeys | None,
-    *,
-    searching: bool,
-) -> tuple[tuple[Part, ...], list[Epsilon | Rho]]:
-    """Return the parts of a release and the loss of each."""
-    loss = loss_of(terms.epsilon, terms.rho)
-    sharing = {name: question for name, question in questions.items() if name not in own_losses}
-    rows = 1 if terms.unit is None else terms.unit.max_rows
-    split_questions = partial(
-        split,
-        grouped=bool(by),
-        cluster=rows if terms.population else 0,
-        unit=terms.unit,
-        searching=searching,
-        groups=limits_of(terms.unit, by, keys)[1].groups,
-    )
-    parts = split_questions(sharing) if sharing or not own_losses else ()
-    losses = [loss.share(share) for share in shares(parts)]
-    for name, own_loss in own_losses.items():
-        (part,) = split_questions({name: questions[name]})
-        if name.endswith(SELECTION):
-            parts, losses = (part, *parts), [own_loss, *losses]
-        else:
-            parts, losses = (*parts, part), [*losses, own_loss]
-    return parts, losses
+    return with_search(replace(plan, sets=sets) if sets else plan, unit)
 
 
 @dataclass(frozen=True)
@@ -188,10 +160,9 @@ def plan_histogram(
     """Return the plan of a histogram: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
 
-    unit, fraction = smallest_limits(terms.unit, by, keys)
-    limited = replace(terms_of_fraction(terms, fraction), unit=unit)
+    limited, _ = with_smallest_limits(terms, by, keys)
     loss = loss_of(limited.epsilon, limited.rho)
-    part = HistogramPart.of(question, loss, limits_of(unit, by, keys)[1])
+    part = HistogramPart.of(question, loss, Contribution())
     plan = plan_release(
         text,
         limited,
@@ -209,7 +180,7 @@ def plan_histogram(
         about=str(question.column),
         remark="a group is shown by its fullest bin",
     )
-    return with_search(histogram, terms.unit, by, keys)
+    return with_search(histogram, terms.unit)
 
 
 @plan_question.register

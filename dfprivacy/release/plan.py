@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 
 from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of
+from dfprivacy.accounting.loss import Contribution, Epsilon, Rho, delta_of, loss_of
 from dfprivacy.accounting.spending import Account, NoAccount
 from dfprivacy.errors import (
     InvalidLossError,
@@ -492,11 +492,9 @@ def needs_limits(unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | N
     return unit is not None and unit.max_groups is None and bool(by) and keys is None
 
 
-def with_search(
-    plan: Plan, unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
-) -> Plan:
+def with_search(plan: Plan, unit: Unit | None) -> Plan:
     """Return a plan that finds missing limits of its unit first; `plan` has the smallest ones."""
-    if unit is None or not needs_limits(unit, by, keys):
+    if unit is None or not needs_limits(unit, plan.by, plan.keys):
         return plan
     rows = isinstance(unit, UnlimitedUnit) and unit.rows
     unlimited = UnlimitedUnit(unit.column, unit.max_rows, unit.max_groups, rows)
@@ -510,14 +508,20 @@ def with_search(
     return replace(plan, charge=charge, mark=mark, search=search)
 
 
-def smallest_limits(
-    unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | None
-) -> tuple[Unit | None, Fraction]:
-    """Return a unit with the smallest limits, and the fraction of the loss that is left then."""
+def with_smallest_limits(
+    terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None
+) -> tuple[Terms, Fraction]:
+    """Return terms with the smallest limits and the loss that is left, where limits are found.
+
+    Also the fraction of the loss that this is.
+    """
+    unit = terms.unit
     if unit is None or not needs_limits(unit, by, keys):
-        return unit, Fraction(1)
+        return terms, Fraction(1)
     groups = unit.max_groups or (1 if by and keys is None else None)
-    return Unit(unit.column, unit.max_rows, groups), 1 - SEARCH
+    loss = loss_of(terms.epsilon, terms.rho).share(1 - SEARCH)
+    smallest = Unit(unit.column, unit.max_rows, groups)
+    return terms.updated(**{loss.measure: loss.value}, unit=smallest), 1 - SEARCH
 
 
 def limits_of(

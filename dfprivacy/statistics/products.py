@@ -208,17 +208,3 @@ def share_biases(biases: Floats, vector: NoisyVector) -> Floats:
     squares = biases[[1, 1, 3, 3], :, None]
     roots = np.stack([np.sqrt(squares[0]), squares[1], np.sqrt(squares[2]), squares[3]])
     return np.asarray(biases[:, :, None] * part + doubt * roots)
-
-
-def split_products(
-    questions: Mapping[str, Any], *, grouped: bool, units: bool = False
-) -> list[ProductPart]:
-    """Return a part for all statistics of the same columns that search the same bounds."""
-    questions_by_key: dict[Hashable, dict[str, Any]] = {}
-    for name, question in questions.items():
-        key = frozenset(question.columns), frozenset(question.searched)
-        questions_by_key.setdefault(key, {})[name] = question
-    return [
-        ProductPart(named, next(iter(named.values())).searched, grouped, units)
-        for named in questions_by_key.values()
-    ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -34,7 +34,7 @@ from dfprivacy.statistics.linear import LinearPart, LinearStatistic, Read, Vecto
 from dfprivacy.statistics.mean import Mean
 from dfprivacy.statistics.octaves import OctavePart
 from dfprivacy.statistics.part import Part
-from dfprivacy.statistics.products import split_products
+from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.quantile import QuantilePart
 from dfprivacy.statistics.share import Share
 from dfprivacy.statistics.sum import Sum, SumEstimator
@@ -53,16 +53,15 @@ def split(
     questions: Mapping[str, Statistic],
     *,
     grouped: bool,
-    cluster: int = 0,
+    sampled: bool = False,
     unit: Unit | None = None,
     searching: bool = False,
-    groups: int = 1,
 ) -> tuple[Part, ...]:
     """Return the parts of a release; by group, one of them can count.
 
-    With a `cluster`, the most rows of a unit in a group, intervals are of the population. A unit is
-    in at most so many `groups`. Units are counted by themselves, at one row each; where limits are
-    found, so are rows, the sum and the mean of each column, which need other limits.
+    Intervals are of the population where it is `sampled`. Units are counted by themselves, at one
+    row each; where limits are found, so are rows, the sum and the mean of each column, which need
+    other limits.
 
     Questions within bounds share one pass; those about one column whose bounds are found share an
     octave table, with the counts of that column; quantiles of one column share a table of its
@@ -76,32 +75,35 @@ def split(
     octaves: dict[Hashable, dict[str, LinearStatistic]] = {}
     ranks: dict[Hashable, QuantilePart] = {}
     single: list[Part] = []
-    products: dict[str, Statistic] = {}
+    products: dict[Hashable, dict[str, Any]] = {}
     for question in questions.values():
         question.check()
         if question.finds_bounds and len(question.columns) == 1:
             octaves[question.column] = {}
     for name, question in questions.items():
-        if question.finds_bounds and len(question.columns) > 1 and not cluster:
-            products[name] = question
+        if question.finds_bounds and len(question.columns) > 1 and not sampled:
+            searched: Any = question
+            columns = frozenset(question.columns), frozenset(searched.searched)
+            products.setdefault(columns, {})[name] = question
             continue
         if len(question.columns) < 2 and (
             question.finds_bounds or (isinstance(question, Count) and question.column in octaves)
         ):
             octaves[question.column][name] = question  # type: ignore[assignment]
             continue
-        part = question.part(name, grouped=grouped)
-        if isinstance(part, LinearPart):
+        if isinstance(question, LinearStatistic):
             mechanism = _mechanism(question, unit, searching=searching)
-            linear.setdefault(mechanism, {})[name] = question  # type: ignore[assignment]
-        elif cluster and question.tells_interval:
+            linear.setdefault(mechanism, {})[name] = question
+            continue
+        if sampled and question.tells_interval:
             raise not_sampled_error(question)
-        elif isinstance(part, QuantilePart):
+        part = question.part(name, grouped=grouped)
+        if isinstance(part, QuantilePart):
             first = ranks.get(part.asks_of)
-            ranks[part.asks_of] = first.joined(part) if first else replace(part, groups=groups)
+            ranks[part.asks_of] = first.joined(part) if first else part
         else:
             single.append(part)
-    read = population_vectors if cluster else None
+    read = population_vectors if sampled else None
     sharing = sum(any(question.clipped for question in group.values()) for group in linear.values())
     parts: list[Part] = [
         LinearPart(of_mechanism, grouped, count_units, units=True, counts_units=True)
@@ -111,16 +113,19 @@ def split(
             grouped,
             read,
             units=unit is not None,
-            cluster=cluster,
+            cluster=int(sampled),
             sharing=max(sharing, 1),
         )
         for mechanism, of_mechanism in linear.items()
     ]
     parts += [
-        OctavePart(column, column_questions, grouped, read, groups=groups, cluster=cluster)
+        OctavePart(column, column_questions, grouped, read, cluster=int(sampled))
         for column, column_questions in octaves.items()
     ]
-    parts += split_products(products, grouped=grouped, units=unit is not None)
+    parts += [
+        ProductPart(named, next(iter(named.values())).searched, grouped, unit is not None)
+        for named in products.values()
+    ]
     all_parts: tuple[Part, ...] = (*parts, *ranks.values(), *single)
     assert all(part.weight for part in all_parts)  # noqa: S101 plans each part: bounds are looked at
     if grouped and not any(part.counts for part in all_parts):
