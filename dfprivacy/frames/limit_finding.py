@@ -765,12 +765,12 @@ def choose_limits(
 
 
 def find_limits(frame: object, plan: Plan) -> tuple[object, UnitTable | None, Plan]:
-    """Find the limits of a unit where a plan has none: return the frame, its table, and the rest.
+    """Find the limits of a unit that a plan has none of: return the frame, its table, the rest.
 
     The charge of the whole release is paid here, before anything is drawn. Sums of each unit in
     each group are read before that, so that types that are refused cost nothing.
     """
-    if plan.search is None or plan.account.remembered(plan.mark) is not None:
+    if plan.account.remembered(plan.mark) is not None:
         return frame, None, plan
     check_charge(plan)
     frame, table, sizes = read_units(frame, plan)

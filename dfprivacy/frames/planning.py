@@ -100,7 +100,7 @@ def plan_statistics(
     known_by |= {"sets": sets} if sets else {}
 
     limited, fraction = with_smallest_limits(terms, by, keys)
-    own = {name: loss.share(fraction) for name, loss in (own_losses or {}).items()}
+    named_losses = {name: loss.share(fraction) for name, loss in (own_losses or {}).items()}
     split_questions = partial(
         split,
         grouped=bool(by),
@@ -108,11 +108,11 @@ def plan_statistics(
         unit=limited.unit,
         searching=fraction != 1,
     )
-    sharing = {name: question for name, question in questions.items() if name not in own}
+    sharing = {name: question for name, question in questions.items() if name not in named_losses}
     loss = loss_of(limited.epsilon, limited.rho)
-    parts = split_questions(sharing) if sharing or not own else ()
+    parts = split_questions(sharing) if sharing or not named_losses else ()
     losses = [loss.share(share) for share in shares(parts)]
-    for name, own_loss in own.items():
+    for name, own_loss in named_losses.items():
         (part,) = split_questions({name: questions[name]})
         if name.endswith(SELECTION):
             parts, losses = (part, *parts), [own_loss, *losses]
@@ -126,7 +126,7 @@ def plan_statistics(
         losses,
         parts=parts,
         questions=questions,
-        known_by={**known_by, "own": own},
+        known_by={**known_by, "own": named_losses},
         sampled=True,
     )
     return with_search(replace(plan, sets=sets) if sets else plan, unit)

@@ -32,7 +32,8 @@ class ArrowSource(Source):
 
     def release(self, plan: Plan) -> tuple[Plan, Release]:
         """Find missing limits of a unit, and release the plan within them."""
-        self.frame, self.table, plan = find_limits(self.frame, plan)
+        if plan.search is not None:
+            self.frame, self.table, plan = find_limits(self.frame, plan)
         return plan, release(self, plan)
 
     def measure(self, plan: Plan) -> Any:

@@ -78,7 +78,7 @@ class Origin:
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,
             shown_from=plan.info.shown_from,
-            notes=(*plan.limit_lines, *plan.limit_notes, *plan.total_notes),
+            notes=plan.notes,
         )
 
     @property

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dfprivacy.accounting.loss import Rho, loss_of
 from dfprivacy.accounting.spending import NoAccount
@@ -282,35 +282,15 @@ def _counted(keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[st
 
 def labels_among(keys: pa.Table) -> Labelled:
     """Return a function that finds the group of each row: its place in `keys`, or -1."""
-    numbering, codes = [], np.zeros(keys.num_rows, np.int64)
-    for column in keys.columns:
-        values = pc.unique(column)
-        distinct, codes = np.unique(_joined(codes, column, values), return_inverse=True)
-        numbering.append((values, distinct))
-    numbers = np.full(keys.num_rows, -1, np.int64)
-    numbers[codes] = np.arange(keys.num_rows)
+    places: Any = pl.from_arrow(keys.append_column("place", pa.array(np.arange(keys.num_rows))))
 
     def labelled(rows: pa.Table) -> Integers:
-        codes = np.zeros(rows.num_rows, np.int64)
-        for column, (values, distinct) in zip(rows.columns, numbering, strict=True):
-            codes = _rank(_joined(codes, column, values), distinct)
-        return np.where(codes >= 0, numbers[codes], -1) if len(numbers) else codes
+        frame: Any = pl.from_arrow(rows)
+        same: Any = {"on": rows.column_names, "nulls_equal": True, "maintain_order": "left"}
+        numbers = frame.join(places, how="left", **same)["place"]
+        return np.asarray(numbers.fill_null(-1).to_numpy(), np.int64)
 
     return labelled
-
-
-def _joined(codes: Integers, column: pa.ChunkedArray, values: pa.Array) -> Integers:
-    """Return a number for each code and value together; -1 where one of them is not known."""
-    index = pc.index_in(column, value_set=values).fill_null(-1).to_numpy().astype(np.int64)
-    return np.where((codes < 0) | (index < 0), -1, codes * len(values) + index)
-
-
-def _rank(codes: Integers, distinct: Integers) -> Integers:
-    """Return the place of each code among those found, ascending; -1 for others."""
-    if not len(distinct):
-        return np.full(len(codes), -1, np.int64)
-    index = np.minimum(np.searchsorted(distinct, codes), len(distinct) - 1)
-    return np.where(distinct[index] == codes, index, -1)
 
 
 GROUP_COUNT_SHARE = Fraction(1, 16)

@@ -119,11 +119,15 @@ class Piece:
     notes: Sequence[str | None] | None = None
     threshold: Threshold | None = None
 
-    def interval(self, level: float) -> Ends:
-        """Return the ends of the interval of each group, given that it is shown."""
-        if self.threshold is None:
-            return self.estimator.interval(self.vector, level)
-        return self.threshold.interval(self.estimator, self.vector, level)
+    def columns(self, level: float) -> tuple[Column, Floats, Floats]:
+        """Return the value, low and high of each group, given that it is shown."""
+        estimator, vector, threshold = self.estimator, self.vector, self.threshold
+        ends = (
+            estimator.interval(vector, level)
+            if threshold is None
+            else threshold.interval(estimator, vector, level)
+        )
+        return estimator.value(vector), *ends
 
 
 UNKNOWN = (np.nan, -np.inf, np.inf)
@@ -167,11 +171,7 @@ class Estimated(Answer):
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes."""
-        parts = [
-            (piece.groups, (piece.estimator.value(piece.vector), *piece.interval(level)))
-            for piece in self.pieces
-            if len(piece.groups)
-        ]
+        parts = [(piece.groups, piece.columns(level)) for piece in self.pieces if len(piece.groups)]
         is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
         columns: list[Column] = []
         for index in range(3):
@@ -289,15 +289,6 @@ class CountPiece:
     vector: NoisyVector
     weights: CountWeights
 
-    def kept(self, rule: KeyRule) -> Integers:
-        """Return the groups whose noisy count shows that more than one unit may be behind them.
-
-        A group that one unit alone has made stays with probability at most delta, by the exact
-        tail of the noise (docs/explanation/keys.md).
-        """
-        threshold = self.threshold(rule).least
-        return self.groups[np.flatnonzero(self.vector.total(self.weights.indices) >= threshold)]
-
     def threshold(self, rule: KeyRule) -> Threshold:
         """Return the total that a noisy count has to reach."""
         terms = len(self.weights.indices)
@@ -312,8 +303,15 @@ class Counted:
     pieces: tuple[CountPiece, ...]
 
     def kept(self, rule: KeyRule) -> Integers:
-        """Return the groups that may be shown, ascending."""
-        groups = [piece.kept(rule) for piece in self.pieces]
+        """Return the groups whose noisy count shows that more than one unit may be behind them.
+
+        They ascend. A group that one unit alone has made stays with probability at most delta, by
+        the exact tail of the noise (docs/explanation/keys.md).
+        """
+        groups = []
+        for piece in self.pieces:
+            total, threshold = piece.vector.total(piece.weights.indices), piece.threshold(rule)
+            groups.append(piece.groups[total >= threshold.least])
         return np.sort(np.concatenate(groups)) if groups else np.zeros(0, dtype=np.int64)
 
     def column(self) -> Column:

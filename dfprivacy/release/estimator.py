@@ -99,21 +99,31 @@ class Counting(ForecastableEstimator, Protocol):
 
 
 @dataclass(frozen=True)
-class BiasedEstimator:
-    """An estimator whose interval has room for the rows that limits of a unit leave out."""
+class WrappedEstimator:
+    """An estimator whose interval has room for more than the noise."""
 
-    estimator: Estimator
-    below: float
-    above: float
+    estimator: Any
 
     @property
-    def grid(self) -> Grid | None:
+    def grid(self) -> Any:
         """The grid of the values, with their bounds; None for a count."""
         return getattr(self.estimator, "grid", None)
 
     def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
         """Return the estimate of each group."""
-        return self.estimator.value(vector)
+        return np.asarray(self.estimator.value(vector))
+
+    def standard_error(self, vector: NoisyVector) -> Floats:
+        """Return the standard deviation of the noise in each estimate."""
+        return np.asarray(self.estimator.standard_error(vector))
+
+
+@dataclass(frozen=True)
+class BiasedEstimator(WrappedEstimator):
+    """An estimator whose interval has room for the rows that limits of a unit leave out."""
+
+    below: float
+    above: float
 
     def interval(self, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of the noise, wider by the bias; means stay within their bounds."""
@@ -123,10 +133,6 @@ class BiasedEstimator:
             grid = self.estimator.grid
             return np.maximum(low, grid.lower), np.minimum(high, grid.upper)
         return low, high
-
-    def standard_error(self, vector: NoisyVector) -> Floats:
-        """Return the standard deviation of the noise in each estimate."""
-        return self.estimator.standard_error(vector)
 
 
 def to_floats(values: npt.NDArray[Any]) -> Floats:
@@ -325,11 +331,6 @@ class ProportionEstimator:
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sums, in units of the answer."""
         return spread * self.unit / self.k, f"{unit}, on the sums"
-
-
-@dataclass(frozen=True)
-class ShareEstimator(ProportionEstimator):
-    """A proportion of values, which is shown as a percentage."""
 
 
 def _dot(weights: Weights, vector: NoisyVector) -> Floats:

@@ -6,8 +6,9 @@ Nothing here looks at data.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
@@ -189,14 +190,15 @@ class Plan:
     @classmethod
     def of_plan(cls, plan: Plan, **changes: Any) -> Self:
         """Return a plan of this class with the fields of another one."""
-        return cls(**{**vars(plan), **changes})
+        facts = {attribute.name: getattr(plan, attribute.name) for attribute in fields(plan)}
+        return cls(**{**facts, **changes})
 
     @property
     def row_keys(self) -> tuple[str, ...]:
         """The columns that tell the rows of the table apart."""
         return tuple(map(str, self.by))
 
-    @property
+    @cached_property
     def info(self) -> ReleaseInfo:
         """The facts that all answers share."""
         shown_from = None
@@ -245,11 +247,11 @@ class Plan:
         return ", ".join(texts) or None
 
     @property
-    def limit_lines(self) -> tuple[str, ...]:
-        """The limits that were found for each question, in words."""
-        info = self.info
-        texts = {name: self.questions[name].text for name in info.limits}
-        return tuple(f"{text}: {info.limits_text(name)}" for name, text in texts.items())
+    def notes(self) -> tuple[str, ...]:
+        """Lines about all answers: the limits that were found, and what they leave out."""
+        texts = {name: self.questions[name].text for name in self.info.limits}
+        lines = (f"{text}: {self.info.limits_text(name)}" for name, text in texts.items())
+        return (*lines, *self.limit_notes, *self.total_notes)
 
     @property
     def limit_notes(self) -> tuple[str, ...]:

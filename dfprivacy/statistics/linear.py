@@ -561,7 +561,8 @@ class MeasuredSums(Measured):
         shown = all_groups(groups)
         index, weights = vectors.counting if vectors.counts else (0, None)
         if rule is not None and weights is not None:
-            shown = CountPiece(shown, noisy_vectors[index], weights).kept(rule)
+            count = CountPiece(shown, noisy_vectors[index], weights)
+            shown = Counted(groups, (count,)).kept(rule)
             noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
         notes: dict[tuple[int, ...], list[str | None]] = {}
         answers = {}

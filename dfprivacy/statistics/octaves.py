@@ -29,7 +29,6 @@ from dfprivacy.measurement.bin_table import (
 )
 from dfprivacy.measurement.binning import Floats, Integers, Octaves
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.measurement.grid import Grid
 from dfprivacy.measurement.runs import run_slices
 from dfprivacy.noise.additive import NoisyVector, add_noise
 from dfprivacy.noise.laws import KeyRule, Noise
@@ -42,7 +41,14 @@ from dfprivacy.release.answers import (
     Estimated,
     Piece,
 )
-from dfprivacy.release.estimator import Clipped, ClippingBias, CountEstimator, Estimator
+from dfprivacy.release.estimator import (
+    Clipped,
+    ClippingBias,
+    CountEstimator,
+    Ends,
+    Estimator,
+    WrappedEstimator,
+)
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.count import Count
@@ -358,32 +364,19 @@ class UnknownEstimator:
 
 
 @dataclass(frozen=True)
-class BiasAwareEstimator:
+class BiasAwareEstimator(WrappedEstimator):
     """Estimator of clipped values whose interval covers the rows outside the bounds."""
 
-    clipped: Clipped
     bias: Floats
     """The sums of distances and of squares below and above, of each group, at a level of 95 %."""
 
     @property
-    def grid(self) -> Grid:
-        """The grid of the clipped values."""
-        return self.clipped.grid
-
-    @property
     def reads(self) -> tuple[int, ...] | None:
         """The coordinates that it reads, None for all."""
-        return getattr(self.clipped, "reads", None)
-
-    def value(self, vector: NoisyVector) -> Floats:
-        """Return the estimate of each group, of the clipped values."""
-        return self.clipped.value(vector)
+        return getattr(self.estimator, "reads", None)
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return an interval of the values as they are (docs/explanation/intervals.md)."""
-        moved = ClippingBias(*(self.bias * (math.log(1 - level) / math.log(0.05))))
-        return self.clipped.widened(vector, self.clipped.interval(vector, level), moved)
-
-    def standard_error(self, vector: NoisyVector) -> Floats:
-        """Return the standard deviation of the noise."""
-        return self.clipped.standard_error(vector)
+        moved, clipped = self.bias * (math.log(1 - level) / math.log(0.05)), self.estimator
+        ends: Ends = clipped.widened(vector, clipped.interval(vector, level), ClippingBias(*moved))
+        return ends

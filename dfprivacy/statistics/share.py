@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dfprivacy.measurement.linear import WHOLE, Equal, Linear
-from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator, ShareEstimator
+from dfprivacy.release.estimator import CountEstimator, ForecastableEstimator, ProportionEstimator
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.count import Count
 from dfprivacy.statistics.linear import LinearStatistic
@@ -36,9 +36,9 @@ class Share(LinearStatistic):
         equal = Equal(self.column, self.value, type(self.value).__name__)
         return Linear.unity((equal,), ((0, 1), (WHOLE, -1)), WHOLE)
 
-    def estimator(self, linear: Linear) -> ShareEstimator:  # noqa: ARG002 nothing to look up
+    def estimator(self, linear: Linear) -> ProportionEstimator:  # noqa: ARG002 nothing to look up
         """Return the first sum as a part of both."""
-        return ShareEstimator(2, 0, WHOLE)
+        return ProportionEstimator(2, 0, WHOLE)
 
     def estimator_for(self, other: Statistic, linear: Linear) -> ForecastableEstimator | None:
         """Return the count of the column."""

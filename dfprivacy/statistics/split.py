@@ -23,8 +23,8 @@ from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.release.estimator import (
     CountEstimator,
     Ends,
+    ProportionEstimator,
     RatioEstimator,
-    ShareEstimator,
     to_floats,
 )
 from dfprivacy.release.terms import Unit
@@ -208,7 +208,7 @@ def _with_sampling_error(question: LinearStatistic, estimator: Any, cluster: int
         RatioEstimator: SampledMean,
         SumEstimator: SampledSum,
         CountEstimator: SampledCount,
-        ShareEstimator: SampledShare,
+        ProportionEstimator: SampledShare,
         VarianceEstimator: SampledVariance,
         StandardDeviationEstimator: SampledDeviation,
     }
@@ -248,7 +248,7 @@ class SampledCount(CountEstimator):
 
 
 @dataclass(frozen=True)
-class SampledShare(ShareEstimator):
+class SampledShare(ProportionEstimator):
     """A share of values, with the binomial's variance at each share of the interval (Wilson)."""
 
     cluster: int = 1

@@ -322,26 +322,29 @@ def _chunks(sizes: Integers) -> Iterator[slice]:
 
 
 @dataclass(frozen=True)
-class RankLaw:
-    """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public.
-
-    `loss` is what one round of selections pays.
-    """
+class SelectionLaw:
+    """How ranks are selected: `loss` is what one round of selections pays. Public."""
 
     loss: Epsilon | Rho
     noise: Noise
-    candidates: int
-    levels: int
 
     @cached_property
     def selection(self) -> Selection:
-        """The selection of one level: a row moves its losses by at most 1."""
+        """The selection of one rank: a row moves its losses by at most 1."""
         return self.loss.selection(1)
 
     @cached_property
     def rate(self) -> float:
         """The rate of the selection for a rank; losses are twice the ranks."""
         return 2 * float(self.selection.rate)
+
+
+@dataclass(frozen=True)
+class RankLaw(SelectionLaw):
+    """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public."""
+
+    candidates: int
+    levels: int
 
     @cached_property
     def growth(self) -> float:
@@ -546,31 +549,20 @@ USUAL = 0.95
 
 
 @dataclass(frozen=True)
-class EndsLaw:
+class EndsLaw(SelectionLaw):
     """How the ends about `levels` quantiles are selected, and counted. Public.
 
-    `loss` is what one round of selections pays; `counted` is the noise of the number of rows m
-    that the ranks follow from, `noise` that of the count of rows between all ends.
+    `counted` is the noise of the number of rows m that the ranks follow from, `noise` that of the
+    count of rows between all ends.
     """
 
-    loss: Epsilon | Rho
-    noise: Noise
     counted: Noise
     levels: int
-
-    @cached_property
-    def selection(self) -> Selection:
-        """The selection of one end: a row moves its losses by at most 1."""
-        return self.loss.selection(1)
 
     @property
     def reach(self) -> int:
         """How far from the ends of the rows a rank must be, for answers among the rows."""
-        return math.ceil(math.log(SPARSE / ORDINARY) / self._rate)
-
-    @property
-    def _rate(self) -> float:
-        return 2 * float(self.selection.rate)
+        return math.ceil(math.log(SPARSE / ORDINARY) / self.rate)
 
     def apart(self, q: Fraction, index: int, side: int) -> int:
         """Return how many ranks from q m an end is aimed at: -1 is the lower side, 1 the upper one.
@@ -583,7 +575,7 @@ class EndsLaw:
         weights = below * (1 - q) ** 2 + (2 * self.levels + 1 - below) * q**2
         hidden = reach_of(self.noise, 1 - USUAL) * math.sqrt(weights)
         count_error = abs(float(q) - 0.5) * self.counted.quantile(2 * ORDINARY)
-        return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self._rate + count_error)
+        return math.ceil(2 * hidden + math.log(1 / ORDINARY) / self.rate + count_error)
 
 
 @dataclass(frozen=True, eq=False)
