@@ -106,7 +106,7 @@ def _answers_one(kind: type[Question]) -> bool:
 
 
 def _write_method(kind: type[Question]) -> str:
-    positional, keywords, terms, values = ["self"], [], [], []
+    positional, keywords, terms = ["self"], [], []
     for name, parameter in signature_of(kind).parameters.items():
         if name == "self":
             continue
@@ -116,9 +116,9 @@ def _write_method(kind: type[Question]) -> str:
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
         is_keyword = parameter.kind is inspect.Parameter.KEYWORD_ONLY
         (keywords if is_keyword else positional).append(f"{name}: {parameter.annotation}{default}")
-        values.append(f"{name}={name}")
     star = ["*", *keywords] if keywords else []
     arguments = [*positional, *star, f"**terms: Unpack[{TERMS[tuple(terms)]}]"]
+    values = [argument.name for argument in kind.arguments()]
     answer = "Answer" if _answers_one(kind) else "Any"
     summary = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].partition(";")[0]
     return (

@@ -65,15 +65,15 @@ class GroupMethods(Registered[Answer]):
 
     def count(self, column: Hashable = None, **terms: Unpack[Terms]) -> Answer:
         """The number of rows, or of values of a column that are neither NULL nor NaN."""
-        return self._ask(Count(column=column), terms)
+        return self._ask(Count(column), terms)
 
     def nunique(self, column: Hashable, **terms: Unpack[Terms]) -> Answer:
         """The number of different values of a column of any type."""
-        return self._ask(NUnique(column=column), terms)
+        return self._ask(NUnique(column), terms)
 
     def share(self, column: Hashable, value: Any = True, **terms: Unpack[Terms]) -> Answer:
         """The share of the values of a column that are `value`, from 0 to 1."""
-        return self._ask(Share(column=column, value=value), terms)
+        return self._ask(Share(column, value), terms)
 
     def sum(
         self,
@@ -84,7 +84,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The sum of a column, each value clipped to the bounds."""
-        return self._ask(Sum(column=column, bounds=bounds, clipping=clipping), terms)
+        return self._ask(Sum(column, bounds, clipping), terms)
 
     def mean(
         self,
@@ -95,7 +95,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The mean of a column, each value clipped to the bounds (units of the column)."""
-        return self._ask(Mean(column=column, bounds=bounds, clipping=clipping), terms)
+        return self._ask(Mean(column, bounds, clipping), terms)
 
     def var(
         self,
@@ -106,7 +106,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The population variance of a column, each value clipped to the bounds."""
-        return self._ask(Variance(column=column, bounds=bounds, clipping=clipping), terms)
+        return self._ask(Variance(column, bounds, clipping), terms)
 
     def std(
         self,
@@ -117,7 +117,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The population standard deviation of a column: the root of `var`."""
-        return self._ask(StandardDeviation(column=column, bounds=bounds, clipping=clipping), terms)
+        return self._ask(StandardDeviation(column, bounds, clipping), terms)
 
     def median(
         self,
@@ -129,7 +129,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The median of a column: its quantile 1/2 (see `quantile`)."""
-        return self._ask(Median(column=column, bounds=bounds, step=step, ends=ends), terms)
+        return self._ask(Median(column, bounds, step, ends), terms)
 
     def quantile(
         self,
@@ -142,7 +142,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """A quantile of a column: the least value that a part `q` of the rows do not exceed."""
-        return self._ask(Quantile(column=column, q=q, bounds=bounds, step=step, ends=ends), terms)
+        return self._ask(Quantile(column, q, bounds, step, ends), terms)
 
     def quantiles(
         self,
@@ -153,15 +153,15 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[SelectionTerms],
     ) -> Any:
         """Several quantiles of a column under one loss, in the order asked."""
-        return self._ask(Quantiles(column=column, qs=qs, bounds=bounds, step=step), terms)
+        return self._ask(Quantiles(column, qs, bounds, step), terms)
 
     def min(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
         """A value that about 38 / epsilon rows are below."""
-        return self._ask(Min(column=column), terms)
+        return self._ask(Min(column), terms)
 
     def max(self, column: Hashable, **terms: Unpack[SelectionTerms]) -> Answer:
         """A value that about 38 / epsilon rows are above."""
-        return self._ask(Max(column=column), terms)
+        return self._ask(Max(column), terms)
 
     def center(
         self,
@@ -171,13 +171,13 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[SelectionTerms],
     ) -> Answer:
         """The l_p center of a column, p > 1: the c that minimizes the sum of abs(x - c)**p."""
-        return self._ask(Center(column=column, p=p, bounds=bounds), terms)
+        return self._ask(Center(column, p, bounds), terms)
 
     def bounds(
         self, column: Hashable, rank: int | None = None, **terms: Unpack[SelectionTerms]
     ) -> Any:
         """Private bounds (lower, upper) that hold nearly all values of a column."""
-        return self._ask(PrivateBounds(column=column, rank=rank), terms)
+        return self._ask(PrivateBounds(column, rank), terms)
 
     def cov(
         self,
@@ -190,9 +190,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The population covariance of two columns, each value clipped to its bounds."""
-        return self._ask(
-            Covariance(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
-        )
+        return self._ask(Covariance(x, y, x_bounds, y_bounds, clipping), terms)
 
     def corr(
         self,
@@ -205,9 +203,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """Pearson's correlation of two columns, each value clipped to its bounds."""
-        return self._ask(
-            Correlation(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
-        )
+        return self._ask(Correlation(x, y, x_bounds, y_bounds, clipping), terms)
 
     def ratio(
         self,
@@ -220,9 +216,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The sum of one column over the sum of another, each value clipped to its bounds."""
-        return self._ask(
-            RatioOfSums(x=x, y=y, x_bounds=x_bounds, y_bounds=y_bounds, clipping=clipping), terms
-        )
+        return self._ask(RatioOfSums(x, y, x_bounds, y_bounds, clipping), terms)
 
     def slope(
         self,
@@ -235,9 +229,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The slope of the line of least squares of y on x, each value clipped to its bounds."""
-        return self._ask(
-            Slope(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
-        )
+        return self._ask(Slope(y, x, y_bounds, x_bounds, clipping), terms)
 
     def intercept(
         self,
@@ -250,9 +242,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """Where the line of least squares of y on x is at x = 0, each value clipped to its bounds."""
-        return self._ask(
-            Intercept(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
-        )
+        return self._ask(Intercept(y, x, y_bounds, x_bounds, clipping), terms)
 
     def r_squared(
         self,
@@ -265,9 +255,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Answer:
         """The part of the variance of y that a line through x explains, from 0 to 1."""
-        return self._ask(
-            RSquared(y=y, x=x, y_bounds=y_bounds, x_bounds=x_bounds, clipping=clipping), terms
-        )
+        return self._ask(RSquared(y, x, y_bounds, x_bounds, clipping), terms)
 
     def histogram(
         self,
@@ -277,7 +265,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Any:
         """Count the values of a column between ascending edges, or in equal bins within bounds."""
-        return self._ask(Histogram(column=column, bins=bins, bounds=bounds), terms)
+        return self._ask(Histogram(column, bins, bounds), terms)
 
     def regression(
         self,
@@ -289,7 +277,7 @@ class GroupMethods(Registered[Answer]):
         **terms: Unpack[Terms],
     ) -> Any:
         """Explain a column by several others: the line of least squares, one row a coefficient."""
-        return self._ask(Regression(y=y, xs=xs, bounds=bounds, clipping=clipping), terms)
+        return self._ask(Regression(y, xs, bounds, clipping), terms)
 
     def mean_vector(
         self,
@@ -308,15 +296,7 @@ class GroupMethods(Registered[Answer]):
         """Average vectors: several numeric columns, or one column of arrays, lists or item sets."""
         return self._ask(
             MeanVector(
-                columns=columns,
-                radius=radius,
-                p=p,
-                dimension=dimension,
-                universe=universe,
-                method=method,
-                neighbors=neighbors,
-                deviations=deviations,
-                skewed=skewed,
+                columns, radius, method, neighbors, p, dimension, universe, deviations, skewed
             ),
             terms,
         )
@@ -325,15 +305,15 @@ class GroupMethods(Registered[Answer]):
         self, column: Hashable, keys: Any = None, *, other: bool = False, **terms: Unpack[Terms]
     ) -> Any:
         """Count how often each value of a column is there: one row a value, the largest first."""
-        return self._ask(ValueCounts(column=column, keys=keys, other=other), terms)
+        return self._ask(ValueCounts(column, other, keys), terms)
 
     def top(self, column: Hashable, k: int = 10, keys: Any = None, **terms: Unpack[Terms]) -> Any:
         """Return the `k` values of a column with the largest noisy counts, by group in each group."""
-        return self._ask(Top(column=column, k=k, keys=keys), terms)
+        return self._ask(Top(column, k, keys), terms)
 
     def mode(self, column: Hashable, keys: Any = None, **terms: Unpack[Terms]) -> Any:
         """Return the most frequent value of a column, by group that of each group: `top` with k=1."""
-        return self._ask(Mode(column=column, keys=keys), terms)
+        return self._ask(Mode(column, keys), terms)
 
 
 class FrameMethods(GroupMethods[Answer]):
@@ -358,15 +338,7 @@ class FrameMethods(GroupMethods[Answer]):
         """Return a table: one row a value of `index`, one column a value of `columns`."""
         return self._ask(
             Crosstab(
-                index=index,
-                columns=columns,
-                values=values,
-                aggregate=aggregate,
-                bounds=bounds,
-                keys=keys,
-                rounded=rounded,
-                margins=margins,
-                nonnegative=nonnegative,
+                index, columns, values, aggregate, bounds, keys, margins, rounded, nonnegative
             ),
             terms,
         )
@@ -387,17 +359,7 @@ class FrameMethods(GroupMethods[Answer]):
     ) -> Any:
         """Return a table of a statistic of `values`, the mean unless you name another."""
         return self._ask(
-            Pivot(
-                index=index,
-                columns=columns,
-                values=values,
-                aggregate=aggregate,
-                bounds=bounds,
-                keys=keys,
-                rounded=rounded,
-                margins=margins,
-                nonnegative=nonnegative,
-            ),
+            Pivot(index, columns, values, aggregate, bounds, keys, margins, rounded, nonnegative),
             terms,
         )
 
@@ -411,12 +373,7 @@ class FrameMethods(GroupMethods[Answer]):
         **terms: Unpack[Terms],
     ) -> Any:
         """Describe every column by its declared type: one row a column, for one price."""
-        return self._ask(
-            Describe(
-                columns=columns, exclude=exclude, quantiles=quantiles, top=top, numbers=numbers
-            ),
-            terms,
-        )
+        return self._ask(Describe(columns, exclude, quantiles, top, numbers), terms)
 
 
 class ColumnMethods(Registered[Answer]):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -69,33 +69,17 @@ class Estimator(Protocol):
 
 
 class ForecastableEstimator(Estimator, Protocol):
-    """An estimator whose error is known before there is data."""
+    """An estimator whose error is known before there is data.
+
+    One whose interval grows with the rows is `counted_by` the noisy counts of values within bounds
+    or not. One of clipped values has a `grid`, and can be `widened` by what lies beyond.
+    """
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return how far noise moves a typical estimate, in units of the answer, by rows."""
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale of the noise on the sums behind an estimate, and its unit in words."""
-
-
-@runtime_checkable
-class Clipped(Estimator, Protocol):
-    """An estimator of clipped values, whose interval can make room for what lies beyond."""
-
-    @property
-    def grid(self) -> Grid:
-        """The grid of the values, with their bounds."""
-
-    def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
-        """Return an interval of values that are not clipped, from that of the clipped ones."""
-
-
-@runtime_checkable
-class Counting(ForecastableEstimator, Protocol):
-    """An estimator whose interval grows with the number of rows."""
-
-    def counted_by(self, counts: NoisyVector) -> ForecastableEstimator:
-        """Return an estimator that reads rows off noisy counts of values within bounds or not."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -305,8 +305,7 @@ class PairEstimator(ProductEstimator, ABC):
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the answer of each group; NaN where noise leaves a slope without a direction."""
-        theta, _ = self._theta(vector)
-        return self._units(theta)
+        return self._units(self._theta(vector)[0])
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return Fieller's interval; all that can be where it is open.
@@ -320,9 +319,7 @@ class PairEstimator(ProductEstimator, ABC):
     def theta_interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the theta for which u.S - theta v.S is within its noise and its drift."""
         moments, outside = self.moments(vector), 1 - level
-        theta, ratio = self._theta(vector)
-        u, v = self._weights(ratio.above), self._weights(ratio.below)
-        above, below = (u * _floats(vector)).sum(axis=0), (v * _floats(vector)).sum(axis=0)
+        theta, ratio, (u, v), (above, below) = self._theta(vector)
         spread, drift_spread = (reach_of(vector.noise, share * outside) for share in (0.9, 0.1))
         rows = np.where(moments.rows > 0, moments.rows, 1.0)
         off_x, off_y = (
@@ -349,9 +346,7 @@ class PairEstimator(ProductEstimator, ABC):
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
-        theta, ratio = self._theta(vector)
-        u, v = self._weights(ratio.above), self._weights(ratio.below)
-        below = (v * _floats(vector)).sum(axis=0)
+        theta, _, (u, v), (_, below) = self._theta(vector)
         noise = math.sqrt(vector.noise.variance) * np.linalg.norm(u - theta * v, axis=0)
         widest = (self.largest - self.smallest) / 2
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
@@ -380,18 +375,19 @@ class PairEstimator(ProductEstimator, ABC):
         x, y = np.clip(mean(1, 0), 0, 1), np.clip(mean(0, 1), 0, 1)
         return Moments(rows, x, y, mean(2, 0) - x * x, mean(0, 2) - y * y, mean(1, 1) - x * y)
 
-    def _theta(self, vector: NoisyVector) -> tuple[Floats, Ratio]:
+    def _theta(
+        self, vector: NoisyVector
+    ) -> tuple[Floats, Ratio, Sequence[Floats], Sequence[Floats]]:
+        """Return theta, the ratio that it is, the weights above and below, and their sums."""
         moments = self.moments(vector)
         ratio = self.ratio(moments)
-        above, below = (
-            (self._weights(polynomial) * _floats(vector)).sum(axis=0)
-            for polynomial in (ratio.above, ratio.below)
-        )
+        weights = [self._weights(polynomial) for polynomial in (ratio.above, ratio.below)]
+        above, below = ((weight * _floats(vector)).sum(axis=0) for weight in weights)
         is_known = (below > 0) & self._spread_out(moments, math.sqrt(vector.noise.variance))
         middle = (self.smallest + self.largest) / 2
         blank = middle if math.isfinite(middle) else math.nan  # theta has no limits
         theta = np.divide(above, below, out=np.full_like(below, blank), where=is_known)
-        return np.clip(theta, self.smallest, self.largest), ratio
+        return np.clip(theta, self.smallest, self.largest), ratio, weights, (above, below)
 
     def _weights(self, polynomial: Polynomial) -> Floats:
         """Return the weights of each coordinate that add up to a polynomial."""

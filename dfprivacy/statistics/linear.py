@@ -47,7 +47,6 @@ from dfprivacy.release.answers import (
 )
 from dfprivacy.release.estimator import (
     CountEstimator,
-    Counting,
     Draw,
     ForecastableEstimator,
     ProportionEstimator,
@@ -574,7 +573,7 @@ class MeasuredSums(Measured):
                 if counts not in notes:
                     notes[counts] = self._note_clipping(answer.vector, question, noisy_vectors)
                 texts = notes[counts]
-                if isinstance(estimator, Counting):
+                if hasattr(estimator, "counted_by"):
                     estimator = estimator.counted_by(noisy_vectors[counts[0]])
             vector = noisy_vectors[answer.vector]
             piece = Piece(shown, estimator, vector, texts)

@@ -42,7 +42,6 @@ from dfprivacy.release.answers import (
     Piece,
 )
 from dfprivacy.release.estimator import (
-    Clipped,
     ClippingBias,
     CountEstimator,
     Ends,
@@ -310,7 +309,7 @@ class MeasuredOctaves(MeasuredTable):
                 estimator: Estimator = answer.estimator
                 if ends_of_class is None and not isinstance(estimator, CountEstimator):
                     estimator = UnknownEstimator(np.where(bounds.zeros[members], 0.0, np.nan))
-                elif ends_of_class and ends and isinstance(estimator, Clipped):
+                elif ends_of_class and ends and hasattr(estimator, "widened"):
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
                 piece = Piece(members, estimator, noisy.vectors[answer.vector], notes)
                 pieces[answer.name].append(piece)

@@ -697,6 +697,15 @@ def clipping_bias(
     return sums[0], sums[1], np.where(result.is_spike, "a spike: other rows may lie outside", notes)
 
 
+def clipping_biases(result: Found, policy: BoundsPolicy) -> tuple[Floats, Notes, Notes]:
+    """Return four sums of rows beyond the bounds, by group, and the notes below and above.
+
+    The sums are the distances and their squares below the bounds, then those above.
+    """
+    below, above = (clipping_bias(result, side, policy) for side in (-1, 1))
+    return np.stack([*below[:2], *above[:2]]), below[2], above[2]
+
+
 _SCATTERED = (1, 2, 4, 8)
 """Numbers of doublings in which rows far beyond the bounds are counted together."""
 
@@ -811,6 +820,12 @@ class FoundBounds:
         bias = np.zeros((4, groups))
         return cls(table, lower, upper, np.zeros(groups, bool), units, bias, notes)
 
+    def of(self, groups: slice, table: BinTable) -> FoundBounds:
+        """Return the bounds of some groups, which are those of another table."""
+        ends, bias = (self.lower[groups], self.upper[groups]), self.bias[:, groups]
+        zeros, left, notes = self.zeros[groups], self.left[groups], self.notes[groups]
+        return FoundBounds(table, *ends, zeros, left, bias, notes)
+
     @property
     def is_found(self) -> Mask:
         """Mask of groups with bounds."""
@@ -834,12 +849,10 @@ def find_bounds(
             groups, ends = result.groups, result.ends
             bounds.left[groups] = result.left
             bounds.lower[groups], bounds.upper[groups] = move_ends(*ends)
-            sides = [clipping_bias(result, side, policy) for side in (-1, 1)]
-            bounds.bias[:, groups] = [*sides[0][:2], *sides[1][:2]]
-            notes = sides[0][2], sides[1][2]
-            for row in np.flatnonzero((notes[0] != "") | (notes[1] != "")).tolist():
+            bounds.bias[:, groups], below, above = clipping_biases(result, policy)
+            for row in np.flatnonzero((below != "") | (above != "")).tolist():
                 low, high = float(ends[0][row]), float(ends[1][row])
-                bounds.notes[groups[row]] = write_note(notes[0][row], notes[1][row], (low, high))
+                bounds.notes[groups[row]] = write_note(below[row], above[row], (low, high))
     return bounds
 
 
@@ -848,18 +861,7 @@ def find_column_bounds(
 ) -> list[FoundBounds]:
     """Find the bounds of some columns at once. A table has the rows of one column as one group."""
     joined = find_bounds(stacked(tables, range(len(tables)), len(tables)), loss, policy)
-    return [
-        FoundBounds(
-            table,
-            joined.lower[column : column + 1],
-            joined.upper[column : column + 1],
-            joined.zeros[column : column + 1],
-            joined.left[column : column + 1],
-            joined.bias[:, column : column + 1],
-            joined.notes[column : column + 1],
-        )
-        for column, table in enumerate(tables)
-    ]
+    return [joined.of(slice(column, column + 1), table) for column, table in enumerate(tables)]
 
 
 def move_ends(lower: Floats | float, upper: Floats | float) -> tuple[Floats, Floats]:

@@ -33,7 +33,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
     Mask,
     PooledCounts,
     Ruler,
-    clipping_bias,
+    clipping_biases,
     move_ends,
     round_share,
     ruler_about,
@@ -192,25 +192,36 @@ def find_group_bounds(
     for column in zeros.tolist():
         bounds[column].zeros[:] = True
     for result in results:
-        biases = [clipping_bias(result, side, policy) for side in (-1, 1)]
-        sums, notes = np.stack([*biases[0][:2], *biases[1][:2]]), (biases[0][2], biases[1][2])
+        bias, below, above = clipping_biases(result, policy)
         for row, column in enumerate(result.groups.tolist()):
-            pooled_bounds = result.of(np.array([row])), sums[:, row], (notes[0][row], notes[1][row])
-            bounds[column] = _fit_groups(tables[column], pooled_bounds, (loss, pooled_loss), policy)
+            pooled_bounds = PooledBounds(
+                result.of(np.array([row])), bias[:, row], (below[row], above[row]), pooled_loss
+            )
+            bounds[column] = _fit_groups(tables[column], pooled_bounds, loss, policy)
     return bounds
 
 
+@dataclass(frozen=True, eq=False)
+class PooledBounds:
+    """The bounds of all groups of a column together, and what may lie beyond. Public.
+
+    `loss` is that of a row where all groups are counted together.
+    """
+
+    found: Found
+    bias: Floats
+    notes: tuple[str, str]
+    loss: Loss
+
+
 def _fit_groups(
-    table: BinTable,
-    pooled_bounds: tuple[Found, Floats, tuple[str, str]],
-    losses: tuple[Loss, Loss],
-    policy: BoundsPolicy,
+    table: BinTable, pooled_bounds: PooledBounds, loss: Loss, policy: BoundsPolicy
 ) -> FoundBounds:
     """Find the bounds of each group of one column from those of all groups."""
-    (pooled, pooled_bias, pooled_notes), (loss, pooled_loss) = pooled_bounds, losses
+    pooled = pooled_bounds.found
     distances = measure_distances(pooled, policy)
-    counts = distances.count(table)
-    groups, clumps, unseen = _read_levels(counts, distances, pooled_loss.share(policy.levels))
+    counts, levels_loss = distances.count(table), pooled_bounds.loss.share(policy.levels)
+    groups, clumps, unseen = _read_levels(counts, distances, levels_loss)
     inside = slice(pooled.first[0], pooled.last[0] + 1)
     rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
     mean_size = max(rows, 1.0) / groups
@@ -229,9 +240,9 @@ def _fit_groups(
         clumps=clumps,
         is_clumped=unseen > _RARE_LEVEL,
         mean_size=mean_size,
-        pooled_bias=pooled_bias / max(rows, 1.0),
+        pooled_bias=pooled_bounds.bias / max(rows, 1.0),
     )
-    note = write_note(*pooled_notes, distances.bounds)
+    note = write_note(*pooled_bounds.notes, distances.bounds)
     outer = counts[:, distances.pooled + 2 :].astype(np.float32)
     for first in range(0, table.groups, _CHUNK):
         part = slice(first, first + _CHUNK)
