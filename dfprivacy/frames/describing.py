@@ -260,14 +260,10 @@ class Description:
         return weight, weight + len(self.texts)
 
     @cached_property
-    def named(self) -> Epsilon | Rho:
-        """The loss that the terms name."""
-        return loss_of(self.terms.epsilon, self.terms.rho)
-
-    @cached_property
-    def _delta(self) -> Fraction:
-        """The delta that the terms name; 0 for none."""
-        return delta_of(self.terms.delta) or Fraction(0)
+    def named(self) -> tuple[Epsilon | Rho, Fraction]:
+        """The loss that the terms name, and delta; 0 for none."""
+        terms = self.terms
+        return loss_of(terms.epsilon, terms.rho), delta_of(terms.delta) or Fraction(0)
 
     @cached_property
     def allowed(self) -> Rho | None:
@@ -277,20 +273,20 @@ class Description:
         has 1.4 times the deviation, and quantiles have twice the epsilon, as each of them takes
         only the root of its part.
         """
-        if not self._delta or isinstance(self.named, Rho):
+        loss, delta = self.named
+        if not delta or isinstance(loss, Rho):
             return None
-        delta = self._delta / 2 if self.secret else self._delta
-        rho = Rho(rho_within(self.named.value, delta))
+        rho = Rho(rho_within(loss.value, delta / 2 if self.secret else delta))
         fraction = 1 / self._weights[1]
         ranked = any(isinstance(question, Quantiles) for question in self.questions.values())
-        rho_needed = self.named.share(fraction).value ** 2 / (8 if ranked else 4)
+        rho_needed = loss.share(fraction).value ** 2 / (8 if ranked else 4)
         return rho if rho.share(fraction).value > rho_needed else None
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """The plan of all numbers, then one of the values of each column of text."""
-        weight, total_weight = self._weights
-        loss, delta = self.allowed or self.named, self._delta
+        (weight, total_weight), (loss, delta) = self._weights, self.named
+        loss = self.allowed or loss
         if self.secret and not delta:
             column = next(label for label in self.texts if label not in self.terms.keys)
             raise MissingDeltaError(
@@ -322,7 +318,7 @@ class Description:
             joint_plan.charge, question=text if unit is None else f"{text}; {unit.text}"
         )
         if self.allowed is not None:
-            charge = replace(charge, loss=self.named, delta=self._delta)
+            charge = replace(charge, loss=self.named[0], delta=self.named[1])
         return DescriptionPlan.of_plan(joint_plan, charge=charge, unit=unit, description=self)
 
 
@@ -330,7 +326,7 @@ class Description:
 class DescriptionPlan(JointPlan):
     """The plan of a description: one of all numbers, and one of each column of text."""
 
-    description: Description | None = None
+    description: Any = None
 
     @property
     def limit_notes(self) -> tuple[str, ...]:
@@ -345,17 +341,14 @@ Found = tuple[Adopted, list[Measured]]
 class DescribedSource(FrameSource):
     """A frame that is described."""
 
-    def measure(self, plan: Plan) -> list[Found]:
+    def measure(self, plan: DescriptionPlan) -> list[Found]:
         """Return the exact statistics of each plan."""
-        assert isinstance(plan, DescriptionPlan)  # noqa: S101 a description
         frame = self.frame
         source = guarded(lambda: rereadable(frame)) if len(plan.plans) > 1 else frame
         return [measure_plan(source, part) for part in plan.plans]
 
-    def answer(self, plan: Plan, exact: list[Found]) -> Release:
+    def answer(self, plan: DescriptionPlan, exact: list[Found]) -> Release:
         """Draw the noise of each plan, and return one row a column."""
-        assert isinstance(plan, DescriptionPlan)  # noqa: S101 a description
-        assert plan.description is not None  # noqa: S101 see above
         numbers, *texts = zip(plan.plans, exact, strict=True)
         answers = run_mechanisms(numbers[0], numbers[1][1])
         values = [_frequent(self.frame, part, *arguments) for part, arguments in texts]
@@ -388,7 +381,6 @@ def _table(
 ) -> pa.Table:
     """Return one row a column; its columns follow from the types."""
     description, numbers = plan.description, plan.plans[0]
-    assert description is not None  # noqa: S101 a description
     released = Release(numbers.tabulate(answers), plan.info, answers)
     estimates: dict[str, dict[str, Any]] = {}
     for name, estimate in estimates_of(released, numbers).items():
@@ -414,7 +406,7 @@ def _table(
         levels = ((q, row.get(_level(q, row["type"]), 0.0)) for q in description.quantiles)
         unanswered = [f"{100 * q:.12g}%" for q, value in levels if pd.isna(value)]
         too_few_rows = f"{TOO_FEW}: {', '.join(unanswered)}"
-        if unanswered and description.allowed is None and isinstance(description.named, Epsilon):
+        if unanswered and description.allowed is None and isinstance(description.named[0], Epsilon):
             too_few_rows += (
                 " (rho=0.05 instead of epsilon, or delta=1e-6 beside it, needs far fewer)"
             )
@@ -490,7 +482,6 @@ def explain_description(
 ) -> Explanation:
     """Return the explanation of a description: each column with its share of the loss."""
     description = plan.description
-    assert description is not None  # noqa: S101 a description
     titles = {
         name: f"{column} {name.partition('_')[2]}"
         for index, column in enumerate(description.columns)

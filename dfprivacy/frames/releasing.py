@@ -36,11 +36,11 @@ class ArrowSource(Source):
             self.frame, self.table, plan = find_limits(self.frame, plan)
         return plan, release(self, plan)
 
-    def measure(self, plan: Plan) -> Any:
+    def measure(self, plan: Any) -> Any:
         """Return the exact, secret measurement of each part of a plan."""
         return measure_plan(self.frame, plan, self.table)[1]
 
-    def answer(self, plan: Plan, exact: Any) -> Release:
+    def answer(self, plan: Any, exact: Any) -> Release:
         """Draw the noise of each part, and return the release."""
         answers = run_mechanisms(plan, exact)
         return Release(plan.tabulate(answers), plan.info, answers)
@@ -51,7 +51,7 @@ class FrameSource(ArrowSource):
 
     wrap: Wrap | None = None
 
-    def measure(self, plan: Plan) -> Any:
+    def measure(self, plan: Any) -> Any:
         """Return the exact measurement of each part, if its answers can be handed back."""
         opened, measured = measure_plan(self.frame, plan, self.table)
         self.wrap = opened.wrap
@@ -159,15 +159,13 @@ class JointSource(Source):
     def __init__(self, frames: Sequence[object | Later]) -> None:
         self.frames = frames
 
-    def measure(self, plan: Plan) -> list[Any]:
+    def measure(self, plan: JointPlan) -> list[Any]:
         """Return the measurement of each plan; sizes of units for plans that find limits."""
-        assert isinstance(plan, JointPlan)  # noqa: S101 of several plans
         pairs = zip(self.frames, plan.plans, strict=True)
         return [None if callable(frame) else _measure_first(frame, part) for frame, part in pairs]
 
-    def answer(self, plan: Plan, exact: list[Any]) -> Release:
+    def answer(self, plan: JointPlan, exact: list[Any]) -> Release:
         """Return one row, with the table of each plan as bytes."""
-        assert isinstance(plan, JointPlan)  # noqa: S101 of several plans
         tables: list[pa.Table] = []
         for source, part, measured in zip(self.frames, plan.plans, exact, strict=True):
             frame = source(tables) if callable(source) else source

@@ -365,9 +365,8 @@ class VectorFrame(FrameSource):
         super().__init__(frame)
         self._opened = opened
 
-    def measure(self, plan: Plan) -> tuple[VectorSource, Statistics]:
+    def measure(self, plan: VectorPlan) -> tuple[VectorSource, Statistics]:
         """Return the vectors, and how many each group has."""
-        assert isinstance(plan, VectorPlan)  # noqa: S101 a mean of vectors
         public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
         vectors = _opened(self._opened, self.frame, plan.question, columns)
         self.wrap = vectors.wrap
@@ -375,9 +374,8 @@ class VectorFrame(FrameSource):
         check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
         return vectors, exact
 
-    def answer(self, plan: Plan, exact: tuple[VectorSource, Statistics]) -> Release:
+    def answer(self, plan: VectorPlan, exact: tuple[VectorSource, Statistics]) -> Release:
         """Count the groups, then average the vectors of each."""
-        assert isinstance(plan, VectorPlan)  # noqa: S101 a mean of vectors
         return Release(_group_means(*exact, plan), plan.info)
 
 

@@ -50,14 +50,14 @@ class Source(ABC):
     """Rows that a plan can be measured over."""
 
     @abstractmethod
-    def measure(self, plan: Plan) -> Any:
+    def measure(self, plan: Any) -> Any:
         """Return the exact, secret statistics that a plan needs.
 
         Raises an error for every plan that can't be answered, or handed back.
         """
 
     @abstractmethod
-    def answer(self, plan: Plan, exact: Any) -> Release:
+    def answer(self, plan: Any, exact: Any) -> Release:
         """Draw noise, and return the release."""
 
     def to_memory(self, plan: Plan, released: Release) -> pa.Table | None:  # noqa: ARG002 of any plan

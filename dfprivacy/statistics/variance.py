@@ -147,6 +147,11 @@ class UnitVariance:
 
     grid: Grid
 
+    @property
+    def width(self) -> float:
+        """The distance a = 1 in units of the column."""
+        return self.grid.last * self.grid.step
+
     def value(self, vector: NoisyVector) -> Floats:
         """Return the variance of each group."""
         total, mean, second = self._moments(vector)
@@ -180,8 +185,8 @@ class UnitVariance:
         by 2 d (U - m) + d^2; clipping never raises a variance (docs/explanation/intervals.md).
         """
         total, mean, _ = self._moments(vector)
-        m = np.clip(mean, 0, 1) * _width(self.grid)
-        above = 2 * (_width(self.grid) - m) * moved.above + moved.above_squares
+        m = np.clip(mean, 0, 1) * self.width
+        above = 2 * (self.width - m) * moved.above + moved.above_squares
         below = 2 * m * moved.below + moved.below_squares
         return np.asarray((above + below) / np.maximum(total, 1.0))
 
@@ -208,14 +213,12 @@ class UnitVariance:
 
 
 @dataclass(frozen=True)
-class VarianceEstimator:
+class VarianceEstimator(UnitVariance):
     """Population variance, in squared units of the column."""
-
-    grid: Grid
 
     def __post_init__(self) -> None:
         """Refuse bounds whose variance a float can't hold."""
-        if not _SQUARABLE <= _width(self.grid) <= 1 / _SQUARABLE:
+        if not _SQUARABLE <= self.width <= 1 / _SQUARABLE:
             raise InvalidBoundsError(
                 "the distance between the bounds is too large or too small to be squared",
                 hint="ask for the standard deviation, or rescale the column",
@@ -223,68 +226,67 @@ class VarianceEstimator:
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the variance of each group."""
-        return UnitVariance(self.grid).value(vector) * _width(self.grid) ** 2
+        return self._answer(super().value(vector))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the interval of the variance: see `UnitVariance.interval`."""
-        low, high = UnitVariance(self.grid).interval(vector, level)
-        return low * _width(self.grid) ** 2, high * _width(self.grid) ** 2
+        low, high = super().interval(vector, level)
+        return self._answer(low), self._answer(high)
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the variance of values that are not clipped."""
-        return ends[0], ends[1] + UnitVariance(self.grid).added(vector, moved)
+        return ends[0], ends[1] + self.added(vector, moved)
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
-        return UnitVariance(self.grid).standard_error(vector) * _width(self.grid) ** 2
+        return super().standard_error(vector) * self.width**2
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return half-widths for data spread evenly over the bounds."""
-        return _unit_half_widths(self.grid, draw, rows) * _width(self.grid) ** 2
+        return _unit_half_widths(self.grid, draw, rows) * self.width**2
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
-        return spread * self.grid.step * _width(self.grid), f"{unit}, on the sums"
+        return spread * self.grid.step * self.width, f"{unit}, on the sums"
+
+    def _answer(self, variance: Floats) -> Floats:
+        """Return the answer for a variance on [0, 1]."""
+        return variance * self.width**2
 
 
 @dataclass(frozen=True)
-class StandardDeviationEstimator:
+class StandardDeviationEstimator(VarianceEstimator):
     """Population standard deviation, in units of the column: the root of the variance."""
 
-    grid: Grid
-
-    def value(self, vector: NoisyVector) -> Floats:
-        """Return the standard deviation of each group."""
-        return np.sqrt(UnitVariance(self.grid).value(vector)) * _width(self.grid)
-
-    def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
-        """Return the roots of the variance's interval."""
-        low, high = UnitVariance(self.grid).interval(vector, level)
-        return np.sqrt(low) * _width(self.grid), np.sqrt(high) * _width(self.grid)
+    def __post_init__(self) -> None:
+        """Take any bounds: nothing is squared."""
 
     def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval of the deviation of values that are not clipped."""
-        added = UnitVariance(self.grid).added(vector, moved)
-        return ends[0], np.sqrt(ends[1] ** 2 + added)
+        return ends[0], np.sqrt(ends[1] ** 2 + self.added(vector, moved))
 
     def standard_error(self, vector: NoisyVector) -> Floats:
         """Return the first-order standard deviation of the noise."""
-        root = np.sqrt(UnitVariance(self.grid).value(vector))
-        error = UnitVariance(self.grid).standard_error(vector)
+        unit = UnitVariance(self.grid)
+        root, error = np.sqrt(unit.value(vector)), unit.standard_error(vector)
         widest = np.sqrt(error)
         first_order = np.divide(error, 2 * root, out=widest, where=root > widest / 2)
-        return np.asarray(first_order * _width(self.grid))
+        return np.asarray(first_order * self.width)
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
         """Return half-widths for data spread evenly over the bounds."""
-        half, width = _unit_half_widths(self.grid, draw, rows), _width(self.grid)
+        half = _unit_half_widths(self.grid, draw, rows)
         low = math.sqrt(EVEN) - np.sqrt(np.maximum(EVEN - half, 0))
         high = np.sqrt(EVEN + half) - math.sqrt(EVEN)
-        return np.asarray(np.maximum(low, high) * width)
+        return np.asarray(np.maximum(low, high) * self.width)
 
     def scale(self, spread: float, unit: str) -> tuple[float, str]:
         """Return the scale on the sum of squares, in squared units of the column."""
-        return spread * self.grid.step * _width(self.grid), f"squared {unit}, on the sums"
+        return super().scale(spread, f"squared {unit}")
+
+    def _answer(self, variance: Floats) -> Floats:
+        """Return the answer for a variance on [0, 1]."""
+        return np.asarray(np.sqrt(variance) * self.width)
 
 
 def _unit_half_widths(grid: Grid, draw: Draw, rows: Floats) -> Floats:
@@ -299,7 +301,3 @@ def _distance(constant: float, spread: float, rows: Floats) -> Floats:
     square = rows**2 - 3 * spread**2
     root = np.sqrt(constant / np.where(square > 0, square, np.nan)) * spread
     return np.asarray(np.nan_to_num(root, nan=np.inf))
-
-
-def _width(grid: Grid) -> float:
-    return grid.last * grid.step

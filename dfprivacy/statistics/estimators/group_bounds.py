@@ -208,7 +208,7 @@ class PooledBounds:
     `loss` is that of a row where all groups are counted together.
     """
 
-    found: Found
+    result: Found
     bias: Floats
     notes: tuple[str, str]
     loss: Loss
@@ -218,7 +218,7 @@ def _fit_groups(
     table: BinTable, pooled_bounds: PooledBounds, loss: Loss, policy: BoundsPolicy
 ) -> FoundBounds:
     """Find the bounds of each group of one column from those of all groups."""
-    pooled = pooled_bounds.found
+    pooled = pooled_bounds.result
     distances = measure_distances(pooled, policy)
     counts, levels_loss = distances.count(table), pooled_bounds.loss.share(policy.levels)
     groups, clumps, unseen = _read_levels(counts, distances, levels_loss)
