@@ -11,6 +11,8 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import add
 from typing import Any
 
 
@@ -47,7 +49,7 @@ def added(first: Range, other: Range, *, independent: bool) -> Range:
     >>> added(Range(10, 7, 13), Range(5, 1, 9), independent=False)
     Range(value=15, low=8, high=22, error=0.0)
     """
-    both = math.hypot if independent else _sum
+    both = math.hypot if independent else add
     value = first.value + other.value
     low, high = both(first.below, other.below), both(first.above, other.above)
     return Range(value, value - low, value + high, both(first.error, other.error))
@@ -55,7 +57,7 @@ def added(first: Range, other: Range, *, independent: bool) -> Range:
 
 def multiplied(first: Range, other: Range, *, independent: bool) -> Range:
     """Return the range of a product: all products of numbers within both ranges."""
-    both = math.hypot if independent else _sum
+    both = math.hypot if independent else add
     ends = [_times(a, b) for a in (first.low, first.high) for b in (other.low, other.high)]
     error = both(_times(abs(other.value), first.error), _times(abs(first.value), other.error))
     return Range(first.value * other.value, min(ends), max(ends), error)
@@ -68,7 +70,7 @@ def divided(first: Range, other: Range, *, independent: bool) -> Range:
     if not other.low > 0:
         value = first.value / other.value if other.value else math.nan
         return Range(value, -math.inf, math.inf, math.inf)
-    value, both = first.value / other.value, math.hypot if independent else _sum
+    value, both = first.value / other.value, math.hypot if independent else add
     error = both(first.error, value * other.error) / other.value
     if not independent:
         ends = [end / by for end in (first.low, first.high) for by in (other.low, other.high)]
@@ -117,10 +119,6 @@ def _highest(first: Range, other: Range) -> float:
     return min((half + math.sqrt(max(root, 0.0))) / square, widest)
 
 
-def _sum(first: float, other: float) -> float:
-    return first + other
-
-
 def _times(first: float, other: float) -> float:
     return 0.0 if 0 in {first, other} else first * other
 
@@ -139,7 +137,7 @@ def change(first: Range, other: Range, *, independent: bool) -> Range:
 
 def parts_of_total(ranges: Sequence[Range], *, independent: bool) -> list[Range]:
     """Return the range of each number as a part of the sum of all."""
-    start, both = Range(0.0, 0.0, 0.0), _added_apart
+    start, both = Range(0.0, 0.0, 0.0), partial(added, independent=True)
     before = itertools.accumulate(ranges, both, initial=start)
     behind = list(itertools.accumulate(reversed(ranges), both, initial=start))[-2::-1]
     rests = [both(low, high) for low, high in zip(before, behind, strict=False)]
@@ -150,10 +148,6 @@ def parts_of_total(ranges: Sequence[Range], *, independent: bool) -> list[Range]
         divided(number, added(number, rest, independent=False), independent=False)
         for number, rest in pairs
     ]
-
-
-def _added_apart(first: Range, other: Range) -> Range:
-    return added(first, other, independent=True)
 
 
 _OPERATIONS: Mapping[str, Callable[..., Range]] = {

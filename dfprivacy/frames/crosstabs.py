@@ -215,8 +215,16 @@ def release_crosstab(plan: CrosstabPlan, frame: object) -> Any:
     """Release a table of two group columns, shaped as analysts read it."""
     long = release_frame(plan, FrameSource(frame))
     part, (name, *_) = plan.parts[0], plan.questions
-    titles = tuple(part.titles.values()) if isinstance(part, MarginsPart) else (name,)
-    origin = origin_of_cells(plan, find_origin(long) or Origin.of(plan))
+    titles: tuple[str, ...] = (name,)
+    origin = find_origin(long) or Origin.of(plan)
+    if isinstance(part, MarginsPart):  # totals, and which of the cells share noise
+        titles = tuple(part.titles.values())
+        row, column = map(str, part.by)
+        groups: list[tuple[str, ...]] = [(row,), (column,), ()]
+        totals = dict(zip(groups, titles[1:], strict=True))
+        measured = any(part.shares[1:])
+        independent = not measured or plan.keys is None
+        origin = replace(origin, independent=independent, totals=totals, measured=measured)
     wide = Wide(with_origin(long, origin), titles, plan.keys is not None, origin)
     log_notes(wide.notes)
     return wide_frame(wide, rounded=plan.rounded, nonnegative=plan.nonnegative)
@@ -287,19 +295,6 @@ class Pivot(Crosstab):
 @plan_question.register
 def _(question: Crosstab, _: object, terms: Terms, __: By, ___: PublicKeys | None) -> Plan:
     return question.plan(terms, terms.keys_for(question.by, question.keys))
-
-
-def origin_of_cells(plan: Plan, origin: Origin) -> Origin:
-    """Return the origin of cells: where their totals are, and which of them share noise."""
-    part = plan.parts[0]
-    if not isinstance(part, MarginsPart):
-        return origin
-    row, column = map(str, part.by)
-    _, *titles = part.titles.values()
-    totals = dict(zip([(row,), (column,), ()], titles, strict=True))
-    measured = any(part.shares[1:])
-    independent = not measured or plan.keys is None
-    return replace(origin, independent=independent, totals=totals, measured=measured)
 
 
 @dataclass(frozen=True)

@@ -123,11 +123,6 @@ def _(question: Describe, frame: object, terms: Terms, by: By, _: PublicKeys | N
         raise InvalidQuestionError(
             "a description is of a whole frame", hint="ask frame.dp.explain.describe(...)"
         )
-    return description_of(frame, question, terms).plan
-
-
-def description_of(frame: object, question: Describe, terms: Terms) -> Description:
-    """Return the description of a frame, to be made."""
     columns = _described(frame, question.columns, question.exclude, question.numbers, terms)
     top = whole_number(
         question.top,
@@ -155,7 +150,7 @@ def description_of(frame: object, question: Describe, terms: Terms) -> Descripti
             "a unit may hold any number of values of text, and nothing says of how many it counts",
             hint="pass max_groups=3, or leave columns of text out",
         )
-    return description
+    return description.plan
 
 
 def _described(

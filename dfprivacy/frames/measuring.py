@@ -48,7 +48,9 @@ def measure(
     """Run the exact passes."""
     values: dict[Hashable, bool] = {}
     linear = [part for part in parts if isinstance(part, LinearPart)]
-    categorical = dict.fromkeys(column for part in linear for column in part.categories)
+    categories = dict.fromkeys(
+        category for part in linear for source in part.sources for category in source.categories
+    )
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
@@ -59,7 +61,7 @@ def measure(
         frame = guarded(lambda: rereadable(frame))
     if isinstance(frame, pa.RecordBatchReader):
         parts = in_fine_bins(parts)
-    columns = grouping.columns(values, tuple(categorical))
+    columns = grouping.columns(values, tuple(categories))
     adopted, measured = read(frame, columns, lambda a: _run_passes(parts, a, grouping))
 
     def measure_again(part: Part) -> Any:

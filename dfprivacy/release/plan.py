@@ -214,11 +214,11 @@ class Plan:
             for name in part.names
         ]
         notes = {name: lost.note for name, _, lost in limits if lost.note}
-        if not limits:
+        if self.unit is not None and self.search is None and not limits:
             notes = {
                 name: note
                 for part in self.parts
-                if (note := self._describe_named_limits(part))
+                if (note := self._describe_limits(self.unit, part))
                 for name in part.names
             }
         return ReleaseInfo(
@@ -233,12 +233,9 @@ class Plan:
             notes=notes,
         )
 
-    def _describe_named_limits(self, part: Any) -> str | None:
+    def _describe_limits(self, unit: Unit, part: Any) -> str | None:
         """Return a note on the rows that named limits leave out of the answers of a part."""
-        if self.unit is None or self.search is not None:
-            return None
-        rows, groups = self.unit.max_rows, self.unit.max_groups
-        texts = []
+        rows, groups, texts = unit.max_rows, unit.max_groups, []
         if not part.counts_units:
             many = f"{rows} row{'s' * (rows > 1)}{' in a group' if self.by else ''}"
             texts.append(f"a unit with more than {many} counts as {rows}")

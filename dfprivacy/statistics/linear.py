@@ -29,7 +29,7 @@ from dfprivacy.engine.keys import align
 from dfprivacy.measurement.binning import Floats
 from dfprivacy.measurement.bounds import Bounds, bounds_of
 from dfprivacy.measurement.grid import grid_from_lower
-from dfprivacy.measurement.linear import WHOLE, Above, Category, CountWeights, Linear, Source
+from dfprivacy.measurement.linear import WHOLE, Above, CountWeights, Linear, Source
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, name_of, spread_of
@@ -309,9 +309,7 @@ class Vectors:
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
         vector, weights = self.counting
-        linear, share = self.linears[vector], self.shares()[vector]
-        noise = loss.share(share).noise(linear.l1, linear.l2_squared)
-        return noise, weights.divisor, len(weights.indices)
+        return self.noises(loss)[vector], weights.divisor, len(weights.indices)
 
 
 def plan_vectors(
@@ -438,13 +436,6 @@ class LinearPart(Part):
                 as_number = numbers.get(column, False)
                 numbers[column] = as_number or column in linear.source.numbers
         return numbers
-
-    @property
-    def categories(self) -> tuple[Category, ...]:
-        """The categorical columns."""
-        return tuple(
-            column for linear in self.vectors.linears for column in linear.source.categories
-        )
 
     @property
     def counts(self) -> bool:
