@@ -30,6 +30,7 @@ class FrameProtocols:
     MECHANISM: ClassVar[str]
     UNIT: ClassVar[str]
     UNTOLD: ClassVar[str]
+    REMARKS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, frame: Any, terms: Terms, *, explained: bool = False) -> None:
         self._frame, self._terms, self._explained = frame, terms, explained
@@ -80,9 +81,8 @@ class FrameProtocols:
             if plan(users=1000).half_width(level) is None:
                 forecast = forecast.noted(self.UNTOLD)
             else:
-                forecast = self._told(
-                    forecast, by_users(lambda users: plan(users=users).half_width(level))
-                )
+                widths = by_users(lambda users: plan(users=users).half_width(level))
+                forecast = replace(forecast, typical=widths).noted(*self.REMARKS)
             return explain_survey(survey, forecast)
 
         check_charge(survey)
@@ -98,10 +98,6 @@ class FrameProtocols:
         protocol = plan(users=len(values))
         with charged(survey):
             return run(protocol, values, interval=level)
-
-    def _told(self, forecast: Forecast, widths: tuple[float | None, ...]) -> Forecast:
-        """Return a forecast with half-widths of the interval by number of users."""
-        return replace(forecast, typical=widths)
 
 
 @boundary
@@ -178,6 +174,7 @@ class ShuffleMethods(FrameProtocols):
     MECHANISM = "noise at the users, shuffled: discrete Laplace in all"
     UNIT = "units of {!r}"
     UNTOLD = "users are counted in rounds, so no half-width is known before there is data"
+    REMARKS = ("sizes count users",)
 
     def sum(
         self,
@@ -238,6 +235,3 @@ class ShuffleMethods(FrameProtocols):
         return self._answer(
             f"shuffle.{name}", column, terms, run=shuffle.simulate, plan=plan, delta=delta
         )
-
-    def _told(self, forecast: Forecast, widths: tuple[float | None, ...]) -> Forecast:
-        return replace(forecast, typical=widths).noted("sizes count users")
