@@ -215,7 +215,7 @@ def judge_answer(data: Data, kind: str, answer: Any) -> Iterator[Judged]:
     widths = np.full(len(low), np.nan)
     for piece in answer.pieces:
         if isinstance(piece.estimator, BiasAwareEstimator):
-            ends = piece.estimator.clipped.interval(piece.vector, LEVEL)
+            ends = piece.estimator.estimator.interval(piece.vector, LEVEL)
             noise_width = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
             widths[piece.groups] = (high - low)[piece.groups] / noise_width
     marks = np.array([note is not None for note in notes])

@@ -809,8 +809,8 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
     noisy = {kind: add_noise_to_sizes(exact, shares[kind]) for kind, exact in sizes.by_size.items()}
     noisy |= {kind: noisy[source] for kind, source in size_kinds(plan.parts).items()}
     public_groups = None if plan.keys is None else len(plan.keys.rows)
-    by_groups, listed = None, float(public_groups or 1)
-    number = GroupNumber(listed, np.array([listed]), np.ones(1))
+    by_groups, public_number = None, float(public_groups or 1)
+    number = GroupNumber(public_number, np.array([public_number]), np.ones(1))
     if sizes.by_groups is not None:
         by_groups = add_noise_to_sizes(sizes.by_groups, shares["groups"])
     if by_groups is not None and _has_secret_groups(plan):
