@@ -18,7 +18,7 @@ import dfprivacy.papers  # noqa: F401 registers its statistics, which have comma
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.cli.commands import add_commands, agg, sql
 from dfprivacy.cli.ledger import ledger_app
-from dfprivacy.cli.output import INTERRUPTED, hint_of, show_error, show_line
+from dfprivacy.cli.output import INTERRUPTED, INTERRUPTED_CODE, hint_of, show_error, show_line
 from dfprivacy.cli.running import run
 from dfprivacy.cli.serve import serve_app
 from dfprivacy.errors import MOVED_ARGUMENTS, DPError, published, write_plain_warnings
@@ -55,13 +55,12 @@ class Commands(TyperGroup):
         except DPError as error:
             show_error(Console(stderr=True), error.message, hint_of(error))
             sys.exit(2)
-        except KeyboardInterrupt:
-            show_line(Console(stderr=True), INTERRUPTED)
-            sys.exit(130)
         except Exception as error:  # noqa: BLE001 whatever it is, its text could quote a row
             message, _, hint = str(published(error)).partition("\n\nHint: ")
             show_error(Console(stderr=True), message, hint or None)
             sys.exit(1)
+        if result == INTERRUPTED_CODE:  # typer returns it for a KeyboardInterrupt
+            show_line(Console(stderr=True), INTERRUPTED)
         sys.exit(result if isinstance(result, int) else 0)
 
     def _hint(self, error: Any) -> str:
@@ -99,7 +98,7 @@ def main() -> None:
     try:
         _built(tuple(STATISTICS.values()))()
     except KeyboardInterrupt:  # before or after a command
-        sys.exit(130)
+        sys.exit(INTERRUPTED_CODE)
 
 
 @cache

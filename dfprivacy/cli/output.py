@@ -167,7 +167,7 @@ def show_error(console: Console, message: str, hint: str | None) -> None:
         console.print(Text("Hint: ", style="bold") + plain(hint), soft_wrap=True)
 
 
-INTERRUPTED = "Interrupted. Charges in a ledger stay."
+INTERRUPTED, INTERRUPTED_CODE = "Interrupted. Charges in a ledger stay.", 130
 
 _HINTS: dict[type[DPError], str] = {
     MissingBoundsError: "add bounds that you know without looking at the data, e.g. --bounds 0 "

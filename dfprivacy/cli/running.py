@@ -29,7 +29,7 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.accounting.memory import digest_files, release_bytes
 from dfprivacy.cli.options import named_values, options, with_options
 from dfprivacy.cli.output import (
-    INTERRUPTED,
+    INTERRUPTED_CODE,
     answers_table,
     cost,
     hint_of,
@@ -410,17 +410,16 @@ def run(
 
 @contextmanager
 def _exit_codes(log: RunLog) -> Iterator[None]:
-    """Turn an error into a message on stderr and an exit code, Ctrl-C into a line and 130."""
+    """Turn an error into a message on stderr and an exit code, and log an interrupt."""
     try:
         yield
     except typer.Exit:
         raise
     except KeyboardInterrupt:
-        if log.is_json:
-            log.write_event("interrupt", seconds=log.seconds, exit_code=130)
-        else:
-            show_line(Console(stderr=True), INTERRUPTED)
-        raise typer.Exit(130) from None
+        if not log.is_json:
+            raise
+        log.write_event("interrupt", seconds=log.seconds, exit_code=INTERRUPTED_CODE)
+        sys.exit(INTERRUPTED_CODE)
     except InvalidDescriptionError as error:
         raise log.report_error(error, WRONG) from None
     except BudgetExceededError as error:
