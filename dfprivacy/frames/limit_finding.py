@@ -66,7 +66,7 @@ _WINDOWS = (1, 2, 4, 8)
 _CLIFF = 1 / 16
 """Decline from one doubling to the next that ends a tail; a third of it where counts show one."""
 
-_LEDGE = 1.5
+_LEDGE = 2.0
 """Deviations of noise that units beyond such an end have to exceed to be expected there."""
 
 _HIDDEN = 4.0
@@ -300,7 +300,7 @@ def finding_losses(plan: Plan) -> dict[str, Epsilon | Rho]:
     """Return the loss of each noisy histogram and number that limits are found from."""
     assert plan.search is not None  # noqa: S101 the caller has looked
     weights = dict.fromkeys(size_kinds(plan.parts).values(), Fraction(5))
-    weights |= {"groups": Fraction(2)} if plan.by else {}
+    weights |= {"groups": Fraction(3)} if plan.by else {}
     weights |= {"number": Fraction(4)} if _has_secret_groups(plan) else {}
     total = sum(weights.values(), start=Fraction(0))
     return {name: plan.search.loss.share(weight / total) for name, weight in weights.items()}
@@ -314,7 +314,7 @@ def finding_draws(plan: Plan) -> list[tuple[Epsilon | Rho, str]]:
     """Return each noisy histogram in words, with its loss."""
     words = {
         "rows": "how many rows units have in a group",
-        "groups": "how many groups units are in",
+        "groups": "how many groups units are in, and how evenly their rows lie in them",
         "number": "the number of groups",
     }
     return [
@@ -429,9 +429,10 @@ class Groups:
         visible = sizes.units > 0
         common /= np.maximum(common.sum(axis=1, keepdims=True), _TINY)
         common[~visible] = entries
-        filled = np.clip(SIZES * find_evenness(self.by_groups), 1.0, self.number.mean)
+        groups = np.minimum(SIZES, self.number.mean)
+        filled = np.maximum(groups * find_evenness(self.by_groups), 1.0)
         matrix = (common + entries) / 2
-        return matrix @ filled, matrix @ (filled * np.minimum(self.limit / SIZES, 1.0))
+        return matrix @ filled, matrix @ (filled * np.minimum(self.limit / groups, 1.0))
 
     def hide_rows(
         self, noise: Noise, limits: Integers, shares: Floats, rows: float, of_unit: float
@@ -446,7 +447,7 @@ class Groups:
             return np.zeros(len(limits)), np.zeros(len(limits))
         number = self.number.possible[:, None]
         skew = np.clip(number / of_unit - 1, _TINY, _SKEW)
-        threshold = noise.quantile(float(self.delta) / self.limit) * limits
+        threshold = float(noise.quantile(float(self.delta) / self.limit)) * limits
         largest = (skew + 1) * shares
         hidden = np.minimum(threshold / np.maximum(largest * rows / number, 1.0), 1.0)
         power = 1 / skew
@@ -459,7 +460,7 @@ def errors_of(
 ) -> tuple[Floats, list[Lost]]:
     """Return the squared errors of a mechanism for each limit of rows, and what each loses.
 
-    Errors of sums are over the mean of the groups.
+    Errors of sums are over the mean of the groups. Units are in as many groups as is expected.
     """
     count = Contribution(1, groups.limit).row_loss(loss).noise(1, 1)
     selects = 1.0 if isinstance(part, LinearPart | HistogramPart) else _SELECTION / math.sqrt(2)
@@ -695,11 +696,11 @@ def _entries_within(
     """Return the share of the entries of units within a limit of groups, and a note on others."""
     if by_groups is None or limit is None or limit >= (public_groups or math.inf):
         return CountedShare(1.0, 1.0, 1.0), None
-    expected = _expected(by_groups)
-    share = float(np.minimum(SIZES, limit) @ expected) / max(float(SIZES @ expected), 1.0)
-    low, high = find_share_ends(by_groups, np.asarray([limit]))
+    expected, sizes = _expected(by_groups), np.minimum(SIZES, public_groups or math.inf)
+    share = float(np.minimum(sizes, limit) @ expected) / max(float(sizes @ expected), _TINY)
+    low, high = (float(end[0]) for end in find_share_ends(by_groups, np.asarray([limit])))
     note = suspects_note(by_groups, limit, "groups")
-    return CountedShare(share, float(low[0]), float(high[0])), note
+    return CountedShare(share, min(low, share), max(high, share)), note
 
 
 def choose_limits(
@@ -827,10 +828,10 @@ def draw_limits(plan: Plan, sizes: Sizes) -> Plan:
 def estimate_number(counted: float, noise: Noise, by_groups: NoisySizes) -> GroupNumber:
     """Return the possible numbers of groups after a noisy one.
 
-    There are at least as many as units have that stand out. Beyond that each number is twice as
-    likely before the noise as its double.
+    There are at least as many as units have that stand out. Beyond that a candidate is half as
+    likely before the noise as one of half its size.
     """
-    deviation = math.sqrt(noise.variance)
+    deviation = max(math.sqrt(noise.variance), 1e-6)
     largest = int(np.max(np.flatnonzero(by_groups.units), initial=0))
     visible = int(CANDIDATES[largest - 1]) + 1 if largest else 1
     at_least = max(counted - _NORMAL * deviation, visible)

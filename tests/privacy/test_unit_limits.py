@@ -252,7 +252,7 @@ def test_a_unit_more_moves_each_histogram_of_sizes_by_its_constant(by):
 def test_limits_let_units_count_in_all_groups_that_they_fill(keys):
     """Each unit has some rows in each of twelve groups: few of them are missing from a count.
 
-    Noise of a tenth, and a choice by noise that leaves out more, are below 1e-6.
+    Noise exceeds a tenth below 1e-6. So rarely does noise choose limits that leave out a tenth.
     """
     units, groups = np.divmod(np.arange(20_000 * 12), 12)
     sizes = np.random.default_rng(1).geometric(0.1, len(units))
@@ -398,7 +398,7 @@ def test_limits_that_may_leave_out_nothing_say_so():
     for ask in (lambda g: g.count(epsilon=0.5), lambda g: g.nunique("u", epsilon=0.5)):
         pages = [repr(dfp.show(ask(private.group_by("g")))) for _ in range(30)]
         assert sum(bool(re.search(r"(?<!at least )about [\d.]+ %", page)) for page in pages) <= 10
-        assert sum("at least about" in page for page in pages) > 15
+        assert sum("at least about" in page for page in pages) > 5  # three in four do
 
 
 @pytest.mark.parametrize("kind", ["count", "median"])
@@ -500,15 +500,31 @@ def test_noise_alone_rarely_makes_large_units(kind, coordinates):
     assert sum(sizes.suspects.any() for sizes in draws) <= 25
 
 
+@pytest.mark.parametrize("public", [9, 17])
+def test_units_in_all_listed_groups_lose_none(public):
+    """Each of 3,000 units has a row in each listed group: few releases say that rows are lost.
+
+    Noise alone adds a note to one release in 20: to more than 15 of 20 below 1e-12.
+    """
+    units, groups = np.divmod(np.arange(3000 * public), public)
+    frame = pl.DataFrame({"u": units, "g": groups}).dp(unit="u", epsilon=5)
+    by_group = frame.group_by("g", keys=list(range(public)))
+    counts = [by_group.count() for _ in range(20)]
+    assert sum("note" in table.columns and table["note"].count() > 0 for table in counts) <= 15
+
+
 @pytest.mark.parametrize("counted", [-50.0, 3.0, 1e4, 1e9])
 @pytest.mark.parametrize("units", [0, 2000])
-def test_any_noisy_number_of_groups_leaves_some_possible(counted, units):
+@pytest.mark.parametrize(
+    "loss", [Epsilon(Fraction(1, 9)), Epsilon(Fraction(1000)), Rho(Fraction(10**6))]
+)
+def test_any_noisy_number_of_groups_leaves_some_possible(counted, units, loss):
     """Numbers below 1, and beyond all limits, leave possible ones, whose chances add up to 1."""
     exact = np.zeros((2, 40), np.int64)
     exact[1, 5] = units * UNIT_MEAN
     with permit("this test"):
         by_groups = add_noise_to_sizes(exact, Epsilon(Fraction(1)))
-    number = estimate_number(counted, Epsilon(Fraction(1, 9)).noise(1, 1), by_groups)
+    number = estimate_number(counted, loss.noise(1, 1), by_groups)
     assert number.possible.min() >= number.at_least >= 1
     assert number.chances.sum() == pytest.approx(1)
 

@@ -179,8 +179,8 @@ def test_the_limits_that_were_found_are_in_notes_and_remarks():
     query = "SELECT g, SUM(x) AS s, COUNT(*) AS n FROM visits GROUP BY g"
     made = dfp.sql(query, visits=visits, intervals=True, **terms)
     shown = repr(dfp.show(made))
-    assert "limits leave out" in made["s_note"][0]
-    assert "limits leave out" in made["n_note"][0]
+    assert re.search("limits (may )?leave out", made["s_note"][0])
+    assert re.search("limits (may )?leave out", made["n_note"][0])
     (least,) = map(int, re.findall(r"noisy count below ([\d]+)", shown.replace(",", "")))
     (limit,) = map(int, re.findall(r"count\(\): max_rows=(\d+)", shown))
     assert least > 25 * limit  # the noise is that of so many rows
