@@ -299,9 +299,9 @@ def _bins(sizes: Integers) -> Integers:
 def finding_losses(plan: Plan) -> dict[str, Epsilon | Rho]:
     """Return the loss of each noisy histogram and number that limits are found from."""
     assert plan.search is not None  # noqa: S101 the caller has looked
-    weights = dict.fromkeys(size_kinds(plan.parts).values(), Fraction(5))
+    weights = dict.fromkeys(size_kinds(plan.parts).values(), Fraction(7))
     weights |= {"groups": Fraction(3)} if plan.by else {}
-    weights |= {"number": Fraction(4)} if _has_secret_groups(plan) else {}
+    weights |= {"number": Fraction(5)} if _has_secret_groups(plan) else {}
     total = sum(weights.values(), start=Fraction(0))
     return {name: plan.search.loss.share(weight / total) for name, weight in weights.items()}
 

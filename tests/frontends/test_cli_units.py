@@ -33,4 +33,4 @@ def test_a_unit_without_limits_has_them_found(invoke, visits):
     assert invoke(*mean).exit_code == 0
     explained = " ".join(invoke(*mean, "--by", "shop", "--delta", 1e-6, "--explain").output.split())
     assert "within limits that the release finds" in explained
-    assert "epsilon 0.208333 on how many rows units have in a group" in explained
+    assert "epsilon 0.233333 on how many rows units have in a group" in explained
