@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -321,7 +321,7 @@ class Description:
 class DescriptionPlan(JointPlan):
     """The plan of a description: one of all numbers, and one of each column of text."""
 
-    description: Any = None
+    description: Description = field(kw_only=True)
 
     @property
     def limit_notes(self) -> tuple[str, ...]:

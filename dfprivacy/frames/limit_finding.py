@@ -415,8 +415,8 @@ class Groups:
     def count_of_unit(self, sizes: NoisySizes) -> tuple[Floats, Floats]:
         """Return how many groups the rows of a unit of each size fill, and how many count.
 
-        It lies halfway between what holds where sizes tell nothing about groups, and where larger
-        units are in more groups. Units that noise may hide are in as many as others.
+        It is the mean of two cases: sizes tell nothing about groups, or larger units are in more.
+        Units that noise may hide are in as many groups as others.
         """
         entries = np.zeros(0) if self.by_groups is None else _expected(self.by_groups)
         if self.by_groups is None or not entries.any() or not sizes.units.any():
@@ -440,8 +440,8 @@ class Groups:
         """Return the share of rows that a threshold hides, and the mean square of a group's.
 
         The square is over that of a mean group. A share of all `rows` counts within each limit.
-        Sizes of groups decline as a power of their rank, down to 0; none has more units than there
-        are, each of which is in `of_unit` groups.
+        Sizes of groups decline as a power of their rank, down to 0. A unit is in `of_unit` groups.
+        No group has more units than there are.
         """
         if self.delta is None:
             return np.zeros(len(limits)), np.zeros(len(limits))
@@ -476,14 +476,10 @@ def errors_of(
     of_unit = float(filled @ expected) / max(float(expected.sum()), 1.0)
     number = groups.number
     hidden_share, hidden_square = groups.hide_rows(count, limits, shares, total, max(of_unit, 1.0))
-    lows, highs = (
-        np.asarray(end) * group_end
-        for end, group_end in zip(
-            find_share_ends(sizes, limits), (groups.counted.low, groups.counted.high), strict=True
-        )
-    )
-    ends = np.minimum(lows, shares), np.maximum(highs, shares)
-    counted = [CountedShare(*triple) for triple in zip(shares, *ends, strict=True)]
+    lows, highs = find_share_ends(sizes, limits)
+    lows = np.minimum(lows * groups.counted.low, shares)
+    highs = np.maximum(highs * groups.counted.high, shares)
+    counted = [CountedShare(*triple) for triple in zip(shares, lows, highs, strict=True)]
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0) * filled

@@ -805,7 +805,7 @@ _CALLS = {
     **{(sign, 1): f"({sign}({{}}))" for sign in "-+~@"},
     ("position", 2): "position({1} IN {0})",
 }
-"""How calls of so many arguments are written, if they are written otherwise than f(x, y)."""
+"""Forms of operators and of `position`, by name and number of arguments."""
 _WRITTEN = {name for name, _ in _CALLS} | ROW_FUNCTIONS | {"list_value", "->>"}
 
 _LITERAL = re.compile(r"-?([0-9]{1,18})(?:\.([0-9]{1,18}))?\Z")

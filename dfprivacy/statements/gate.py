@@ -185,7 +185,7 @@ def twin_of(
     )
 
 
-def held(table: pa.Table, names: Names) -> pa.Table:
+def fit_values(table: pa.Table, names: Names) -> pa.Table:
     """Return a table of Arrow types whose values have a place in DuckDB; others are NULL."""
     if not names:
         return pa.table({"row": pa.nulls(table.num_rows, pa.bool_())})
@@ -302,7 +302,7 @@ class Given:
 
     def read(self, names: Names, engine: duckdb.DuckDBPyConnection, *_: object) -> Any:
         """Return some columns on an engine."""
-        return engine.from_arrow(held(self.table, names))
+        return engine.from_arrow(fit_values(self.table, names))
 
 
 @dataclass(frozen=True)
@@ -768,8 +768,8 @@ def _source(
     """Return a source that hands named columns over as a table, with or without rows."""
     return Source(
         columns,
-        lambda names, engine, *_: engine.from_arrow(held(table(names, True), names)),  # noqa: FBT003 rows
-        lambda names, engine: engine.from_arrow(held(table(names, False), names)),  # noqa: FBT003 none
+        lambda names, engine, *_: engine.from_arrow(fit_values(table(names, True), names)),  # noqa: FBT003 rows
+        lambda names, engine: engine.from_arrow(fit_values(table(names, False), names)),  # noqa: FBT003 none
         wrap,
     )
 
@@ -813,12 +813,12 @@ def _(frame: pa.Table | pa.RecordBatchReader) -> Source:
     schema = frame.schema
 
     @cache  # a reader gives its rows once
-    def whole() -> pa.Table:
+    def read_rows() -> pa.Table:
         return frame.read_all() if isinstance(frame, pa.RecordBatchReader) else frame
 
     def table(names: Names, rows: bool) -> pa.Table:  # noqa: FBT001 as above
-        held_ = whole() if rows else schema.empty_table()
-        return held_.select([*names] or schema.names[:1])
+        result = read_rows() if rows else schema.empty_table()
+        return result.select([*names] or schema.names[:1])
 
     return _source(tuple(schema.names), table)
 
@@ -856,12 +856,12 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
 
     def twin(names: Names, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         table = gated(twin_of(names, [kinds[name] for name in names], engine)).to_arrow_table()
-        return engine.from_arrow(held(table, names))
+        return engine.from_arrow(fit_values(table, names))
 
     return Source(
         tuple(kinds),
         lambda names, engine, *_: engine.from_arrow(
-            held(gated(_chosen(frame, names)).to_arrow_table(), names)
+            fit_values(gated(_chosen(frame, names)).to_arrow_table(), names)
         ),
         twin,
         lambda released: adopt(frame, Columns((), {}, [])).wrap(released),

@@ -251,10 +251,7 @@ def asked(
                 hint=f'with dfp.spending(ledger, dataset="visits", {name}={frames[name]!r}): '
                 "dfp.sql(...)",
             )
-    for (
-        name,
-        value,
-    ) in frames.items():  # no frame by its type, or neither table nor file by its text
+    for name, value in frames.items():  # a text may name a table or a file
         is_plain = value is None or isinstance(value, Number | Mapping)
         if isinstance(value, str):
             is_unread = folded(name) not in folded(query)

@@ -659,7 +659,7 @@ class _Drawn:
 
     job: Job
     tables: list[pa.Table] = field(default_factory=list)
-    given: set[str] = field(default_factory=set)
+    derived_names: set[str] = field(default_factory=set)
 
     def add(self, answers: Sequence[pa.Table]) -> None:
         """Add the releases whose answers are new; what they take of others comes first."""
@@ -670,8 +670,8 @@ class _Drawn:
     def give(self, plan: Plan) -> None:
         """Make what a release takes of those before it."""
         for derived in plan.statement.givens:
-            if derived.name not in self.given:
-                self.given.add(derived.name)
+            if derived.name not in self.derived_names:
+                self.derived_names.add(derived.name)
                 before = self.tables[: len(derived.script.statements)]
                 public = _public(derived.script, self.job.engine, rows=True)
                 table = guarded(lambda: resulting(derived.script, before, public))  # noqa: B023 at once

@@ -14,7 +14,7 @@ from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
 from dfprivacy.statements.expressions import FLOATS, SINGLE, alike, base_of, both_whole, one_float
-from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, held, reads
+from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, fit_values, reads
 from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.relations import (
     OWNER,
@@ -322,7 +322,7 @@ class Tables:
         columns_by_table, reads_found = self._reads_of(bag, names)
         for table, columns in columns_by_table.items():
             if table in self.givens:
-                rows = held(self.givens[table].table, columns)
+                rows = fit_values(self.givens[table].table, columns)
                 sources[table] = self.place.lend(rows, self.engine)
                 continue
             first, *others = (read for read in reads_found if read.table == table)

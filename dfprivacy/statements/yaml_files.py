@@ -44,13 +44,13 @@ class Faults:
     """The faults of one file, each with its line, gathered while it is read."""
 
     file: Path
-    found: list[tuple[int, str]] = field(default_factory=list)
+    entries: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, what: str) -> None:
         """Note a fault; refuse the file at the hundredth, for the time that it takes."""
-        if (line, what) not in self.found:
-            self.found.append((line, what))
-        if len(self.found) >= MOST_FAULTS:
+        if (line, what) not in self.entries:
+            self.entries.append((line, what))
+        if len(self.entries) >= MOST_FAULTS:
             raise self._error()
 
     def stop(self, line: int, what: str) -> NoReturn:
@@ -60,11 +60,11 @@ class Faults:
 
     def require_none(self) -> None:
         """Refuse the file if it has faults."""
-        if self.found:
+        if self.entries:
             raise self._error()
 
     def _error(self) -> InvalidDescriptionError:
-        lines = [f"{self.file}:{line}: {what}" for line, what in sorted(self.found)]
+        lines = [f"{self.file}:{line}: {what}" for line, what in sorted(self.entries)]
         return InvalidDescriptionError("\n".join(lines), hint=HINT)
 
 
