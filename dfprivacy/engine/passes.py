@@ -133,7 +133,7 @@ def _together(
             build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
             table = exact_table(adopted, build, names)
         statistics = Statistics(table, len(names), tuple(sources)).checked()
-        if statistics.largest_possible() < _WHOLE_FLOATS:
+        if numbers.is_integer() or statistics.largest_possible() < _WHOLE_FLOATS:
             break
     return statistics
 

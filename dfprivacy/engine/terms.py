@@ -200,10 +200,8 @@ _Leaf = _Number | Distinct | Equal
 
 def _leaves(source: Source) -> list[_Leaf]:
     """Return the expressions over single columns: terms, factors of products, or presence."""
-    leaves: list[_Leaf] = []
-    for term in source.terms:
-        leaves += [leaf for leaf in leaves_of(term) if leaf not in leaves]
-    return leaves or [_Presence(column) for column in source.columns]
+    leaves = dict.fromkeys(leaf for term in source.terms for leaf in leaves_of(term))
+    return list(leaves) or [_Presence(column) for column in source.columns]
 
 
 def leaves_of(term: Term) -> Iterator[_Leaf]:
@@ -254,7 +252,7 @@ def _with_leaves(
             shifted = _is_shifted(leaf, source)
             shifted &= engine.is_polars() or adopted.unit is None
             if engine.is_polars():
-                counted = len(source.columns) > 1 or leaf == _leaves(source)[0]
+                counted = len(source.columns) > 1 or leaf == next(iter(names))
                 columns.append(
                     _polars_leaf(
                         name, leaf, floating=floating, shifted=shifted, counted=counted

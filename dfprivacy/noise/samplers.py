@@ -63,25 +63,31 @@ class Geometric:
     def __init__(self, scale: Fraction, block: int, entropy: EntropySource) -> None:
         self._entropy = entropy
         self._scale = scale
-        self._low_bits = _low_bits(scale)
+        is_split = scale > _LARGEST_FILTER_SCALE
+        self._low_bits = int(scale).bit_length() - _SPLIT_BITS if is_split else 0
         self._high_scale = scale / 2**self._low_bits
         self._work = Workspace.of(block)
         self._certified = certified()
 
     def draw(self, mantissas: Integers) -> Integers:
         """Return one number for each uniform cell [m, m + 1] / 2**63."""
-        high = self._inverted(mantissas)
+        work = self._work.first(len(mantissas))
+        high = np.empty(len(mantissas), np.int64)
+        if self._certified:
+            certain_floors(mantissas, self._high_scale, work, high)
+        else:
+            work.agrees[:] = False  # all go down the exact path
+        for index in np.flatnonzero(~work.agrees).tolist():
+            uniform = LazyUniform(int(mantissas[index]), BITS, self._entropy)
+            high[index] = floor_of_scaled_log(uniform, self._high_scale)
         if self._low_bits == 0:
             return high
         np.left_shift(high, self._low_bits, out=high)
         return np.add(high, self._low_parts(len(high)), out=high)
 
     def laplace(self, size: int) -> Integers:
-        """Return at most `size` draws of the discrete Laplace law: see `signed`."""
-        return self.signed(random_words(size, self._entropy))
-
-    def signed(self, words: npt.NDArray[np.uint64]) -> Integers:
-        """Return the Laplace draw of each word, without those that gave (-, 0)."""
+        """Return the discrete Laplace draws of `size` words, without those that gave (-, 0)."""
+        words = random_words(size, self._entropy)
         magnitudes = self.draw((words >> np.uint64(1)).view(np.int64))
         signs = (words & np.uint64(1)).view(np.int64)
         np.negative(signs, out=signs)
@@ -89,18 +95,6 @@ class Geometric:
         np.subtract(draws, signs, out=draws)
         twice = (draws == 0) & (signs != 0)
         return draws[~twice] if twice.any() else draws
-
-    def _inverted(self, mantissas: Integers) -> Integers:
-        work = self._work.first(len(mantissas))
-        magnitudes = np.empty(len(mantissas), np.int64)
-        if self._certified:
-            certain_floors(mantissas, self._high_scale, work, magnitudes)
-        else:
-            work.agrees[:] = False  # all go down the exact path
-        for index in np.flatnonzero(~work.agrees).tolist():
-            uniform = LazyUniform(int(mantissas[index]), BITS, self._entropy)
-            magnitudes[index] = floor_of_scaled_log(uniform, self._high_scale)
-        return magnitudes
 
     def _low_parts(self, size: int) -> Integers:
         bits = self._low_bits
@@ -162,12 +156,6 @@ def exact_geometric(mantissa: int, scale: Fraction, entropy: EntropySource) -> i
 def stuck() -> EntropyError:
     """Return the error for a source whose words are all refused."""
     return EntropyError("the random source repeats itself")
-
-
-def _low_bits(scale: Fraction) -> int:
-    if scale <= _LARGEST_FILTER_SCALE:
-        return 0
-    return int(scale).bit_length() - _SPLIT_BITS
 
 
 BLOCK = 2**14

@@ -275,19 +275,18 @@ class Vectors:
         counting = {index for counts in self.counts_clipped.values() for index in counts}
         return len(self.linears) - len(counting)
 
-    def shares(self) -> list[Fraction]:
-        """Return each query's fraction of the loss: even, minus the count of clipped rows."""
+    def noises(self, loss: Epsilon | Rho) -> list[Noise]:
+        """Return each vector's noise for its share of the loss.
+
+        Shares are even, minus the counts of clipped rows.
+        """
         even = Fraction(1, self.answering)
         fractions = [even] * self.answering + [Fraction(0)] * (len(self.linears) - self.answering)
         for vector, counts in self.counts_clipped.items():
             fractions[vector] -= even * SHARE
             for index in counts:
                 fractions[index] += even * SHARE / len(counts)
-        return fractions
-
-    def noises(self, loss: Epsilon | Rho) -> list[Noise]:
-        """Return each vector's noise for its share of the loss."""
-        pairs = zip(self.linears, self.shares(), strict=True)
+        pairs = zip(self.linears, fractions, strict=True)
         return [loss.share(share).noise(linear.l1, linear.l2_squared) for linear, share in pairs]
 
     @property
