@@ -111,7 +111,7 @@ def bounded_means(
     sums = {sum_name(0): [int(rows.sum())] * copies, sum_name(0, 1): [total] * copies}
     exact = Statistics(pa.table(sums), 0, (source,)).checked()
     noisy = add_noise(exact, plan.linears, plan.noises(loss))
-    return plan.answers[0].estimator.value(noisy.vectors[0])
+    return plan.answers[0].estimator.value(noisy[0])
 
 
 @permit("a benchmark")

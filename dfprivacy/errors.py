@@ -415,7 +415,12 @@ def silent() -> Iterator[None]:
     try:
         _INSIDE.set(True)
         _UNDER_WAY.add(call)
-        _silence()
+        filters: Any = warnings.filters  # of the whole process: no thread waits for another
+        if not filters or filters[0] is not _SILENT:
+            filters.insert(0, _SILENT)  # before all others, and matching nothing outside
+            for index in range(len(filters) - 1, 0, -1):  # none is left behind
+                if filters[index] is _SILENT:
+                    del filters[index]
         with np.errstate(all="ignore"):
             yield
     finally:
@@ -572,17 +577,3 @@ class _Inside(Warning, metaclass=_ByThread):
 
 
 _SILENT: Any = ("ignore", None, _Inside, None, 0)
-
-
-def _silence() -> None:
-    """Put one filter before all others, which matches nothing outside of public calls.
-
-    Filters are those of the whole process: no thread waits for another, and none is left behind.
-    """
-    filters: Any = warnings.filters
-    if filters and filters[0] is _SILENT:
-        return
-    filters.insert(0, _SILENT)
-    for index in range(len(filters) - 1, 0, -1):
-        if filters[index] is _SILENT:
-            del filters[index]

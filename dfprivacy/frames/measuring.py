@@ -117,7 +117,7 @@ def _run_passes(parts: Sequence[Any], adopted: Adopted, grouping: Grouping) -> l
     queries = [part.query for part in parts if isinstance(part, OctavePart)]
     sources = [s for part in parts if isinstance(part, LinearPart) for s in part.sources]
     if queries:
-        tables = iter(count_bins(adopted, grouping.by, queries, public=grouping.public))
+        tables = iter(count_bins(adopted, grouping.by, queries, public=grouping.keys is not None))
     if sources:
         statistics = exact_sums(adopted, grouping.by, tuple(dict.fromkeys(sources)))
     measured: list[Measured] = []

@@ -395,11 +395,10 @@ def _group_means(
     question, loss = plan.question, plan.charge.loss
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
-    counted = add_noise(exact, [ROWS], [noise])
-    noisy = counted.vectors[0].coordinates[0]
+    noisy = add_noise(exact, [ROWS], [noise])[0].coordinates[0]
     threshold = -math.inf if plan.rule is None else plan.rule.least(noise, 1, 1)
     shown = np.flatnonzero(noisy >= threshold)
-    shown_keys = counted.keys.take(pa.array(shown))
+    shown_keys = exact.key_table().take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
     start = estimator(question, source.dimension, loss.value * (1 - GROUP_COUNT_SHARE))
     at_once = max(_MOST_NUMBERS // (2048 * source.dimension), 1)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dfprivacy.measurement.linear import Linear
 from dfprivacy.measurement.sums import Statistics
@@ -45,26 +44,14 @@ class NoisyVector:
         return np.asarray(total - threshold)
 
 
-@dataclass(frozen=True)
-class NoisyStatistics:
-    """Noisy vectors by group, one a linear, with the group keys. Public."""
-
-    keys: pa.Table
-    vectors: tuple[NoisyVector, ...]
-
-
 def add_noise(
-    statistics: Statistics,
-    linears: Sequence[Linear],
-    noises: Sequence[Noise],
-    entropy: EntropySource = system_entropy,
-) -> NoisyStatistics:
-    """Return the statistics with independent noise on every coordinate of every group."""
-    vectors = tuple(
-        NoisyVector(add_to(statistics.coordinates(linear), noise, entropy), noise)
+    statistics: Statistics, linears: Sequence[Linear], noises: Sequence[Noise]
+) -> list[NoisyVector]:
+    """Return a vector of each linear, with independent noise on every coordinate of each group."""
+    return [
+        NoisyVector(add_to(statistics.coordinates(linear), noise), noise)
         for linear, noise in zip(linears, noises, strict=True)
-    )
-    return NoisyStatistics(statistics.key_table(), vectors)
+    ]
 
 
 @recordable

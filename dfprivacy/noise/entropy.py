@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from dfprivacy.noise.recording import is_recording
 EntropySource = Callable[[int], bytes]
 
 
+@dataclass(slots=True)
 class Permit:
     """Permission to draw noise. It ends when it is closed, wherever it has been copied to.
 
@@ -28,10 +30,9 @@ class Permit:
     `dfprivacy.release.pipeline` makes one.
     """
 
-    __slots__ = ("closed", "paid_by", "process")
-
-    def __init__(self, paid_by: str) -> None:
-        self.paid_by, self.closed, self.process = paid_by, False, os.getpid()
+    paid_by: str
+    closed: bool = False
+    process: int = field(default_factory=os.getpid)
 
     @property
     def is_open(self) -> bool:

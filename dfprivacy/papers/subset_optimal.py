@@ -164,7 +164,7 @@ class RankedMeanPart(ColumnPart):
         for values_and_counts, (bounds, left) in zip(table.held(), bounds_and_losses, strict=True):
             vectors = self.vectors(bounds)
             exact = _sum_values(*values_and_counts, vectors.linears[0].source)
-            noisy = add_noise(exact, vectors.linears, vectors.noises(left)).vectors[0]
+            noisy = add_noise(exact, vectors.linears, vectors.noises(left))[0]
             groups, (_, weights) = np.array([len(pieces)]), vectors.counting
             pieces.append(Piece(groups, vectors.answers[0].estimator, noisy, [CLIPPED_BY_RANK]))
             counts.append(CountPiece(groups, noisy, weights))

@@ -18,7 +18,7 @@ from dfprivacy.measurement.grid import Clock, typed_moments
 from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, exact_height, reach_down, selected_outside
-from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, Estimator, to_floats
+from dfprivacy.release.estimator import BiasedEstimator, CountEstimator, Ends, Estimator
 
 Column = npt.NDArray[Any]
 
@@ -99,7 +99,7 @@ class Threshold:
             reach_down(noise, terms, self.least, int(count) * step, 1 - level) for count in distinct
         ]
         reach = np.array([math.inf if limit is None else limit for limit in reaches])[index]
-        lowest = (to_floats(total) - reach) / self.weights.divisor
+        lowest = (total.astype(np.float64) - reach) / self.weights.divisor
         return np.asarray(np.maximum(np.ceil(lowest - _EDGE), 0.0))
 
 
@@ -118,16 +118,6 @@ class Piece:
     vector: NoisyVector
     notes: Sequence[str | None] | None = None
     threshold: Threshold | None = None
-
-    def columns(self, level: float) -> tuple[Column, Floats, Floats]:
-        """Return the value, low and high of each group, given that it is shown."""
-        estimator, vector, threshold = self.estimator, self.vector, self.threshold
-        ends = (
-            estimator.interval(vector, level)
-            if threshold is None
-            else threshold.interval(estimator, vector, level)
-        )
-        return estimator.value(vector), *ends
 
 
 UNKNOWN = (np.nan, -np.inf, np.inf)
@@ -170,8 +160,20 @@ class Estimated(Answer):
     outer: OuterCounts | None = None
 
     def columns(self, level: float) -> list[Column]:
-        """Return value, low and high of each group, and its note where it has notes."""
-        parts = [(piece.groups, piece.columns(level)) for piece in self.pieces if len(piece.groups)]
+        """Return value, low and high of each group, and its note where it has notes.
+
+        Intervals are those given that a group is shown.
+        """
+        parts = []
+        for piece in self.pieces:
+            if len(piece.groups):
+                estimator, vector, threshold = piece.estimator, piece.vector, piece.threshold
+                low, high = (
+                    estimator.interval(vector, level)
+                    if threshold is None
+                    else threshold.interval(estimator, vector, level)
+                )
+                parts.append((piece.groups, (estimator.value(vector), low, high)))
         is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
         columns: list[Column] = []
         for index in range(3):

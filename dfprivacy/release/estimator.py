@@ -119,11 +119,6 @@ class BiasedEstimator(WrappedEstimator):
         return low, high
 
 
-def to_floats(values: npt.NDArray[Any]) -> Floats:
-    """Return integers, of any size, as floats."""
-    return values.astype(np.float64)
-
-
 @dataclass(frozen=True)
 class CountEstimator:
     """Unbiased count, rounded to the nearest integer; it may be negative, its interval only then.
@@ -155,8 +150,8 @@ class CountEstimator:
         """Return the interval of the exact law of the noise, and the count in any case."""
         terms = len(self.weights.indices)
         half = vector.noise.quantile(1 - level, terms) / self.weights.divisor
-        middle = to_floats(vector.total(self.weights.indices)) / self.weights.divisor
-        value = to_floats(self.value(vector))
+        middle = vector.total(self.weights.indices).astype(np.float64) / self.weights.divisor
+        value = self.value(vector).astype(np.float64)
         low, high = np.ceil(middle - half - _EDGE), np.floor(middle + half + _EDGE)
         return np.minimum(np.maximum(low, 0.0), value), np.maximum(np.maximum(high, 0.0), value)
 
@@ -321,5 +316,5 @@ def _dot(weights: Weights, vector: NoisyVector) -> Floats:
     total = np.zeros(vector.coordinates.shape[1])
     for weight, row in zip(weights, vector.coordinates, strict=True):
         if weight:
-            total += weight * to_floats(row)
+            total += weight * row.astype(np.float64)
     return total

@@ -32,7 +32,6 @@ from dfprivacy.release.estimator import (
     Draw,
     Ends,
     ForecastableEstimator,
-    to_floats,
 )
 from dfprivacy.statistics.base import Statistic, argument
 from dfprivacy.statistics.linear import CLIPPING_DOC, LinearStatistic
@@ -416,7 +415,7 @@ class PairEstimator(ProductEstimator, ABC):
 
 
 def _floats(vector: NoisyVector) -> Floats:
-    return to_floats(vector.coordinates)
+    return vector.coordinates.astype(np.float64)
 
 
 GIVEN_BOUNDS = (

@@ -215,7 +215,7 @@ class HistogramPart(Part):
         """Run the pass."""
         edges, column = self.question.edges, self.question.column
         query = HistogramQuery(column, _FINE if edges is None else Edges(edges))
-        (table,) = count_bins(adopted, grouping.by, [query], public=grouping.public)
+        (table,) = count_bins(adopted, grouping.by, [query], public=grouping.keys is not None)
         return MeasuredHistogram(self, table)
 
 

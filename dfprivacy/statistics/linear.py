@@ -50,7 +50,6 @@ from dfprivacy.release.estimator import (
     Draw,
     ForecastableEstimator,
     ProportionEstimator,
-    to_floats,
 )
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
@@ -183,7 +182,7 @@ def measure_rooms(
     if not is_unity or linear.source.totals or len(linear.source.columns) > 1:
         return [np.full(noisy.coordinates.shape[1], np.inf)] * 2
     ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
-    return [to_floats(noisy.coordinates[end.argmax()]) * (WHOLE / linear.l1) for end in ends]
+    return [noisy.coordinates[end.argmax()].astype(float) * (WHOLE / linear.l1) for end in ends]
 
 
 class LinearStatistic(Statistic):
@@ -459,7 +458,7 @@ class LinearPart(Part):
         self, statistics: Statistics, adopted: Adopted, grouping: Grouping
     ) -> MeasuredSums:
         """Return the measurement that sums of a pass are, of the public keys if there are any."""
-        if grouping.public:
+        if grouping.keys is not None:
             statistics = align(statistics, adopted.public_keys)
         return MeasuredSums(self, statistics)
 
@@ -545,14 +544,14 @@ class MeasuredSums(Measured):
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Add noise to every vector; each answer reads one, for the groups that a count shows."""
         vectors = self.part.vectors
-        noisy = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
-        noisy_vectors, groups = noisy.vectors, noisy.vectors[0].coordinates.shape[1]
+        noisy_vectors = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
+        groups = noisy_vectors[0].coordinates.shape[1]
         shown = all_groups(groups)
         index, weights = vectors.counting if vectors.counts else (0, None)
         if rule is not None and weights is not None:
             count = CountPiece(shown, noisy_vectors[index], weights)
             shown = Counted(groups, (count,)).kept(rule)
-            noisy_vectors = tuple(vector.of_groups(shown) for vector in noisy_vectors)
+            noisy_vectors = [vector.of_groups(shown) for vector in noisy_vectors]
         notes: dict[tuple[int, ...], list[str | None]] = {}
         answers = {}
         for answer in vectors.answers:
@@ -573,9 +572,9 @@ class MeasuredSums(Measured):
                 Estimated(answer.name, groups, (piece,), blank, has_notes=question.has_note),
             )
         if weights is None:
-            return Answered(noisy.keys, answers)
+            return Answered(self.keys, answers)
         count = CountPiece(shown, noisy_vectors[index], weights)
-        return Answered(noisy.keys, answers, Counted(groups, (count,)))
+        return Answered(self.keys, answers, Counted(groups, (count,)))
 
     def _note_clipping(
         self, index: int, question: LinearStatistic, noisy: Sequence[NoisyVector]

@@ -27,7 +27,7 @@ from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
 from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, all_groups
-from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator, to_floats
+from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
@@ -280,7 +280,7 @@ class PlainCount(CountEstimator):
 
     def value(self, vector: NoisyVector) -> Any:
         """Return the count of each group."""
-        return to_floats(vector.total(self.weights.indices)) / self.weights.divisor
+        return vector.total(self.weights.indices).astype(np.float64) / self.weights.divisor
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
         """Return the interval of the law of the noise; counts are whole, and so are its ends."""
@@ -321,9 +321,9 @@ class MeasuredMargins(MeasuredSums):
         """Add noise to cells and totals, make them agree, and read the answers off both."""
         vectors, noises = self.part.vectors, self.part.noises(loss)
         (linear,), (read,) = vectors.linears, vectors.answers
-        noisy = add_noise(self.statistics, [linear], [noises.cells]).vectors[0]
+        noisy = add_noise(self.statistics, [linear], [noises.cells])[0]
         totals = [
-            None if exact is None else add_noise(exact, [linear], [noise]).vectors[0]
+            None if exact is None else add_noise(exact, [linear], [noise])[0]
             for exact, noise in zip(self.totals, noises[1:], strict=True)
         ]
         groups = noisy.coordinates.shape[1]
@@ -357,12 +357,12 @@ class MeasuredMargins(MeasuredSums):
         size = cells.coordinates.shape[0]
         shapes = [(size, rows), (size, columns), (size,)]
         arrays = [
-            np.zeros(shape) if total is None else to_floats(total.coordinates).reshape(shape)
+            np.zeros(shape) if total is None else total.coordinates.astype(float).reshape(shape)
             for total, shape in zip(totals, shapes, strict=True)
         ]
         cell = self.numbers[0] * columns + self.numbers[1]
         table = np.empty((size, rows * columns))
-        table[:, cell] = to_floats(cells.coordinates)
+        table[:, cell] = cells.coordinates.astype(np.float64)
         noises = [None if vector is None else vector.noise for vector in (cells, *totals)]
         measured = Four(table.reshape(size, rows, columns), *arrays)
         agreed = agreeing(measured, Four(*map(_variance, noises)))

@@ -300,7 +300,7 @@ class MeasuredOctaves(MeasuredTable):
             noisy = add_noise(exact, vectors.linears, vectors.noises(left))
             if part.counts:
                 vector, weights = vectors.counting
-                counts.append(CountPiece(members, noisy.vectors[vector], weights))
+                counts.append(CountPiece(members, noisy[vector], weights))
             notes = list(bounds.notes[members]) if ends else None
             if ends_of_class is None:
                 texts = np.array(["too few rows for bounds", "only zeros stand out"], object)
@@ -311,7 +311,7 @@ class MeasuredOctaves(MeasuredTable):
                     estimator = UnknownEstimator(np.where(bounds.zeros[members], 0.0, np.nan))
                 elif ends_of_class and ends and hasattr(estimator, "widened"):
                     estimator = BiasAwareEstimator(estimator, bounds.bias[:, members])
-                piece = Piece(members, estimator, noisy.vectors[answer.vector], notes)
+                piece = Piece(members, estimator, noisy[answer.vector], notes)
                 pieces[answer.name].append(piece)
         answers = {
             name: (

@@ -44,11 +44,6 @@ class Grouping:
     keys: PublicKeys | None = None
     unit: Unit | None = None
 
-    @property
-    def public(self) -> bool:
-        """True if the keys are public."""
-        return self.keys is not None
-
     def columns(
         self, values: Mapping[Hashable, bool], categories: Sequence[Category] = ()
     ) -> Columns:
@@ -171,7 +166,7 @@ class ColumnPart(Part):
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
         """Run the pass that counts each group's rows by bin."""
         queries = [HistogramQuery(self.question.column, self.binning())]
-        (table,) = count_bins(adopted, grouping.by, queries, public=grouping.public)
+        (table,) = count_bins(adopted, grouping.by, queries, public=grouping.keys is not None)
         return self.measured(table)
 
     def measured(self, table: BinTable) -> MeasuredTable:

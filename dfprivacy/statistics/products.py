@@ -28,7 +28,6 @@ from dfprivacy.measurement.linear import Source
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import KeyRule, Noise
 from dfprivacy.release.answers import Answered, Estimated, Measured
-from dfprivacy.release.estimator import to_floats
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.estimators.bounds_search import (
@@ -124,11 +123,11 @@ class ProductPart(Part):
     def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredProducts:
         """Count the values of each column in all groups by bin; the frame adds the second pass."""
         queries = [HistogramQuery(column, FINE, pooled=True) for column in self.searched]
-        tables = tuple(count_bins(adopted, grouping.by, queries, public=grouping.public))
+        tables = tuple(count_bins(adopted, grouping.by, queries, public=grouping.keys is not None))
         if not grouping.by:
             return MeasuredProducts(self, tables, pa.table({}))
         rows = exact_sums(adopted, grouping.by, (Source(),))
-        groups = align(rows, adopted.public_keys) if grouping.public else rows
+        groups = align(rows, adopted.public_keys) if grouping.keys is not None else rows
         return MeasuredProducts(self, tables, groups.key_table())
 
 
@@ -202,7 +201,7 @@ def share_biases(biases: Floats, vector: NoisyVector) -> Floats:
 
     Rows outside are in a group as often as other rows are, up to two deviations.
     """
-    rows = np.maximum(to_floats(vector.coordinates).sum(axis=0), 1.0)
+    rows = np.maximum(vector.coordinates.astype(np.float64).sum(axis=0), 1.0)
     part = rows / rows.sum()
     doubt = 2 * np.sqrt(part * (1 - part))
     squares = biases[[1, 1, 3, 3], :, None]

@@ -415,7 +415,7 @@ class QuantilePart(ColumnPart):
         part = replace(part, integers=adopted.holds_integers(column))
         limit = part.clock.most if part.clock is not None and part.clock.is_even else None
         query = HistogramQuery(column, part.binning(), limit=limit)
-        values = read_values(adopted, grouping.by, query, public=grouping.public)
+        values = read_values(adopted, grouping.by, query, public=grouping.keys is not None)
         return MeasuredTable(part, values)
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:

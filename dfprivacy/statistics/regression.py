@@ -26,7 +26,7 @@ from dfprivacy.measurement.grid import Grid, even_grid
 from dfprivacy.measurement.linear import ROUNDED, CountWeights, Linear, OnGrid, Source, Term
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise, half_width_factor
-from dfprivacy.release.estimator import ClippingBias, Draw, Ends, to_floats
+from dfprivacy.release.estimator import ClippingBias, Draw, Ends
 from dfprivacy.release.terms import label_of
 from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.covariance import PAIR_CLIPPING, ProductEstimator, require_sizes
@@ -383,7 +383,7 @@ class CoefficientEstimator(ProductEstimator):
 
     def _rows(self, vector: NoisyVector) -> Floats:
         """Return the noisy sums in units of rows, one row a group."""
-        return np.asarray(to_floats(vector.coordinates).T / self.k)
+        return np.asarray(vector.coordinates.astype(np.float64).T / self.k)
 
     def _deviation(self, noise: Noise) -> float:
         return math.sqrt(noise.variance) / self.k

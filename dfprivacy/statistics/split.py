@@ -25,7 +25,6 @@ from dfprivacy.release.estimator import (
     Ends,
     ProportionEstimator,
     RatioEstimator,
-    to_floats,
 )
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics.base import Statistic
@@ -228,7 +227,7 @@ def _with_sampling(value: Floats, ends: Ends, variance: Floats, level: float) ->
 def _spread(grid: Grid, vector: NoisyVector) -> tuple[Floats, Floats, Floats]:
     """Return rows, mean and variance on [0, 1]; the variance is one standard error larger."""
     unit = UnitVariance(grid)
-    rows = np.maximum(to_floats(vector.total((0, 1, 2))) / grid.last, 1.0)
+    rows = np.maximum(vector.total((0, 1, 2)).astype(np.float64) / grid.last, 1.0)
     mean = RatioEstimator((0, 1, 2), (2, 2, 2), 0.0, 1.0, 1.0, grid).theta(vector)
     return rows, mean, np.minimum(unit.value(vector) + unit.standard_error(vector), 0.25)
 
@@ -241,7 +240,7 @@ class SampledCount(CountEstimator):
 
     def interval(self, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of noise and sampling."""
-        value = to_floats(self.value(vector))
+        value = self.value(vector).astype(np.float64)
         variance = self.cluster * np.maximum(value, 0.0)
         low, high = _with_sampling(value, super().interval(vector, level), variance, level)
         return np.floor(low), np.ceil(high)
@@ -256,7 +255,7 @@ class SampledShare(ProportionEstimator):
     def interval(self, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of noise and sampling, within 0 and 1 as the share is."""
         value, (low, high) = self.value(vector), super().interval(vector, level)
-        rows = np.maximum(to_floats(vector.total(tuple(range(self.size)))) / self.k, 1.0)
+        rows = np.maximum(vector.total(tuple(range(self.size))).astype(np.float64) / self.k, 1.0)
         added = statistics.NormalDist().inv_cdf((1 + level) / 2) ** 2 * self.cluster / rows
         noise = np.maximum(value - low, high - value)
         middle = value + added / 2

@@ -21,7 +21,6 @@ from dfprivacy.release.estimator import (
     Draw,
     Ends,
     ForecastableEstimator,
-    to_floats,
 )
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
@@ -122,7 +121,7 @@ class SumEstimator:
         """Return the sum of each group, in units of the column; at most the largest float."""
         largest = max(map(abs, self.weights))
         pairs = zip(self.weights, vector.coordinates, strict=True)
-        total = sum(weight / largest * to_floats(row) for weight, row in pairs if weight)
+        total = sum(weight / largest * row.astype(np.float64) for weight, row in pairs if weight)
         return _finite(largest, np.asarray(total))
 
     def interval(self, vector: NoisyVector, level: float) -> tuple[Floats, Floats]:
@@ -147,7 +146,7 @@ class SumEstimator:
             return 0.0
         counts, indices = self.counts or vector, self.count.indices
         reach = reach_of(counts.noise, _OUTSIDE) * math.sqrt(len(indices))
-        rows = (to_floats(counts.total(indices)) + reach) / self.count.divisor
+        rows = (counts.total(indices).astype(np.float64) + reach) / self.count.divisor
         return self.grid.step / 2 * np.maximum(rows, 0.0)
 
     @property

@@ -33,7 +33,6 @@ from dfprivacy.release.estimator import (
     Ends,
     ForecastableEstimator,
     RatioEstimator,
-    to_floats,
 )
 from dfprivacy.statistics.base import BOUNDS_DOC, Statistic, argument
 from dfprivacy.statistics.count import Count
@@ -200,7 +199,7 @@ class UnitVariance:
         return np.minimum(error, _MOST / 2)
 
     def _moments(self, vector: NoisyVector) -> tuple[Floats, Floats, Floats]:
-        b0, b1, b2 = (to_floats(row) / self.grid.last for row in vector.coordinates)
+        b0, b1, b2 = (row.astype(np.float64) / self.grid.last for row in vector.coordinates)
         total = b0 + b1 + b2
         safe = np.where(total > 0, total, 1.0)
         return total, (b1 / 2 + b2) / safe, b2 / safe

@@ -29,7 +29,6 @@ from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise, compute_heights, reach_of
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.estimator import to_floats
 
 FARTHEST = 64
 """Losses end at 64 / rate: 2**30 candidates there win with a probability below 1e-18."""
@@ -670,7 +669,7 @@ class QuantileEstimator:
         The lower end is on its side where #{x < low} is below q n, the upper one where #{x <= high}
         is at least that: shown where the noise does not explain it, with half of the rest each.
         """
-        upto = np.cumsum(to_floats(vector.coordinates), axis=0)
+        upto = np.cumsum(vector.coordinates.astype(np.float64), axis=0)
         target_rank, many = float(self.q) * upto[-1], len(upto)
         off = reach_of(vector.noise, 1 - level)
         ends = []
