@@ -470,7 +470,8 @@ def _wrong_call(
         return _wrong_arguments(signature, called, args, kwargs, hints)
     with suppress(Exception):  # what only type checkers see
         for name, hint in get_type_hints(function).items():
-            kinds = [get_origin(alternative) or alternative for alternative in _alternatives(hint)]
+            alternatives = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+            kinds = [get_origin(alternative) or alternative for alternative in alternatives]
             is_variadic = name in arguments and signature.parameters[name].kind.name.startswith(
                 "VAR"
             )
@@ -555,11 +556,6 @@ def _name_of(function: Any, args: tuple[Any, ...]) -> str:
     if function.__name__ == "__call__":
         return "df.dp"
     return str(function.__qualname__).removesuffix(".__init__").rpartition(".")[2]
-
-
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or the one type."""
-    return get_args(hint) if isinstance(hint, UnionType) else (hint,)
 
 
 class _ByThread(type):

@@ -98,13 +98,11 @@ def canonical(value: object) -> bytes:
         return _text(f"numpy {value.dtype.str}", text_.encode("utf-8", "surrogatepass"))
     for kind, written in _PLAIN:
         if isinstance(value, kind):
-            text = _finer(value) if isinstance(value, _FINER) else written(value)
+            text = written(value)
+            if isinstance(value, _FINER):
+                text = str(value.isoformat() if isinstance(value, dt.datetime) else value)
             return _text(kind.__name__, text.encode("utf-8", "surrogatepass"))
     return _several(value)
-
-
-def _finer(value: Any) -> str:
-    return str(value.isoformat() if isinstance(value, dt.datetime) else value)
 
 
 def _several(value: object) -> bytes:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 
 from dfprivacy.cli.specs import JobRelease, Read, as_list, checking, read_as, require_kind, spec
-from dfprivacy.engine.keys import require_constant
+from dfprivacy.engine.keys import typed_constant
 from dfprivacy.errors import MOVED_ARGUMENTS, DPError, InvalidKeysError, InvalidQuestionError
 from dfprivacy.statements.yaml_files import At, Content, Faults, read_content
 from dfprivacy.statistics import Share
@@ -68,7 +68,7 @@ class JobFileContent:
                     column, value = str(question.column), question.value
                     with checking("questions", title, "value"):
                         require_kind(column, value, types[column])
-                        require_constant(column, value, types[column])
+                        typed_constant(column, value, types[column], value)
         except (InvalidKeysError, InvalidQuestionError) as error:
             way = self.content.nearest((*at, *error.__notes__))
             _add_fault(faults, self.content, way, f"{error.message}; {error.hint}")

@@ -22,11 +22,10 @@ from dfprivacy.engine.columns import (
     declared,
     duckdb_number_of,
     duckdb_type,
-    footer_of,
-    is_small_file,
     moment_type,
     no_value_of,
     polars_number,
+    read_footer,
     require_columns,
 )
 from dfprivacy.engine.embedded import (
@@ -329,16 +328,15 @@ def _adopt_relation(
     def key_title(label: Hashable) -> str:
         return title_of(label, key_form(relation, names[str(label)], label), "key")
 
-    def value_title(label: Hashable) -> str:
-        form = value_form(relation, names[str(label)], types.get(label))
-        return title_of(label, form, "value")
-
     def key_kind(label: Hashable) -> pa.DataType | str:
         kind, declared_type = duckdb_type(relation, names[str(label)]), types.get(label)
         is_duration = declared_type is not None and pa.types.is_duration(declared_type)
         return declared_type if is_duration and kind == "BIGINT" else kind
 
-    values = {label: value_title(label) for label in columns.values}
+    values = {
+        label: title_of(label, value_form(relation, names[str(label)], types.get(label)), "value")
+        for label in columns.values
+    }
     keys = [key_title(label) for label in columns.keys]
     pairs = zip(columns.keys, columns.public_keys, strict=True)
     public_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
@@ -612,15 +610,14 @@ def _of_file(
     connection: duckdb.DuckDBPyConnection,
     rows: duckdb.DuckDBPyRelation,
 ) -> Adopted:
-    path = source.source if isinstance(source, DataFiles) else None
-    declared_types = footer_of(path) if isinstance(path, Path) else None
-    types = _moments_of(declared_types or pa.schema([]), columns.names())
+    named = source.source if isinstance(source, DataFiles) else None
+    path = named if isinstance(named, Path) else None
+    footer = None if path is None else read_footer(path)
+    types = {} if footer is None else _moments_of(footer.schema, columns.names())
     adopted = _named(nw.from_native(rows), columns, _identity, connection, types=types)
-    is_small = isinstance(path, Path) and is_small_file(path)
-    adopted = replace(
-        adopted, from_files=not is_small, path=path if isinstance(path, Path) else None
-    )
-    if not isinstance(path, TextFile):
+    is_small = footer is not None and footer.is_small
+    adopted = replace(adopted, from_files=not is_small, path=path)
+    if not isinstance(named, TextFile):
         return adopted
     # Numbers are needed where text columns are values.
     relation: Any = adopted.lazy.to_native()

@@ -11,7 +11,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import singledispatch
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import duckdb
 import narwhals as nw
@@ -22,7 +22,7 @@ import pyarrow as pa
 from narwhals.dtypes import DType
 
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import PARQUET, TextFile
+from dfprivacy.engine.text_files import PARQUET
 from dfprivacy.errors import (
     InvalidQuestionError,
     MissingColumnError,
@@ -160,46 +160,39 @@ def _(frame: Snapshot) -> Declared | None:
     return declared(frame.rows)
 
 
-@declared.register
-def _(_: TextFile) -> Declared | None:
-    return None
-
-
 @declared.register(str)
 @declared.register(Path)
 def _(frame: str | Path) -> Declared | None:
     """Look at the footer of a Parquet file; text files declare nothing."""
-    schema = footer_of(Path(frame))
-    return None if schema is None else declared(schema.empty_table())
+    footer = read_footer(Path(frame))
+    return None if footer is None else declared(footer.schema.empty_table())
 
 
-def footer_of(path: Path) -> pa.Schema | None:
-    """Return the schema that the footer of a Parquet file declares; None for other files."""
-    if path.suffix.lower() not in PARQUET or not path.is_file():
-        return None
-    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
+class Footer(NamedTuple):
+    """The schema that the footer of a Parquet file declares.
 
-    with suppress(OSError, pa.ArrowException):
-        return pq.read_schema(path)
-    return None
+    Memory surely holds all values of a file that `is_small`: its columns are read in one pass,
+    instead of one pass a column. The answers are the same.
+    """
+
+    schema: pa.Schema
+    is_small: bool
 
 
 _FEW_VALUES = 2**22
 
 
-def is_small_file(path: Path) -> bool:
-    """Return whether a Parquet file has so few values that memory surely holds them all.
-
-    All columns are read in one pass then, instead of one pass a column. The answers are the same.
-    """
+def read_footer(path: Path) -> Footer | None:
+    """Return the footer of a Parquet file; None for other files."""
     if path.suffix.lower() not in PARQUET or not path.is_file():
-        return False
-    import pyarrow.parquet as pq  # noqa: PLC0415 as above
+        return None
+    import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
     with suppress(OSError, pa.ArrowException):
         footer = pq.read_metadata(path)
-        return bool(footer.num_rows * footer.num_columns <= _FEW_VALUES)
-    return False
+        is_small = footer.num_rows * footer.num_columns <= _FEW_VALUES
+        return Footer(footer.schema.to_arrow_schema(), is_small)
+    return None
 
 
 def declared_columns(frame: object, needed: Sequence[Hashable]) -> Declared:

@@ -437,12 +437,11 @@ def _spoil(connection: duckdb.DuckDBPyConnection) -> None:
         _LENT[connection].again = False
 
 
-_LOCKED: dict[str, str | bool | int | float | list[str]] = {
+_LOCKED: dict[str, Setting] = {
+    **_PLAIN,
     "python_enable_replacements": False,
     "allow_persistent_secrets": False,
     "enable_external_access": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
     "temp_directory": "",
 }
 
@@ -479,13 +478,17 @@ _OFTEN = 0.05  # seconds between two requests to stop: one that comes before the
 _TIMES = 100
 
 
-def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection) -> T:
+def interruptible(work: Callable[[], T], connection: duckdb.DuckDBPyConnection | None) -> T:
     """Run `work` on an embedded connection in another thread, and return its result.
 
     Python handles signals in its main thread, between two of its own instructions; a long query
     there would keep Ctrl-C waiting. So the query runs elsewhere. An interrupt stops it, waits
-    some seconds until it has stopped, and goes on as KeyboardInterrupt.
+    some seconds until it has stopped, and goes on as KeyboardInterrupt. Without a connection, which
+    then is the caller's, the query runs here.
     """
+    if connection is None:
+        with watched():
+            return work()
     done: Future[T] = Future()
 
     def job(run: Callable[[Callable[[], T]], T]) -> None:

@@ -122,7 +122,7 @@ def count_bins(
         tables = count_columns(adopted, labels, queries, public_keys)
         if tables is not None:
             return tables
-    return [table_of(_read_values(adopted, labels, query, public_keys)) for query in queries]
+    return [table_of(read_values(adopted, labels, query, public=public)) for query in queries]
 
 
 def _count_columns(
@@ -151,7 +151,7 @@ def _count_columns(
     pooled = rows.with_columns(pl.lit(0, pl.Int64).alias(_GROUP))
     keys, groups = pa.table({}), 1
     if names:
-        keys, _, _, group = number_groups(entries, names, None)
+        keys, _, group = number_groups(entries, names)
         keys, groups, places = order_groups(keys, public_keys)
         rows = rows.with_columns(pl.Series(_GROUP, places[group]))
     if names and public_keys is not None:
@@ -195,19 +195,19 @@ def read_values(
     With `public` keys and in its errors it is as `count_bins`.
     """
     check_number_column(query.column, adopted.lazy.collect_schema()[adopted.values[query.column]])
-    return _read_values(adopted, labels, query, adopted.public_keys if public else None)
-
-
-def _read_values(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
-) -> BinTable | ValueWords:
+    public_keys = adopted.public_keys if public else None
     values = _fetch_values(adopted, labels, query, public_keys)
     if values is not None:
         return values
     names = _key_names(labels, query)
     build = partial(_build_query, labels=labels, query=query)
     table = exact_table(adopted, build, [*names, _LABEL])
-    keys, groups, table, group = number_groups(table, names, public_keys)
+    keys, groups, group = number_groups(table, names)
+    if names and public_keys is not None:
+        keys, groups, places = order_groups(keys, public_keys)
+        group = places[group]
+        is_listed = group >= 0
+        table, group = table.filter(pa.array(is_listed)), group[is_listed]
     label, rows, *moments = (
         column.fill_null(math.nan).to_numpy() if column.null_count else column.to_numpy()
         for column in table.select([_LABEL, _ROWS, _FIRST, _SECOND][: 2 + query.moments]).columns
@@ -298,17 +298,14 @@ def _fetch_words(
     def fetch_parts() -> list[ValueWords] | None:
         parts: list[ValueWords] = []
         for part in _read_parts(native):
-            keys, groups, entries, group = number_groups(part, names, None)
+            keys, groups, group = number_groups(part, names)
             if sum(former.groups for former in parts) + groups >= 2**group_bits:
                 return None
-            values = pl.Series(_VALUE, entries.column(_VALUE))
+            values = pl.Series(_VALUE, part.column(_VALUE))
             parts.append(_words_of(keys, groups, group, values, query))
         return parts
 
-    if adopted.connection is not None:
-        return interruptible(fetch_parts, adopted.connection)
-    with watched():
-        return fetch_parts()
+    return interruptible(fetch_parts, adopted.connection)
 
 
 def _read_parts(native: Any) -> Iterator[pa.Table]:

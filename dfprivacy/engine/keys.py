@@ -19,9 +19,8 @@ from narwhals.dtypes import DType
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
 from dfprivacy.engine.columns import is_number, no_value_of
-from dfprivacy.engine.embedded import embedded
 from dfprivacy.engine.key_types import unfit_key
-from dfprivacy.engine.run import collect, guarded
+from dfprivacy.engine.run import collect
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import Integers
@@ -117,30 +116,24 @@ def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.
     declared, schema = collect(frame.select(*compared).head(0)).schema, frame.collect_schema()
     same = []
     for name, comparison in compared.items():
-        constant = _constant(
-            comparison, adopted.categories[comparison].constant, declared.field(name).type
-        )
+        constant = adopted.categories[comparison].constant
+        kind = declared.field(name).type
+        constant = typed_constant(comparison.column, constant, kind, comparison.constant)
         is_it = _is_in((name, schema[name]), [constant]).cast(nw.Int64) * WHOLE
         same.append(nw.when(~nw.col(name).is_null()).then(is_it).alias(name))
     return frame.with_columns(*same)
 
 
-def _constant(category: Category, constant: object, declared: pa.DataType) -> object:
-    """Return a constant in the declared type of its column."""
+def typed_constant(
+    label: Hashable, constant: object, declared: pa.DataType, named: object
+) -> object:
+    """Return a constant in the declared type of its column; refuse it as it was `named`."""
+    declared = declared.value_type if pa.types.is_dictionary(declared) else declared
     try:
         return _typed_keys([constant], declared).to_pylist()[0]
     except InvalidKeysError:
         pass
-    raise no_value_of(category.column, declared, category.constant)
-
-
-def require_constant(column: str, constant: object, declared: pa.DataType) -> None:
-    """Refuse a constant that is no value of a column of this declared type."""
-    declared = declared.value_type if pa.types.is_dictionary(declared) else declared
-    try:
-        _typed_keys([constant], declared)
-    except InvalidKeysError:
-        raise no_value_of(column, declared, constant) from None
+    raise no_value_of(label, declared, named)
 
 
 def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Implementation) -> nw.Expr:
@@ -186,10 +179,11 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
 def align(statistics: Statistics, public_keys: Listed) -> Statistics:
     """Return exactly the groups of the public keys, as listed; an absent group is all zeros."""
     table = statistics.table
-    public, number, row = _match(statistics.key_table(), public_keys)
+    public, number = find_keys(statistics.key_table(), public_keys)
+    row = np.flatnonzero(number >= 0)
     for name in [title for title in table.column_names if title not in public.column_names]:
         sums = np.zeros(public.num_rows, dtype=np.int64)
-        np.add.at(sums, number, table.column(name).fill_null(0).to_numpy()[row])
+        np.add.at(sums, number[row], table.column(name).fill_null(0).to_numpy()[row])
         public = public.append_column(name, pa.array(sums))
     return Statistics(public, statistics.keys, statistics.sources)
 
@@ -198,7 +192,7 @@ def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
     """Return the counts of exactly the groups with these keys, in their order; none if absent."""
     if table.keys.equals(keys):
         return table
-    group = _places_of_keys(table.keys, keys)[table.group]
+    group = find_keys(table.keys, keys)[1][table.group]
     is_counted = group >= 0
     bins, rows = table.bins[is_counted], table.rows[is_counted]
     moments = tuple(moment[is_counted] for moment in table.moments)
@@ -213,55 +207,25 @@ def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | 
         return bins_of_groups(values, keys)
     if values.keys.equals(keys):
         return values
-    return values.renumbered(keys, keys.num_rows, _places_of_keys(values.keys, keys))
+    return values.renumbered(keys, keys.num_rows, find_keys(values.keys, keys)[1])
 
 
-def _places_of_keys(keys: pa.Table, public_keys: pa.Table) -> Integers:
-    """Return the number of each key among the public ones; -1 if it is not one of them."""
-    numbers = np.full(keys.num_rows, -1, dtype=np.int64)
-    _, number, row = _match(keys, public_keys)
-    numbers[row] = number
-    return numbers
+def find_keys(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers]:
+    """Return the public keys, distinct and as listed, and the number of each key among them.
 
-
-def _match(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers, Integers]:
-    """Return the public keys, distinct and as listed, and the entries that belong to them.
-
-    Each entry that belongs to one is told by the number of the key and its own row.
+    A key that is not one of them has -1.
     """
-    names = keys.column_names
-    same = " AND ".join(f"k.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
-    with embedded() as connection:
-        public = _without_times(_typed_table(public_keys, keys.schema))
-        connection.register("wanted", _numbered(public, "place"))
-        connection.register("e", _numbered(_without_times(keys), "row"))
-        columns = ", ".join(names)
-        distinct = f"SELECT {columns} FROM wanted GROUP BY {columns} ORDER BY min(place)"  # noqa: S608 ours
-        public = guarded(lambda: connection.sql(distinct).to_arrow_table())
-        connection.register("k", _numbered(public, "number"))
-        matched = f"SELECT number, row FROM k JOIN e ON {same}"  # noqa: S608 names are ours
-        places = guarded(lambda: connection.sql(matched).to_arrow_table())
-    for index, field in enumerate(keys.schema):
-        if _is_time(field.type):
-            public = public.set_column(index, field.name, public.column(index).cast(field.type))
-    return public, places.column("number").to_numpy(), places.column("row").to_numpy()
-
-
-def _without_times(table: pa.Table) -> pa.Table:
-    """Return a table with times as the integers that they are: DuckDB would round some of them."""
-    for index, field in enumerate(table.schema):
-        if _is_time(field.type):
-            integer_type = pa.int64() if field.type.bit_width == 64 else pa.int32()
-            table = table.set_column(index, field.name, table.column(index).cast(integer_type))
-    return table
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
-
-
-def _numbered(table: pa.Table, name: str) -> pa.Table:
-    return table.append_column(name, pa.array(np.arange(table.num_rows, dtype=np.int64)))
+    names, public = keys.column_names, _typed_table(public_keys, keys.schema)
+    every = pa.concat_tables([public, keys])
+    for index, column in enumerate(every.columns):
+        if pa.types.is_floating(column.type):
+            every = every.set_column(index, names[index], pc.add(column, 0.0))  # no -0.0
+    _, groups, code = number_groups(every, names)
+    public_codes, code = np.split(code, [public.num_rows])
+    first = np.sort(np.unique(public_codes, return_index=True)[1])
+    numbers = np.full(groups, -1, dtype=np.int64)
+    numbers[public_codes[first]] = np.arange(len(first))
+    return public.take(pa.array(first)), numbers[code]
 
 
 def only_listed(frame: nw.LazyFrame[Any], public_keys: Listed) -> nw.LazyFrame[Any]:
@@ -325,7 +289,7 @@ def _typed_table(public_keys: Listed, declared: pa.Schema) -> pa.Table:
         When a key does not keep its value in that type.
     """
     if isinstance(public_keys, pa.Table):
-        return public_keys
+        return public_keys.cast(declared)
     pairs = zip(declared, public_keys, strict=True)
     return pa.table({field.name: _typed_keys(values, field.type) for field, values in pairs})
 
@@ -369,7 +333,6 @@ class NumberedGroups(NamedTuple):
 
     keys: pa.Table
     groups: int
-    entries: pa.Table
     group: Integers
 
     def __repr__(self) -> str:
@@ -377,20 +340,11 @@ class NumberedGroups(NamedTuple):
         return "NumberedGroups()"
 
 
-def number_groups(
-    entries: pa.Table, names: Sequence[str], public_keys: Listed | None
-) -> NumberedGroups:
-    """Return the groups of a table's entries, numbered: ascending keys, NULL last.
-
-    With `public_keys` exactly these are the groups, in their order, and entries of others are left
-    out.
-    """
+def number_groups(entries: pa.Table, names: Sequence[str]) -> NumberedGroups:
+    """Return the groups of a table's entries, numbered: ascending keys, NULL last."""
     if not names:
-        return NumberedGroups(pa.table({}), 1, entries, np.zeros(entries.num_rows, dtype=np.int64))
+        return NumberedGroups(pa.table({}), 1, np.zeros(entries.num_rows, dtype=np.int64))
     key_columns = entries.select(list(names))
-    if public_keys is not None:
-        keys, group, row = _match(key_columns, public_keys)
-        return NumberedGroups(keys, keys.num_rows, entries.take(row), group)
     group, size = np.zeros(key_columns.num_rows, dtype=np.int64), 1
     for column in key_columns.columns:
         rank, more = ranks(column)
@@ -401,7 +355,7 @@ def number_groups(
     group = compressed(group)
     first = np.empty(int(group.max(initial=-1)) + 1, dtype=np.int64)
     first[group] = np.arange(len(group))  # whichever row: their keys are the same
-    return NumberedGroups(key_columns.take(pa.array(first)), len(first), entries, group)
+    return NumberedGroups(key_columns.take(pa.array(first)), len(first), group)
 
 
 def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, int, Integers]:
@@ -411,11 +365,10 @@ def order_groups(keys: pa.Table, public_keys: Listed | None) -> tuple[pa.Table, 
     """
     if not keys.column_names:
         return keys, 1, np.zeros(1, dtype=np.int64)
-    entries = keys.append_column("place", pa.array(np.arange(keys.num_rows)))
-    numbered = number_groups(entries, keys.column_names, public_keys)
-    places = np.full(keys.num_rows, -1, dtype=np.int64)
-    places[numbered.entries.column("place").to_numpy()] = numbered.group
-    return numbered.keys, numbered.groups, places
+    if public_keys is not None:
+        public, numbers = find_keys(keys, public_keys)
+        return public, public.num_rows, numbers
+    return number_groups(keys, keys.column_names)
 
 
 def ranks(column: pa.ChunkedArray) -> tuple[Integers, int]:

@@ -125,16 +125,18 @@ def _together(
 
     Floats are added or not by the frame and the question, whatever the rows.
     """
+    statistics = None if adopted.unit is None else _sum_first_groups(adopted, labels, sources)
+    if statistics is not None:
+        return statistics
     names = [key_name(index) for index in range(len(labels))]
     kinds: list[DType] = [nw.Float64(), nw.Int64()] if again and labels else [nw.Int64()]
     for numbers in kinds:
-        table = None if adopted.unit is None else _sum_first_groups(adopted, labels, sources)
-        if table is None:
-            build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
-            table = exact_table(adopted, build, names)
+        build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
+        table = exact_table(adopted, build, names)
         statistics = Statistics(table, len(names), tuple(sources)).checked()
         if numbers.is_integer() or statistics.largest_possible() < _WHOLE_FLOATS:
             break
+    assert statistics is not None  # noqa: S101 there is a kind
     return statistics
 
 
@@ -173,40 +175,34 @@ def _add_entries(
 
 def _sum_first_groups(
     adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
-) -> pa.Table | None:
-    """Return the table of `build_pass` from rows in memory; None where they stay in the engine.
+) -> Statistics | None:
+    """Return the sums of `build_pass` from rows in memory; None where they stay in the engine.
 
     Sorting one word a row takes less than half the time of an engine's window over as many entries.
     """
-    names, unit = [key_name(index) for index in range(len(labels))], adopted.unit
+    names, unit = tuple(key_name(index) for index in range(len(labels))), adopted.unit
     if unit is None or unit.groups is None or not names:
         return None
-    added, engine = unscaled(sources), adopted.lazy.implementation
+    added, engine = tuple(unscaled(sources)), adopted.lazy.implementation
     terms = guarded(lambda: known_units(with_terms(adopted, labels, added, nw.Int64()), adopted))
     rows = fetch_unit_rows(terms, names, adopted, entry=PLACE)
     if rows is None:
         return None
-    limit = unit.groups
-    if rows.keys.num_rows > limit:
-        rows = rows.filter(rows.mark_first(limit))
+    if rows.keys.num_rows > unit.groups:
+        rows = rows.filter(rows.mark_first(unit.groups))
     size = max(rows.keys.num_rows, 1)
     frame: Any = pl.DataFrame({_ENTRY: rows.units * size + rows.groups, PLACE: rows.places})
     columns: Any = pl.from_arrow(rows.columns)
 
-    def add_entries() -> pa.Table:
+    def add_rows() -> pa.Table:
         lazy = nw.from_native(frame.hstack(columns).lazy())
-        sums = [*sums_of(added, engine), nw.col(PLACE).min()]
-        entries = collect(lazy.group_by(_ENTRY).agg(*sums))
-        units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
-        marks = mark_first_groups(units, entries.column(PLACE).to_numpy(), groups, limit)
-        entries = entries.append_column(_GROUP, pa.array(groups)).filter(pa.array(marks))
-        within_limits: Any = pl.from_arrow(entries)
-        lazy = nw.from_native(within_limits.lazy())
-        return collect(_ascending(_add_entries(lazy, [_GROUP], sources, unit.rows), [_GROUP]))
+        return collect(lazy.group_by(_ENTRY).agg(*sums_of(added, engine), nw.col(PLACE).min()))
 
-    sums = guarded(add_entries)
-    keys = rows.keys.take(sums.column(_GROUP))
-    return pa.table([*keys.columns, *sums.columns[1:]], [*names, *sum_names(sources)])
+    entries = guarded(add_rows)
+    units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
+    places, sums = entries.column(PLACE).to_numpy(), entries.drop_columns([_ENTRY, PLACE])
+    table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), names, added)
+    return table.sum_within_limits(sources, unit.rows, unit.groups)
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,11 +69,7 @@ def fetch_rows(
                 return None
         return pa.Table.from_batches(batches, reader.schema)
 
-    connection = adopted.connection
-    if connection is not None:
-        return guarded(lambda: interruptible(read_batches, connection))
-    with watched():
-        return guarded(read_batches)
+    return guarded(lambda: interruptible(read_batches, adopted.connection))
 
 
 _FILES: ContextVar[Sequence[Path]] = ContextVar("_FILES", default=())
@@ -142,13 +138,11 @@ def collect(
     interrupted from outside.
     """
     native: Any = lazy.to_native()
-    if connection is not None and lazy.implementation.is_duckdb():
+    if lazy.implementation.is_duckdb():
         return interruptible(native.to_arrow_table, connection)
     with watched():
         if lazy.implementation.is_polars():
             return native.collect(engine="streaming").to_arrow()
-        if lazy.implementation.is_duckdb():
-            return native.to_arrow_table()
         if lazy.implementation.is_spark_like():
             with spark.quiet():
                 table = native.toArrow()

@@ -50,12 +50,7 @@ def with_terms(
     """Return the keys, and one column of integers for each term of each source.
 
     A row that holds no value in one of a source's columns has NULL in all its terms. Integers that
-    are only added up are of the type `numbers`.
-
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidBoundsError
-        When a column's declared dtype does not allow what is asked of it.
+    are only added up are of the type `numbers`. For errors see `passes.build_pass`.
     """
     leaves = [
         {leaf: f"leaf_{index}_{position}" for position, leaf in enumerate(_leaves(source))}

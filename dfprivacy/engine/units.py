@@ -118,8 +118,8 @@ def fetch_unit_rows(
 
 def _number_rows(table: pa.Table, names: Sequence[str], unit: UnitColumn) -> UnitRows:
     """Return rows with the numbers of their units and groups."""
-    keys, _, _, groups = number_groups(table, names, None)
-    units = number_groups(table.select([UNIT]), [UNIT], None).group
+    keys, _, groups = number_groups(table, names)
+    units = number_groups(table, [UNIT]).group
     places = table.column(PLACE).to_numpy()
     columns = table.drop_columns([UNIT, PLACE, *names, *unit.marks])
     return UnitRows(keys, units, groups, places, columns)

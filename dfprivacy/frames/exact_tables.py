@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import types
 
-from dfprivacy.engine.keys import number_groups
+from dfprivacy.engine.keys import order_groups
 from dfprivacy.engine.pandas import has_utf8
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import UnsupportedDtypeError
@@ -114,22 +114,17 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
     integers can't either unless that of the rows reaches the limit, which `measured` looks at.
     """
     first, sizes = tables[0], [exact.groups for exact in tables]
-    names = first.keys.column_names
-    entries = pa.concat_tables([exact.keys for exact in tables])
-    if names:
-        entries = entries.append_column("place", pa.array(np.arange(sum(sizes))))
-    numbered = number_groups(entries, names, first.keys if public else None)
-    group = np.zeros(sum(sizes), dtype=np.int64)
-    if names:
-        group[numbered.entries.column("place").to_numpy()] = numbered.group
+    keys = pa.concat_tables([exact.keys for exact in tables])
+    keys, groups, group = order_groups(keys, first.keys if public else None)
+    if not keys.column_names:
+        group = np.zeros(sum(sizes), dtype=np.int64)
     places = np.split(group, np.cumsum(sizes)[:-1])
-    sums = {name: np.zeros(numbered.groups, dtype=np.int64) for name in first.sums}
+    sums = {name: np.zeros(groups, dtype=np.int64) for name in first.sums}
     for exact, groups_of_table in zip(tables, places, strict=True):
         for name, values in exact.sums.items():
             np.add.at(sums[name], groups_of_table, values)
 
     def moved(table: BinTable, groups_of_table: Integers) -> BinTable:
-        keys, groups = numbered.keys, numbered.groups
         return replace(table, keys=keys, groups=groups, group=groups_of_table[table.group])
 
     bins = zip(*(exact.bins for exact in tables), strict=True)
@@ -138,7 +133,7 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
         for kinds_of_part in zip(*(exact.kinds for exact in tables), strict=True)
     )
     merged = (merge_tables(list(map(moved, tables_of_part, places))) for tables_of_part in bins)
-    return ExactTables(numbered.keys, sums, tuple(merged), kinds)
+    return ExactTables(keys, sums, tuple(merged), kinds)
 
 
 def keepable(frame: object, labels: Sequence[Hashable]) -> object:

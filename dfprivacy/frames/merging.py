@@ -336,7 +336,7 @@ class Pooled:
             return None
         first, *others = (in_types(file.keys(), self.kinds) for file in self.files)
         for file, keys in zip(self.files[1:], others, strict=True):
-            numbered = number_groups(pa.concat_tables([first, keys]), first.column_names, None)
+            numbered = number_groups(pa.concat_tables([first, keys]), first.column_names)
             if not first.num_rows == keys.num_rows == numbered.groups:
                 raise _differs(file, self.files[0], "public keys")
         return PublicKeys(tuple(tuple(row.values()) for row in first.to_pylist()))

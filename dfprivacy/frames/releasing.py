@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
 
@@ -23,12 +24,12 @@ from dfprivacy.release.pipeline import Release, Source, release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 
 
+@dataclass(eq=False, repr=False)
 class ArrowSource(Source):
     """The rows of a frame, relation or file, whose release stays an Arrow table."""
 
-    def __init__(self, frame: object) -> None:
-        self.frame = frame
-        self.table: UnitTable | None = None
+    frame: object
+    table: UnitTable | None = field(default=None, init=False)
 
     def release(self, plan: Plan) -> tuple[Plan, Release]:
         """Find missing limits of a unit, and release the plan within them."""
@@ -46,10 +47,11 @@ class ArrowSource(Source):
         return Release(plan.tabulate(answers), plan.info, answers)
 
 
+@dataclass(eq=False, repr=False)
 class FrameSource(ArrowSource):
     """The rows of a frame, relation or file, and the way back to its type."""
 
-    wrap: Wrap | None = None
+    wrap: Wrap | None = field(default=None, init=False)
 
     def measure(self, plan: Any) -> Any:
         """Return the exact measurement of each part, if its answers can be handed back."""
@@ -153,11 +155,11 @@ def release_several(plan: JointPlan, frames: Sequence[object | Later]) -> list[p
     return [pa.ipc.open_stream(column[0].as_buffer()).read_all() for column in table.columns]
 
 
+@dataclass(eq=False, repr=False)
 class JointSource(Source):
     """Several frames; one that depends on earlier answers is measured after the charge."""
 
-    def __init__(self, frames: Sequence[object | Later]) -> None:
-        self.frames = frames
+    frames: Sequence[object | Later]
 
     def measure(self, plan: JointPlan) -> list[Any]:
         """Return the measurement of each plan; sizes of units for plans that find limits."""

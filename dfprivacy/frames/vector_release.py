@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Rho, loss_of
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.adopt import Columns
-from dfprivacy.engine.keys import align
+from dfprivacy.engine.keys import align, find_keys
 from dfprivacy.engine.progress import watched
 from dfprivacy.engine.returning import check_schema
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuestionError, boundary
@@ -170,11 +169,6 @@ class VectorEstimate:
         return vector_chart(dots, self.question.name, self._about(), level, measured_in)
 
 
-Integers = npt.NDArray[np.int64]
-Labelled = Callable[[pa.Table], Integers]
-"""The number of each row's group; -1 for rows of no group."""
-
-
 def estimator(
     question: MeanVector, dimension: int, rho: Fraction, entropy: EntropySource = system_entropy
 ) -> Callable[[NoisyRows | None], Passes]:
@@ -209,14 +203,14 @@ def run_estimators(
     source: VectorSource,
     question: MeanVector,
     estimators: Mapping[int, Passes],
-    labelled: Labelled | None = None,
+    keys: pa.Table | None = None,
 ) -> dict[int, NoisyMean]:
-    """Run estimators side by side, one a group, in passes of the source."""
+    """Run estimators side by side, one a group of these `keys`, in passes of the source."""
     means: dict[int, NoisyMean] = {}
     tables = _advanced(estimators, list(estimators), means)
     while tables:
         with watched():
-            _fill(source, question, tables, labelled)
+            _fill(source, question, tables, keys)
         tables = _advanced(estimators, list(tables), means)
     return means
 
@@ -238,16 +232,17 @@ def _fill(
     source: VectorSource,
     question: MeanVector,
     tables: Mapping[int, VectorTable],
-    labelled: Labelled | None,
+    keys: pa.Table | None,
 ) -> None:
     keeps = RELATIONS[question.neighbors].keeps_incomplete
     buffers, grid = Buffers(), None if question.binary else grid_of(question, source.dimension)
     for block in source.read():
         ready = prepared(block, grid, buffers, keeps_incomplete=keeps)
-        if labelled is None:
+        if keys is None:
             tables[0].add(ready.rows, buffers)
             continue
-        for number, rows in by_group(ready.rows, ready.labels(labelled(block.keys))):
+        labels = ready.labels(find_keys(block.keys, keys)[1])
+        for number, rows in by_group(ready.rows, labels):
             if number in tables:
                 tables[number].add(rows, buffers)
 
@@ -278,19 +273,6 @@ def _counted(keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[st
     ones = rows.append_column(sum_name(0), pa.array(np.ones(rows.num_rows, np.int64)))
     counted = ones.group_by(names).aggregate([(sum_name(0), "sum")])
     return Statistics(counted.rename_columns([*names, sum_name(0)]), len(names), (ROWS.source,))
-
-
-def labels_among(keys: pa.Table) -> Labelled:
-    """Return a function that finds the group of each row: its place in `keys`, or -1."""
-    places: Any = pl.from_arrow(keys.append_column("place", pa.array(np.arange(keys.num_rows))))
-
-    def labelled(rows: pa.Table) -> Integers:
-        frame: Any = pl.from_arrow(rows)
-        same: Any = {"on": rows.column_names, "nulls_equal": True, "maintain_order": "left"}
-        numbers = frame.join(places, how="left", **same)["place"]
-        return np.asarray(numbers.fill_null(-1).to_numpy(), np.int64)
-
-    return labelled
 
 
 GROUP_COUNT_SHARE = Fraction(1, 16)
@@ -358,17 +340,16 @@ def release_vector(plan: VectorPlan, frame: object) -> Any:
     return VectorEstimate(question, mean, plan.info)
 
 
+@dataclass(eq=False, repr=False)
 class VectorFrame(FrameSource):
     """A frame of vectors by group, which is closed with a stack."""
 
-    def __init__(self, frame: object, opened: ExitStack) -> None:
-        super().__init__(frame)
-        self._opened = opened
+    opened: ExitStack
 
     def measure(self, plan: VectorPlan) -> tuple[VectorSource, Statistics]:
         """Return the vectors, and how many each group has."""
         public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
-        vectors = _opened(self._opened, self.frame, plan.question, columns)
+        vectors = _opened(self.opened, self.frame, plan.question, columns)
         self.wrap = vectors.wrap
         exact = group_rows(vectors, plan.question, len(plan.by), public=public)
         check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
@@ -405,9 +386,9 @@ def _group_means(
     means: list[NoisyMean] = []
     for first in range(0, len(rows), at_once):
         part_of_rows = rows[first : first + at_once]
-        labelled = labels_among(shown_keys.slice(first, len(part_of_rows)))
+        keys = shown_keys.slice(first, len(part_of_rows))
         passes = {number: start(count) for number, count in enumerate(part_of_rows)}
-        means_found = run_estimators(source, question, passes, labelled)
+        means_found = run_estimators(source, question, passes, keys)
         means += [means_found[number] for number in range(len(part_of_rows))]
     return _table(shown_keys, means, question, plan.names, plan.level)
 

@@ -66,13 +66,6 @@ class Rounding:
         """Enclose ln: decimal's is correctly rounded, so that its neighbors enclose it."""
         return (self.down.next_minus(self.down.ln(ends[0])), self.up.next_plus(self.up.ln(ends[1])))
 
-    def exp_of_minus(self, ends: Ends) -> Ends:
-        """Enclose exp(-x), which falls with x."""
-        return (
-            self.down.next_minus(self.down.exp(ends[1].copy_negate())),
-            self.up.next_plus(self.up.exp(ends[0].copy_negate())),
-        )
-
 
 ArrivalTimes = Callable[[Ends, Rounding], Ends]
 
@@ -84,8 +77,10 @@ def exponential_times(ends: Ends, rounding: Rounding) -> Ends:  # noqa: ARG001 o
 
 def uniform_times(ends: Ends, rounding: Rounding) -> Ends:
     """Enclose 1 - exp(-x): the first of w uniform times is 1 - U**(1 / w)."""
-    low, high = rounding.exp_of_minus(ends)
-    return rounding.down.subtract(_ONE, high), rounding.up.subtract(_ONE, low)
+    down, up = rounding.down, rounding.up
+    low = down.next_minus(down.exp(ends[1].copy_negate()))  # of exp(-x), which falls with x
+    high = up.next_plus(up.exp(ends[0].copy_negate()))
+    return down.subtract(_ONE, high), up.subtract(_ONE, low)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
 from dfprivacy.release.answers import (
-    Answer,
     Answered,
     Answers,
     Measured,
@@ -163,8 +162,10 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     if not rule:
         shown = all_groups(first.keys.num_rows if plan.by else 1)
     by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
-    if plan.notes_limits:
-        _note_limits(plan, by_name)
+    for part, lost in zip(plan.parts, plan.lost, strict=True) if plan.notes_limits else ():
+        effect = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
+        for name in part.names:  # the bias of limits that were found
+            by_name[name] = tuple(answer.within_limits(*effect) for answer in by_name[name])
     answers = {}
     for name in plan.questions:
         selects = name in first.answers
@@ -175,11 +176,3 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         )
         answers[name] = tuple(answer.about_shown(*about) for answer in by_name[name])
     return Answers(first.keys, answers, first.counted, shown, first.answers.keys())
-
-
-def _note_limits(plan: Plan, answers: dict[str, tuple[Answer, ...]]) -> None:
-    """Put the bias of limits that were found into intervals and notes."""
-    for part, lost in zip(plan.parts, plan.lost, strict=True):
-        effect = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
-        for name in part.names:
-            answers[name] = tuple(answer.within_limits(*effect) for answer in answers[name])

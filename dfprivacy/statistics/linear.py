@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -404,15 +404,14 @@ class LinearPart(Part):
         else:
             vectors = plan_vectors(self.questions, grouped=self.grouped, units=self.units)
         if self.units:
-            vectors = replace(vectors, linears=tuple(self._within_limits(vectors)))
+            linears = []
+            for index, linear in enumerate(vectors.linears):
+                names = [answer.name for answer in vectors.answers if answer.vector == index]
+                totals = self.read is None and all(self.questions[name].totals for name in names)
+                source = replace(linear.source, totals=totals, rows=self.rows)
+                linears.append(replace(linear, source=source))
+            vectors = replace(vectors, linears=tuple(linears))
         return with_clipping(vectors, self.questions)
-
-    def _within_limits(self, vectors: Vectors) -> Iterator[Linear]:
-        """Yield vectors whose totals of units are clipped where all that is read off them is."""
-        for index, linear in enumerate(vectors.linears):
-            read = [a.name for a in vectors.answers if a.vector == index]
-            totals = self.read is None and all(self.questions[name].totals for name in read)
-            yield replace(linear, source=replace(linear.source, totals=totals, rows=self.rows))
 
     @property
     def weight(self) -> Fraction:
