@@ -227,3 +227,13 @@ def test_categories_of_polars_are_text(tmp_path):
         dfp.statistics(frame, tmp_path / f"{number}.parquet", dfp.count(), by="k")
     table = dfp.merge(f"{tmp_path}/*.parquet", epsilon=100, delta=0.01)
     assert table.column("k").to_pylist() == ["a", "b"]
+
+
+def test_public_keys_have_the_type_that_secret_ones_have(tmp_path):
+    """Listed or not, keys of several files come back in the type in which the files meet."""
+    frame, types = pl.DataFrame({"k": ["a", "b"] * 50}), set()
+    for keys in (None, ["b", "c"]):
+        path = tmp_path / f"{keys}.parquet"
+        dfp.statistics(frame, path, dfp.count(), by="k", keys=keys)
+        types.add(dfp.merge([path], epsilon=1, delta=None if keys else 0.01).schema.types[0])
+    assert len(types) == 1
