@@ -81,6 +81,20 @@ def test_heavy_tails_are_covered_or_marked(name, kind, bulk, upper_limit):
         assert name != "Pareto 1.2" or upper_limit(marked, GROUPS) >= 0.5
 
 
+def test_unmarked_intervals_of_a_power_law_hold(upper_limit):
+    """Where noise hides how slowly a tail falls, the interval is as wide as for the slowest fall.
+
+    Noise makes one of many doublings fall faster than all of them do. At epsilon 0.1 a fifth of
+    the means of 10^6 rows has no note, and 93 % of these hold the truth.
+    """
+    data = Data.of(np.random.default_rng([5, seed]).pareto(2, 10**6) + 1 for seed in range(12))
+    (judged,) = judge_samples(data, "mean", [0.1], 60)
+    hits = sum(int((part.hits & ~part.marks).sum()) for part in judged)
+    unmarked = sum(int((~part.marks).sum()) for part in judged)
+    assert unmarked >= 30
+    assert upper_limit(hits, unmarked) >= 0.93
+
+
 def each_alone(values, asked):
     """Return what is asked of many copies: functions of DuckDB look at each as a frame."""
     con = duckdb.connect()

@@ -765,10 +765,13 @@ def _read_fall(
     inner, count = _packed(is_inner & (places <= bounds[1][:, None] + steps))
     shown = np.where(places < count, np.take_along_axis(heights, inner, 1), 0.0)
     tail = np.cumsum(shown[:, ::-1], axis=1)[:, ::-1]
-    doubt = policy.careful * np.sqrt(variance * np.maximum(count - places, 0))
+    deviation = np.sqrt(variance * np.maximum(count - places, 0))
+    is_sure = (places < count - steps) & (tail - policy.careful * deviation > 6)
+    ratios = np.maximum(is_sure.sum(axis=1, keepdims=True) / 2, 1)  # neighbors share their noise
+    doubt = np.sqrt(policy.careful**2 + 2 * np.log(ratios)) * deviation  # of the least of them
     further, further_doubt = np.zeros((2, *tail.shape))
     further[:, :-steps], further_doubt[:, :-steps] = tail[:, steps:], doubt[:, steps:]
-    is_sure = (places < count - steps) & (tail - doubt > 6)
+    is_sure &= tail - doubt > 6
     ratio = (np.maximum(further, 0.0) + further_doubt) / np.where(is_sure, tail - doubt, 1.0)
     ratio = np.where(is_sure, np.maximum(ratio, _FASTEST_FALL), SLOWEST_FALL)
     largest = np.where((places < count) & (inner != middle), tail, 0.0).max(axis=1, initial=0.0)
