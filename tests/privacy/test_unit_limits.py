@@ -574,11 +574,13 @@ def test_found_limits_leave_rows_for_bounds():
     ("units", "bounds"), [(8000, ((0, 12), (0, 250))), (20_000, (None, None))], ids=str
 )
 def test_limits_of_correlations_are_small(units, bounds):
-    """A correlation divides by the variances, so that its noise needs smaller limits."""
+    """A correlation divides by the variances, so that its noise needs smaller limits.
+
+    Half of the intervals are shorter than 1, of which 2 % are longer: five of nine once in 2e6.
+    """
     (x, y), private = bounds, shop(units).dp(unit="u", epsilon=2)
-    for _ in range(5):
-        low, high = private.corr("pieces", "price", x, y).interval()
-        assert high - low < 1
+    intervals = [private.corr("pieces", "price", x, y).interval() for _ in range(9)]
+    assert np.median([high - low for low, high in intervals]) < 1
 
 
 def test_counts_of_units_find_their_groups_beside_public_keys():
