@@ -54,6 +54,9 @@ SIZES: Floats = np.sqrt(np.append(1, CANDIDATES[:-1] + 1) * CANDIDATES)
 UNIT_MEAN = 2**12
 """Mean of a unit whose values are all at the upper bound."""
 
+_MEAN_STEPS = 2.0**20
+"""Steps from 0 to 1 of the mean of a unit in one group, before the mean of its groups."""
+
 _FIRST_THRESHOLD, _GROWTH = 4.0, 1.5
 """Noise scales above which units are in a bin, and the increase for each doubling of the size."""
 
@@ -231,9 +234,10 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
             continue
         counts_of_values = _sums(table, source).astype(np.float64)
         share = _sums(table, source, 1) / np.maximum(counts_of_values * source.terms[0].most, 1)
+        steps = np.floor(share * _MEAN_STEPS)  # whole numbers add up to the same in any order
         weights = np.bincount(rows.units, weights=counts_of_values > 0, minlength=units)
-        mean = np.bincount(rows.units, weights=share, minlength=units) / np.maximum(weights, 1)
-        by_size[kind] = _histogram_with_means(bins, mean)
+        mean = np.bincount(rows.units, weights=steps, minlength=units) / np.maximum(weights, 1)
+        by_size[kind] = _histogram_with_means(bins, mean / _MEAN_STEPS)
     if not table.names:
         return Sizes(by_size, None, 1)
     number_of_rows, squares = _row_sums(rows.units, counts, units)

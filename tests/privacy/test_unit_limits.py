@@ -248,6 +248,23 @@ def test_a_unit_more_moves_each_histogram_of_sizes_by_its_constant(by):
             assert 0 <= everyone.number - others.number <= 1
 
 
+def test_sizes_follow_from_the_rows_and_not_from_their_order():
+    """Means of units at the edge of a step fall into the same one in whichever order rows come.
+
+    A unit more changes the order in which engines hand out the entries of all other units.
+    """
+    values = np.random.default_rng(3).integers(0, 9, (60_000, 27))
+    values = values[values.sum(axis=1) % 27 == 0]
+    owners, places = np.divmod(np.arange(values.size), 27)
+    tables = []
+    for order in (slice(None), slice(None, None, -1), np.argsort(values.ravel(), kind="stable")):
+        columns = {"u": owners, "g": (places // 3).astype(str), "x": values.ravel() / 1.0}
+        frame = pa.table({name: column[order] for name, column in columns.items()})
+        rows = frame.append_column("i", frame["u"]).to_pylist()
+        tables.append(sizes_of(rows, ["g"]).by_size["mean 'x'"])
+    assert all(np.array_equal(tables[0], other) for other in tables)
+
+
 @pytest.mark.parametrize("keys", [list(range(12)), None])
 def test_limits_let_units_count_in_all_groups_that_they_fill(keys):
     """Each unit has some rows in each of twelve groups: few of them are missing from a count.
