@@ -126,6 +126,27 @@ class Tape:
         return values if mechanism == "random_labels" else 1.0 - 2.0 * values
 
 
+class LoudTape(Tape):
+    """Recorder of draws whose noise is as large as it is with a probability just above delta.
+
+    All draws of a column of an array are as large together. A group that is shown nevertheless,
+    though one unit alone has made it, is shown with a probability above delta.
+    """
+
+    def __init__(self, delta: float) -> None:
+        super().__init__()
+        self._delta = delta
+
+    def draw(self, mechanism: str, inputs: Mapping[str, Any], sample: Callable[[], Any]) -> Any:
+        """Return exact integers with large noise, and anything else as it is drawn."""
+        if mechanism != "add_to":
+            return super().draw(mechanism, inputs, sample)
+        exact = inputs["exact"]
+        draws = exact.shape[0] if exact.ndim == 2 else 1
+        noise = inputs["noise"].quantile(2 * self._delta ** (1 / draws))
+        return super().draw(mechanism, inputs, lambda: exact + noise)
+
+
 def require(condition: object, message: str) -> None:
     """Stop a release that does not repeat its draws."""
     if not condition:
@@ -300,11 +321,11 @@ class Meter:
         table may lack secret groups, whose draws are left out if the others don't match without.
         """
         first = Tape()
-        outcome, charge = self._run(larger, measure, first)
+        outcome, charge = self.run(larger, measure, first)
         choices: list[Literal["", "few", "any"]] = ["", "any", "few"]
         for skips in choices if lost_groups else choices[:1]:
             second = Tape(first.draws, skips=skips)
-            other, same_charge = self._run(smaller, measure, second)
+            other, same_charge = self.run(smaller, measure, second)
             fault = second.mismatch
             if not fault and len(second.draws) < len(first.draws) and not skips:
                 fault = f"one draw less: {first.draws[len(second.draws)].mechanism}"
@@ -314,7 +335,7 @@ class Meter:
                 break
         return Pair(len(first.draws), second.loss, stated or charge, fault)
 
-    def _run(self, release: Release, measure: str, tape: Tape) -> tuple[Any, dfp.Budget]:
+    def run(self, release: Release, measure: str, tape: Tape) -> tuple[Any, dfp.Budget]:
         """Return everything a caller sees of a release, and its charge."""
         ledger = self._ledgers[measure]
         self.releases += 1

@@ -85,6 +85,48 @@ CHANGES: Mapping[str, Row] = {
 HOSTILE = [change for name, change in CHANGES.items() if "key" not in name]
 
 
+ALONE = "zzz"
+"""How keys begin of groups whose only unit one of the tables lacks."""
+
+GROUPS: Mapping[str, Mapping[str, int]] = {
+    "only unit": {"a": 90, "b": 40, "c": 3},
+    "at the threshold": {f"t{n}": n for n in (1, 2, 3, 4, 5, *range(8, 80, 3))},
+    "many groups": {f"m{n}": 2**n for n in range(7)},
+    "no rows": {},
+    "one row": {"a": 1},
+}
+"""Units in the groups of secret keys that all units of both tables make."""
+
+
+@cache
+def hidden_neighbors(
+    groups: str, shape: str, change: str, *, units: bool, seed: int
+) -> tuple[pa.Table, pa.Table]:
+    """Return two tables with groups that a threshold may hide; the first one has a unit more."""
+    generator = random.Random(f"{groups} {shape} {change} {units} {seed}")
+    per_unit = generator.choice([1, 3]) if units and groups != "one row" else 1
+    keys = [key for key, size in GROUPS[groups].items() for _ in range(size * per_unit)]
+    rows = [
+        ordinary_row(place // per_unit, shape, generator) | {"k": key, "h": 0}
+        for place, key in enumerate(keys)
+    ]
+    for row in rows[:: generator.choice([7, 23])]:
+        row.update(generator.choice(HOSTILE))
+    alone = [ALONE, f"{ALONE} 2", f"{ALONE} 3"] if units else [ALONE]
+    keys = {
+        "at the threshold": [key for key, size in GROUPS[groups].items() if size > 8],
+        "many groups": [*GROUPS[groups], *alone],
+        "one row": ["a", *alone],
+    }.get(groups, alone)
+    generator.shuffle(keys)
+    copies = len(keys) if groups == "many groups" else generator.choice([1, 3, 7]) if units else 1
+    extra = [
+        ordinary_row(-1, shape, generator) | {"k": key, "h": 0} | CHANGES[change]
+        for key in (keys * copies)[:copies]
+    ]
+    return mixed_tables(rows, extra, generator)
+
+
 @cache
 def neighbors(shape: str, change: str, *, units: bool, seed: int) -> tuple[pa.Table, pa.Table]:
     """Return two tables; the first one has one row more, or all rows of one unit more."""
@@ -106,6 +148,13 @@ def neighbors(shape: str, change: str, *, units: bool, seed: int) -> tuple[pa.Ta
         extra.append(row)
     if not rows and generator.random() < 0.5:
         extra[0]["x"] = generator.choice([math.nan, None, math.inf])
+    return mixed_tables(rows, extra, generator)
+
+
+def mixed_tables(
+    rows: list[Row], extra: list[Row], generator: random.Random
+) -> tuple[pa.Table, pa.Table]:
+    """Return a table of all rows in an order of chance, and one without the extra ones."""
     mixed = [(generator.random(), row) for row in rows] + [(generator.random(), r) for r in extra]
     mixed.sort(key=lambda pair: pair[0])
     larger = [row for _, row in mixed]
@@ -164,10 +213,19 @@ SOURCES: Mapping[str, Callable[[Places, pa.Table], Any]] = {
     "pandas nullable": lambda _, table: table.to_pandas(types_mapper=_nullable),
     "arrow": lambda _, table: table,
     "batches": lambda _, table: table.to_reader(max_chunksize=5),
+    "some empty batches": lambda _, table: reader_with_empty_batches(table),
     "duckdb": Places.relation,
     "parquet": Places.parquet,
     "csv": Places.csv,
 }
+
+
+def reader_with_empty_batches(table: pa.Table) -> pa.RecordBatchReader:
+    """Return a reader whose first, second last and last batches have no rows."""
+    batches, none = table.to_batches(max_chunksize=7), table.slice(0, 0).to_batches()
+    empty = none or [pa.RecordBatch.from_pylist([], table.schema)]
+    ordered = [*empty, *batches[:-1], *empty, *batches[-1:], *empty]
+    return pa.RecordBatchReader.from_batches(table.schema, ordered)
 
 
 def _nullable(kind: pa.DataType) -> Any:
@@ -192,6 +250,7 @@ class Case:
     shape: str
     change: str
     seed: int = 1
+    groups: str = "mixed"
 
     @property
     def statistic(self) -> str:
@@ -207,7 +266,7 @@ class Case:
     def lost_groups(self) -> bool:
         """Whether the smaller table may lack a secret group."""
         lost = self.change in {"new key", "missing key", "lone row"}
-        return self.keys == "secret" and (lost or self.unit != "rows")
+        return self.keys == "secret" and (lost or self.unit != "rows" or self.groups != "mixed")
 
     @property
     def stated(self) -> dfp.Budget | None:
@@ -224,7 +283,11 @@ class Case:
 
     def releases(self, places: Places) -> tuple[Release, Release]:
         """Return the releases of both tables, that with more rows first."""
-        tables = neighbors(self.shape, self.change, units=self.unit != "rows", seed=self.seed)
+        choices = {"units": self.unit != "rows", "seed": self.seed}
+        if self.groups == "mixed":
+            tables = neighbors(self.shape, self.change, **choices)
+        else:
+            tables = hidden_neighbors(self.groups, self.shape, self.change, **choices)
         if self.question == "mean_vector of sets":
             tables = (with_sets(tables[0]), with_sets(tables[1]))
         one, other = (self._release(places, table) for table in tables)
@@ -399,6 +462,8 @@ UNITS: Mapping[str, dict[str, Any]] = {
     "max_rows": {"unit": "u", "max_rows": 2},
     "max_groups": {"unit": "u", "max_rows": 2, "max_groups": 2},
     "found": {"unit": "u"},
+    "found groups": {"unit": "u", "max_rows": 2},
+    "found rows": {"unit": "u", "max_groups": 2},
 }
 KEYS = {"whole": None, "public": LISTED, "secret": None}
 LOSSES = ("epsilon 1", "epsilon 30", "rho 0.5", "rho 40")
@@ -406,12 +471,22 @@ STATEMENTS = {"sql", "functions", "connect"}
 COMMANDS = {"command", "job"}
 
 DIMENSIONS: Mapping[str, Sequence[str]] = {
-    "question": tuple(QUESTIONS), "entry": tuple(ENTRIES), "source": tuple(SOURCES),
+    "question": tuple(QUESTIONS), "entry": tuple(ENTRIES),
+    "source": tuple(name for name in SOURCES if "empty" not in name),
     "unit": ALL_UNITS, "keys": ALL_KEYS, "loss": LOSSES,
     "shape": ("spread", "far", "zeros", "tails"), "change": tuple(CHANGES),
 }  # fmt: skip
+HIDDEN: Mapping[str, Sequence[str]] = DIMENSIONS | {
+    "question": tuple(name for name, own in QUESTIONS.items() if "secret" in own.keys),
+    "source": tuple(SOURCES), "unit": ("rows", "max_groups", "found", "found groups", "found rows"),
+    "keys": ("secret",), "groups": tuple(GROUPS),
+    "change": tuple(name for name in CHANGES if name not in {"new key", "lone row"}),
+}  # fmt: skip
+"""Dimensions of tables with groups that a threshold may hide."""
+
 WIDE = {"source", "change"}
 """Dimensions of many values, which are paired with statistics instead of all their questions."""
+HIDDEN_WIDE = WIDE | {"entry", "loss", "shape", "groups", "unit"}
 
 
 def is_possible(values: Mapping[str, str]) -> bool:
@@ -421,21 +496,24 @@ def is_possible(values: Mapping[str, str]) -> bool:
         return False
     if entry in STATEMENTS and values.get("loss", "").startswith("rho"):
         return False
+    has_rows = entry == "functions" or values.get("unit") == "rows"
+    if has_rows and values.get("groups") == "many groups":
+        return False
     if entry == "functions":
         return (
             values.get("unit", "rows") == "rows" and source in {"duckdb", None} and keys != "public"
         )
-    if entry == "connect" and source == "batches":
+    if entry == "connect" and "batches" in str(source):
         return False
     if entry in COMMANDS and source not in {"csv", "parquet", None}:
         return False
-    if entry == "files" and values.get("unit") == "found":
+    if entry == "files" and values.get("unit", "").startswith("found"):
         return False
     if values.get("unit") == "max_rows" and keys not in {"whole", None}:
         return False
     if values.get("unit") == "max_groups" and keys == "whole":
         return False
-    return not (source == "csv" and values.get("change") == "lone row")
+    return not (source == "csv" and "lone row" in values.values())
 
 
 def is_answerable(values: Mapping[str, str]) -> bool:
@@ -449,11 +527,13 @@ def is_answerable(values: Mapping[str, str]) -> bool:
         return False
     allowed = {"keys": question.keys, "unit": question.units, "measure": question.measures}
     named = dict(values)
+    if "unit" in values:
+        named["unit"] = values["unit"].removesuffix(" groups").removesuffix(" rows")
     if "loss" in values:
         named["measure"] = values["loss"].split()[0]
     if any(named.get(name, own[0]) not in own for name, own in allowed.items()):
         return False
-    if values.get("source") in question.other_sources:
+    if values.get("source", "").removeprefix("some empty ") in question.other_sources:
         return False
     if question.statistic == "suggest_limits" and entry not in {"frame", None}:
         return False
@@ -470,23 +550,25 @@ def is_answerable(values: Mapping[str, str]) -> bool:
     return entry != "job" or question.fields is not None
 
 
-def pairs_of(values: Mapping[str, str]) -> Iterator[frozenset[tuple[str, str]]]:
+def pairs_of(values: Mapping[str, str], wide: set[str]) -> Iterator[frozenset[tuple[str, str]]]:
     """Yield the pairs of values that a case covers."""
     for one, two in itertools.combinations(values.items(), 2):
-        if one[0] == "question" and two[0] in WIDE:
+        if one[0] == "question" and two[0] in wide:
             one = ("statistic", QUESTIONS[one[1]].statistic)  # noqa: PLW2901
         yield frozenset([one, two])
 
 
-def combinations(seed: int) -> Iterator[dict[str, str]]:
+def combinations(
+    seed: int, dimensions: Mapping[str, Sequence[str]], wide: set[str]
+) -> Iterator[dict[str, str]]:
     """Yield cases that together cover every possible pair of values of two dimensions."""
     generator = random.Random(seed)
-    names = list(DIMENSIONS)
+    names = list(dimensions)
     starts: dict[frozenset[tuple[str, str]], list[dict[str, str]]] = {}
     for one, two in itertools.combinations(names, 2):
-        for a, b in itertools.product(DIMENSIONS[one], DIMENSIONS[two]):
+        for a, b in itertools.product(dimensions[one], dimensions[two]):
             if is_possible(start := {one: a, two: b}):
-                starts.setdefault(next(pairs_of(start)), []).append(start)
+                starts.setdefault(next(pairs_of(start, wide)), []).append(start)
     open_pairs = set(starts)
     for pair in sorted(starts, key=sorted):
         if pair not in open_pairs:
@@ -494,18 +576,18 @@ def combinations(seed: int) -> Iterator[dict[str, str]]:
         for _ in range(_ATTEMPTS):
             case = dict(generator.choice(starts[pair]))
             for name in generator.sample([n for n in names if n not in case], len(names) - 2):
-                values = [v for v in DIMENSIONS[name] if is_possible(case | {name: v})]
+                values = [v for v in dimensions[name] if is_possible(case | {name: v})]
                 if not values:
                     break
                 generator.shuffle(values)
                 case[name] = max(
                     values,
                     key=lambda v: sum(
-                        own in open_pairs for own in pairs_of(ordered(case | {name: v}))
+                        own in open_pairs for own in pairs_of(ordered(case | {name: v}), wide)
                     ),
                 )
             if len(case) == len(names):
-                open_pairs -= set(pairs_of(ordered(case)))
+                open_pairs -= set(pairs_of(ordered(case), wide))
                 yield case
                 break
         open_pairs.discard(pair)
@@ -517,10 +599,17 @@ _ATTEMPTS = 20
 
 def ordered(values: Mapping[str, str]) -> dict[str, str]:
     """Return the values of a case in the order of the dimensions."""
-    return {name: values[name] for name in DIMENSIONS if name in values}
+    return {name: values[name] for name in HIDDEN if name in values}
 
 
 def cases(seed: int = 3) -> Iterator[Case]:
     """Yield the cases of the law."""
-    for number, values in enumerate(combinations(seed)):
+    for number, values in enumerate(combinations(seed, DIMENSIONS, WIDE)):
+        yield Case(**values, seed=number)
+    yield from hidden_cases(seed)
+
+
+def hidden_cases(seed: int = 3) -> Iterator[Case]:
+    """Yield the cases of tables with groups that a threshold may hide."""
+    for number, values in enumerate(combinations(seed, HIDDEN, HIDDEN_WIDE)):
         yield Case(**values, seed=number)

@@ -16,12 +16,13 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks import replay_cases
-from benchmarks.replay import Meter
-from benchmarks.replay_cases import Case, Places, cases
+from benchmarks.replay import LoudTape, Meter
+from benchmarks.replay_cases import ALONE, DELTA, UNITS, Case, Places, cases, hidden_cases
 from benchmarks.replay_questions import CALLS, QUESTIONS, Question
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError
-from dfprivacy.noise.laws import DiscreteLaplace
+from dfprivacy.frames import limit_finding
+from dfprivacy.noise.laws import DiscreteLaplace, KeyRule
 from dfprivacy.noise.recording import record_draws
 from dfprivacy.release.pipeline import permit
 from dfprivacy.statistics import STATISTICS, Linear
@@ -92,6 +93,70 @@ def check_losses(some, folder):
         assert not pair.fault, case
         assert pair.ratio <= 1, case
     return pairs
+
+
+def test_groups_beyond_a_threshold_lose_no_more_than_their_charge(tmp_path):
+    """A pair of each kind of hidden groups with each kind of limits loses at most its charge."""
+    some = {(case.groups, case.unit): case for case in hidden_cases() if case.entry == "frame"}
+    assert {groups for groups, _ in some} == set(replay_cases.GROUPS)
+    check_losses(some.values(), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_group_of_one_unit_is_hidden_by_noise_that_is_likelier_than_delta(part, tmp_path):
+    """Noise that comes with a probability just above delta does not lift a unit's own groups."""
+    meter, places = Meter(tmp_path), Places(tmp_path)
+    hidden = [case for case in hidden_cases() if is_of_one_unit(case)]
+    for case in hidden[part::PARTS]:
+        outcome = show_loudly(case, meter, places)
+        assert ALONE not in outcome, case
+
+
+def is_of_one_unit(case):
+    """Check whether one of the tables has a group of one unit, by its key."""
+    return case.groups in {"only unit", "no rows"} and case.change != "missing key"
+
+
+def show_loudly(case, meter, places, factor=1.0):
+    """Return the text of a release with noise that is just likelier than delta by a factor."""
+    delta = factor * DELTA / UNITS[case.unit].get("max_groups", 1)
+    larger, _ = case.releases(places)
+    return str(meter.run(larger, case.measure, LoudTape(delta))[0])
+
+
+@pytest.mark.parametrize("loss", ["epsilon 1", "rho 0.5"])
+@pytest.mark.parametrize("unit", ["rows", "max_groups"])
+def test_noise_beyond_delta_shows_a_group_of_one_unit(unit, loss, tmp_path):
+    """Noise a hundredth as likely as delta lifts a unit's own groups: the law above is sharp."""
+    case = Case("count", "frame", "polars", unit, "secret", loss, "spread", "ordinary")
+    case = replace(case, groups="no rows")
+    assert [
+        ALONE in show_loudly(case, Meter(tmp_path), Places(tmp_path), factor)
+        for factor in (1.0, 0.01)
+    ] == [False, True]
+
+
+def test_a_threshold_that_is_lost_is_reported(tmp_path, monkeypatch):
+    """A group that its only unit shows is a fault, and so is one whose noise is likely."""
+    monkeypatch.setattr(KeyRule, "least", lambda *_: 0)
+    case = replace(PLAIN, keys="secret", groups="only unit", change="ordinary")
+    assert "outcomes differ" in measure_loss(case, tmp_path).fault
+    assert ALONE in show_loudly(case, Meter(tmp_path), Places(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(limit_finding, "_histogram_with_means"), (limit_finding, "_count_groups")],
+)
+def test_a_contribution_that_is_doubled_where_limits_are_found_is_reported(
+    place, name, tmp_path, monkeypatch
+):
+    """A histogram of units, or a number of groups, that a unit moves by twice its noise shows."""
+    true = getattr(place, name)
+    monkeypatch.setattr(place, name, lambda *args: 2 * true(*args))
+    case = Case("count", "frame", "polars", "found", "secret", "epsilon 1", "spread", "ordinary")
+    assert measure_loss(replace(case, groups="one row"), tmp_path).ratio > 1
 
 
 def test_a_unit_that_decides_how_others_are_added_up_loses_no_more_than_its_charge(tmp_path):
