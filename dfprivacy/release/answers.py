@@ -166,7 +166,7 @@ class Estimated(Answer):
         """
         parts = []
         for piece in self.pieces:
-            if len(piece.groups):
+            if len(piece.groups) or not self.groups:
                 estimator, vector, threshold = piece.estimator, piece.vector, piece.threshold
                 low, high = (
                     estimator.interval(vector, level)
