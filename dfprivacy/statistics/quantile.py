@@ -508,10 +508,15 @@ class QuantilePart(ColumnPart):
         """The levels of all questions, in their order."""
         return tuple(q for question in self.questions.values() for q in question.fractions)
 
-    def law(self, loss: Epsilon | Rho, candidates: int) -> RankLaw:
-        """Return how levels are selected; `loss` is that of one row."""
+    def law(self, loss: Epsilon | Rho, candidates: int, *, knows_sizes: bool = False) -> RankLaw:
+        """Return how levels are selected; `loss` is that of one row.
+
+        Few candidates are far from all rows where sizes are known, or where bounds are narrow.
+        """
         fraction = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
-        return _law(loss.share(self.left), candidates, len(set(self.levels)), fraction)
+        is_narrow = self.steps is not None and self.question.bounds is not None
+        is_near, levels = knows_sizes or is_narrow, len(set(self.levels))
+        return _law(loss.share(self.left), candidates, levels, fraction, is_near=is_near)
 
     def ends_law(self, loss: Epsilon | Rho) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
@@ -526,15 +531,16 @@ class QuantilePart(ColumnPart):
         """Return the forecast of each quantile, in ranks; `loss` is that of one row."""
         kind = circumstances.declared.get(self.question.column)
         clock = None if kind is None else self._find_clock(kind if kind in MOMENTS else None)
-        law = self.law(loss, replace(self, clock=clock).candidates())
+        part = replace(self, clock=clock)
+        law = part.law(loss, part.candidates())
         forecasts = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
                 threshold = question.least(law, q)
-                answered = rows_reach(loss.share(self.left), threshold)
+                answered = rows_reach(loss.share(part.left), threshold)
                 ranks = question.rank_error(law, q, circumstances.each_size.astype(np.int64))
                 half_widths = told(ranks, answered, circumstances)
-                about = self._about_ends(loss, q) if question.tells_interval else NO_INTERVAL
+                about = part.describe_ends(loss, q) if question.tells_interval else NO_INTERVAL
                 remark = f"not a number where the noisy count of rows is below {threshold:,}"
                 forecast = Forecast(
                     title,
@@ -549,7 +555,7 @@ class QuantilePart(ColumnPart):
                 forecasts.append(forecast.noted(*_levels_near(forecast, float(q))))
         return forecasts
 
-    def _about_ends(self, loss: Epsilon | Rho, q: Fraction) -> str:
+    def describe_ends(self, loss: Epsilon | Rho, q: Fraction) -> str:
         """Describe the distance in rank of the ends of an interval, and where it is open."""
         law, index = self.ends_law(loss), sorted(set(self.levels)).index(q)
         down, up = (law.apart(q, index, side) for side in (-1, 1))
@@ -563,7 +569,9 @@ class QuantilePart(ColumnPart):
         values = measured.values
         counted = noisy_rows(values, loss.share(self.left * COUNT_SHARE))
         rows, grid = counted.column(), self._grid(values, loss)
-        law, ends = self.law(loss, grid.most - grid.first + 1), None
+        knows_sizes = isinstance(grid, Magnitudes) and grid.starts is not None
+        law = self.law(loss, grid.most - grid.first + 1, knows_sizes=knows_sizes)
+        ends = None
         if isinstance(values, ValueWords) and values.has_large_groups:
             counts: BinTable | NearCounts = NearCounts(values, grid)
         else:
@@ -635,10 +643,12 @@ class QuantilePart(ColumnPart):
 
 
 @lru_cache(maxsize=64)
-def _law(loss: Epsilon | Rho, candidates: int, levels: int, fraction: Fraction) -> RankLaw:
+def _law(
+    loss: Epsilon | Rho, candidates: int, levels: int, fraction: Fraction, *, is_near: bool
+) -> RankLaw:
     """Return the law of levels that are selected with a fraction of the loss, made once."""
     noise = loss.share(COUNT_SHARE).noise(1, 1)
-    return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels)
+    return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels, is_near)
 
 
 TOO_FEW = "too few rows for this loss"

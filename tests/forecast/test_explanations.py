@@ -169,7 +169,7 @@ def test_the_rows_that_quantiles_need():
         each.median("x", bounds=(-60, 240), step=1), each.median("x"), whole.median("x"),
         each.median("k"), each.quantile("x", 0.99), whole.quantile("x", 0.99),
     ]  # fmt: skip
-    assert [plan.answers[0].answered.half for plan in plans] == [25, 41, 41, 41, 49, 49]
+    assert [plan.answers[0].answered.half for plan in plans] == [25, 53, 53, 53, 67, 67]
 
 
 def test_counts_by_value_that_are_remembered(ledger):

@@ -7,6 +7,7 @@ once and stands for many groups, each released by itself; these tests fail by ch
 probability below 1e-6.
 """
 
+import datetime as dt
 import itertools
 import math
 from dataclasses import dataclass
@@ -331,6 +332,28 @@ def test_ranks_are_off_by_no_more_than_is_said(name, loss, levels):
             shown = ~np.isnan(value)
             test = stats.binomtest(int(within[shown].sum()), max(int(shown.sum()), 1), 0.95)
             assert within[shown].mean() > 0.95 or test.pvalue > 1e-9
+
+
+WEEK = pl.date_range(dt.date(2024, 1, 1), dt.date(2024, 1, 7), eager=True)
+FEW_VALUES = {"two": [0, 1], "five": [1, 2, 3, 4, 5], "a week": WEEK}
+
+
+@pytest.mark.parametrize("name", FEW_VALUES)
+@pytest.mark.parametrize("qs", [[0.05], [0.5], [0.95], [0.05, 0.25, 0.5, 0.75, 0.95]], ids=str)
+@pytest.mark.parametrize("rows", [60, 210, 420])
+def test_answers_are_seldom_far_from_all_rows(name, qs, rows):
+    """Where sizes are not known, 5 % of answers lie beyond all rows by more than their range."""
+    values = pl.Series(FEW_VALUES[name])
+    frame = pl.DataFrame({"x": pl.concat([values] * rows)[:rows]})
+    whole = frame["x"].to_physical().to_numpy()
+    low, high = 2 * whole.min() - whole.max(), 2 * whole.max() - whole.min()
+    found = np.zeros(len(qs))
+    for _ in range(100):
+        answers = list(frame.dp.quantiles("x", qs, epsilon=1))
+        shown = pl.Series(answers, dtype=frame["x"].dtype if name == "a week" else None)
+        numbers = shown.to_physical().cast(pl.Float64).fill_null(np.nan).to_numpy()
+        found += (numbers < low) | (numbers > high)
+    assert stats.binom.sf(found.max() - 1, 100, 0.05) > 1e-8
 
 
 def test_more_levels_and_more_candidates_need_more_rows():

@@ -46,7 +46,7 @@ SPARSE = 512
 """Ordinary rows are spread over so large a part of the candidates that follow their magnitudes."""
 
 CROWDED = 2**12
-"""Candidates beyond the rows of a group, for which quantiles between the ends are aimed inwards."""
+"""Candidates of other sizes than the rows, where the magnitudes of values are known."""
 
 ORDINARY = 0.05
 """An answer of ordinary rows is further off than its note says in this part of releases."""
@@ -340,10 +340,14 @@ class SelectionLaw:
 
 @dataclass(frozen=True)
 class RankLaw(SelectionLaw):
-    """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public."""
+    """How `levels` quantiles are selected from `candidates`, about a count with `noise`. Public.
+
+    With `is_near` at most `CROWDED` of the candidates are far from all rows, else any may be.
+    """
 
     candidates: int
     levels: int
+    is_near: bool = True
 
     @cached_property
     def growth(self) -> float:
@@ -364,19 +368,20 @@ class RankLaw(SelectionLaw):
     def margin(self) -> int:
         """How far from the ends other quantiles are aimed.
 
-        Rows that all hold one value have an answer beyond them in 5 % of releases, if there are at
-        most `CROWDED` candidates. Rows of several values have it less often.
+        Rows that all hold one value have an answer far beyond them in 5 % of releases. Rows of
+        several values have it less often.
         """
-        candidates = min(self.candidates, CROWDED)
-        return _first(lambda rows: self._risk(rows, candidates) <= ORDINARY)
+        beyond = min(self.candidates, CROWDED) if self.is_near else self.candidates
+        return _first(lambda rows: self._risk(rows, beyond) <= ORDINARY)
 
     @cached_property
     def ordinary(self) -> int:
         """How far a selection is off once in 20 times, among rows that are not made to mislead.
 
-        Those have 128 candidates among them, or a part of all that is not below 1 / `SPARSE`.
+        Those have a part of all candidates among them that is not below 1 / `SPARSE`, or a single
+        one where not all others are near.
         """
-        sparse = SPARSE if self.candidates < 2**22 else self.candidates / 128
+        sparse = SPARSE if self.is_near else max(self.candidates, SPARSE)
         return math.ceil(math.log(sparse / ORDINARY) / self.rate)
 
     def aims(self, q: Fraction, rows: Integers) -> Integers:
