@@ -371,8 +371,8 @@ class RankLaw(SelectionLaw):
         Rows that all hold one value have an answer far beyond them in 5 % of releases. Rows of
         several values have it less often.
         """
-        beyond = min(self.candidates, CROWDED) if self.is_near else self.candidates
-        return _first(lambda rows: self._risk(rows, beyond) <= ORDINARY)
+        candidates = min(self.candidates, CROWDED) if self.is_near else self.candidates
+        return _first(lambda rows: self._risk(rows, candidates) <= ORDINARY)
 
     @cached_property
     def ordinary(self) -> int:
