@@ -8,7 +8,8 @@ released with `unit=` alone. A ratio is the root mean square error over that of 
 best fixed limit, with all of epsilon: expected for counts, sums and means, drawn for medians.
 "held" counts intervals that hold the value of all rows, "marked" answers with a note; a median
 without an interval counts as held. A line with more than 5 % of neither is drawn again, eight times
-as often, and shows the second draw. Laws with a * were held out while constants were tuned. Time:
+as often, and shows the second draw. Laws with a * were held out while constants were tuned. Panels,
+whose units have a row in each period, are asked without bounds. Time:
 over the plain aggregate of the engine by unit and group.
 """
 
@@ -190,6 +191,39 @@ def accuracy(repetitions: int) -> Iterator[str]:
     )
 
 
+PANEL_VALUES: dict[str, Law] = {
+    "uniform": lambda rng, rows: rng.random(rows),
+    "normal(100, 15)": lambda rng, rows: rng.normal(100, 15, rows),
+    "gamma(9)": lambda rng, rows: rng.gamma(9, 1, rows),
+    "lognormal(3, 1)": lambda rng, rows: rng.lognormal(3, 1, rows),
+}
+
+
+def panels(repetitions: int) -> Iterator[str]:
+    """Yield a table of panels: each unit has a row in each period, and bounds are found too."""
+    rng = np.random.default_rng(8)
+    yield "| values | units | periods | statistic | held | marked | neither |"
+    yield "|:--|--:|--:|:--|--:|--:|--:|"
+    for label, law in PANEL_VALUES.items():
+        for units, periods in ((300, 9), (600, 9), (1000, 5), (300, 17)):
+            places = {
+                "u": np.arange(units * periods) % units,
+                "g": np.repeat(range(periods), units),
+            }
+            frame = pl.DataFrame({**places, "x": law(rng, units * periods)})
+            private = dfp.frame(frame)(unit="u", epsilon=5).group_by("g", keys=range(periods))
+            for name in ("sum", "mean"):
+                truths = frame.group_by("g").agg(TRUTHS[name]).sort("g")["x"]
+                tables = [getattr(private, name)("x") for _ in range(repetitions)]
+                is_held = [truths.is_between(table["low"], table["high"]) for table in tables]
+                is_marked = [table["note"].is_not_null() for table in tables]
+                held, marked = pl.concat(is_held), pl.concat(is_marked)
+                shares = (held.mean(), marked.mean(), (~held & ~marked).mean())
+                words = [label, str(units), str(periods), name]
+                words += [f"{100 * float(share or 0):.0f} %" for share in shares]
+                yield f"| {' | '.join(words)} |"
+
+
 def seconds(work: Callable[[], object], repetitions: int = 5) -> float:
     """Return the least processor time of some runs."""
     times = []
@@ -236,6 +270,8 @@ def main() -> None:
         "# Limits of units (`python -m benchmarks.units`)",
         "## Found limits against the best fixed ones",
         "\n".join(lines),
+        "## Panels without bounds, at epsilon 5",
+        "\n".join(panels(chosen.repetitions)),
         "## Time",
         "\n".join(speed()),
     ]

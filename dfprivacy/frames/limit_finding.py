@@ -100,7 +100,7 @@ _PAIR_SPREAD = 1 / 20
 """Assumed deviation of the values of pairs in widths of the bounds, less the noise of nine sums."""
 
 _VISIBLE = 1 / 50
-"""Share of the rows that limits may leave out of a median or a variance without a note."""
+"""Share of the rows that limits may leave out without a note, where the noise is not known."""
 
 _SKEW = 3.0
 """Assumed skew of the sizes of groups, in which units are free to be."""
@@ -669,7 +669,8 @@ def _lost_of_sum(
 ) -> Lost:
     """Return the effect of a limit on a count or a sum: the rows or totals beyond it.
 
-    Intervals of whole frames have room for it, unless bounds are found or ratios are asked too.
+    Intervals of whole frames have room for it, unless bounds are found or ratios are asked too. The
+    noise within bounds that are found is not known yet: visible losses have a note then.
     """
     low, high = (0.0, 1.0)
     is_total = size_kind(part).startswith("sum")
@@ -682,7 +683,9 @@ def _lost_of_sum(
     note = None
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
-    elif upper > (_WIDE if has_room else _NARROW) * half:
+    elif upper > (_WIDE if has_room else _NARROW) * half or (
+        isinstance(part, OctavePart) and share.value < 1 - _VISIBLE
+    ):
         counted = "the total counts" if is_total else "all rows count"
         leave = "may leave" if share.may_be_all else "leave"
         note = f"limits {leave} out rows of large units: {share.text} of {counted}"
