@@ -242,16 +242,32 @@ class MeasuredOctaves(MeasuredTable):
     def answer(
         self,
         loss: Epsilon | Rho,
-        rule: KeyRule | None,  # noqa: ARG002 one interface
+        rule: KeyRule | None,
     ) -> Answered:
         """Find bounds, of the pooled rows first where there are groups; answer within them."""
-        return self.answer_together([self], [loss])[0]
+        shown_from = None
+        if rule is not None:
+            noise, divisor, terms = self.part.count_noise(loss)
+            shown_from = rule.least(noise, divisor, terms) // divisor
+        return self.answer_columns([self], [loss], shown_from)[0]
 
     @classmethod
     def answer_together(
         cls, measured: Sequence[MeasuredOctaves], losses: Sequence[Epsilon | Rho]
     ) -> list[Answered]:
-        """Find bounds of columns with equal losses at once; answer about each within its own."""
+        """Answer about groups of public keys, or that are shown."""
+        return cls.answer_columns(measured, losses)
+
+    @staticmethod
+    def answer_columns(
+        measured: Sequence[MeasuredOctaves],
+        losses: Sequence[Epsilon | Rho],
+        shown_from: int | None = None,
+    ) -> list[Answered]:
+        """Find bounds of columns with equal losses at once; answer about each within its own.
+
+        Groups of secret keys are `shown_from` a noisy count on.
+        """
         classes: dict[Any, list[int]] = {}
         for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
             part, table, is_read_once = column.part, column.table, column.again is None
@@ -263,7 +279,10 @@ class MeasuredOctaves(MeasuredTable):
             tables = [column.table for column in columns]
             if grouped:
                 recounts = [column.recount for column in columns if column.again]
-                bounds = find_group_bounds(tables, loss, loss.pooled(groups), recounts)
+                pooled_loss = loss.pooled(groups)
+                bounds = find_group_bounds(
+                    tables, loss, pooled_loss, recounts, shown_from=shown_from
+                )
             else:
                 bounds = find_column_bounds(tables, loss)
             for index, column, of_column in zip(indices, columns, bounds, strict=True):

@@ -157,6 +157,7 @@ def find_group_bounds(
     pooled_loss: Loss,
     recounts: Sequence[Recount] = (),
     *,
+    shown_from: int | None = None,
     policy: BoundsPolicy = POLICY,
 ) -> list[FoundBounds]:
     """Find the bounds of each group of some columns from pooled bounds and its own noisy counts.
@@ -164,7 +165,7 @@ def find_group_bounds(
     Each column pays for itself; those with one loss are searched at once. Shares of the pooled
     steps are shares of `pooled_loss`, the loss of a row where all groups are counted together.
     `recounts` count a column again in other bins, by group or pooled; a frame may have other groups
-    then.
+    then. The number of groups is public, or they are `shown_from` a noisy number of rows on.
     """
     tables = list(tables)
 
@@ -197,7 +198,7 @@ def find_group_bounds(
             pooled_bounds = PooledBounds(
                 result.of(np.array([row])), bias[:, row], (below[row], above[row]), pooled_loss
             )
-            bounds[column] = _fit_groups(tables[column], pooled_bounds, loss, policy)
+            bounds[column] = _fit_groups(tables[column], pooled_bounds, loss, policy, shown_from)
     return bounds
 
 
@@ -215,7 +216,11 @@ class PooledBounds:
 
 
 def _fit_groups(
-    table: BinTable, pooled_bounds: PooledBounds, loss: Loss, policy: BoundsPolicy
+    table: BinTable,
+    pooled_bounds: PooledBounds,
+    loss: Loss,
+    policy: BoundsPolicy,
+    shown_from: int | None,
 ) -> FoundBounds:
     """Find the bounds of each group of one column from those of all groups."""
     pooled = pooled_bounds.result
@@ -224,7 +229,10 @@ def _fit_groups(
     groups, clumps, unseen = _read_levels(counts, distances, levels_loss)
     inside = slice(pooled.first[0], pooled.last[0] + 1)
     rows = float(pooled.look.scale[0]) * float(pooled.look.heights[0, inside].sum())
-    mean_size = max(rows, 1.0) / groups
+    if shown_from is None:
+        mean_size = max(rows, 1.0) / min(groups, max(table.groups, 1))
+    else:
+        mean_size = max(rows / groups, shown_from, 1.0)
     relative = policy.group_size * spread_of(loss.noise(1, 1)) / mean_size
     share_of_groups = float(policy.groups) * min(max(relative**0.5, 0.25), 1.0)
     own_share = Fraction(int(round_share(np.array(share_of_groups))), UNITS)
