@@ -103,7 +103,7 @@ def attack_keys() -> float:
 def attack_budget() -> tuple[float, int]:
     """Ask the same count until a ledger of epsilon 1 refuses, and average the answers."""
     answers: list[list[float]] = [[], []]
-    asked = 0
+    question_count = 0
     with tempfile.TemporaryDirectory() as folder:
         for side, rows in enumerate((10, 9)):
             for number in range(400):
@@ -114,10 +114,10 @@ def attack_budget() -> tuple[float, int]:
                     while True:
                         noisy.append(float(private.count(epsilon=0.25)))
                 except dfp.BudgetExceededError:
-                    asked = len(noisy)
+                    question_count = len(noisy)
                 answers[side].append(float(np.mean(noisy)))
     left, right = map(np.array, answers)
-    return float(np.mean(left >= 9.5) - np.mean(right >= 9.5)), asked
+    return float(np.mean(left >= 9.5) - np.mean(right >= 9.5)), question_count
 
 
 def main() -> int:
@@ -146,10 +146,10 @@ def main() -> int:
     share = attack_keys()
     met &= share < 1.3e-3
     lines.append(f"| the key of a group of one row, delta 0.001 | {share:.4f} | 0.0010 |")
-    advantage, asked = attack_budget()
+    advantage, question_count = attack_budget()
     met &= advantage < bound + 0.2
     lines.append(
-        f"| average of {asked} counts until a ledger of epsilon 1 refuses (400 a side) | "
+        f"| average of {question_count} counts until a ledger of epsilon 1 refuses (400 a side) | "
         f"{advantage:.2f} | {bound:.2f} |"
     )
     text = "\n".join(lines) + "\n"

@@ -102,10 +102,10 @@ class Whole(int):
 
 def nested(depth: int, make: Callable[[Any], Any]) -> Any:
     """Return containers in containers."""
-    found: Any = make(())
+    container: Any = make(())
     for _ in range(depth):
-        found = make((found,))
-    return found
+        container = make((container,))
+    return container
 
 
 HOSTILE: tuple[Any, ...] = (
@@ -153,8 +153,8 @@ HOSTILE: tuple[Any, ...] = (
 def objects(values: Sequence[Any]) -> pd.Series[Any]:
     """Return a column of objects as they are."""
     column = np.empty(len(values), dtype=object)
-    for place, value in enumerate(values):
-        column[place] = value
+    for position, value in enumerate(values):
+        column[position] = value
     return pd.Series(column, dtype=object)
 
 
@@ -167,8 +167,8 @@ def of_numbers(dtype: str, zone: str | None = None) -> Column:
     """Return how times are made of integers, the least of which is no time."""
 
     def column(values: Sequence[Any]) -> pd.Series[Any]:
-        whole = np.array([-(2**63) if v is None else v for v in values], dtype=np.int64)
-        times = pd.Series(whole.view(dtype))
+        integers = np.array([-(2**63) if v is None else v for v in values], dtype=np.int64)
+        times = pd.Series(integers.view(dtype))
         return times if zone is None else times.dt.tz_localize("UTC").dt.tz_convert(zone)
 
     return column
@@ -297,13 +297,13 @@ PANDAS: dict[str, Kind] = {
     **{f"timedelta64[{u}]": Kind((1, 2), FAR, of_numbers(f"m8[{u}]")) for u in UNITS},
     **{
         f"{name}[pyarrow]": Kind(
-            own.usual,
-            own.odd,
-            lambda v, own=own: pd.Series(
-                pd.arrays.ArrowExtensionArray(pa.chunked_array([own.column(v)]))
+            kind.usual,
+            kind.odd,
+            lambda v, kind=kind: pd.Series(
+                pd.arrays.ArrowExtensionArray(pa.chunked_array([kind.column(v)]))
             ),
         )
-        for name, own in ARROW.items()
+        for name, kind in ARROW.items()
     },
     "object": Kind(("a", "b"), (*HOSTILE, None), objects),
     "object of numbers": Kind((1, 2.5), (*HOSTILE, None), objects),
@@ -443,8 +443,8 @@ KEPT = {"epsilon": 1e9, "delta": 1e-200}
 """So large an epsilon, and so small a delta, that exactly groups of several rows are shown."""
 
 
-def _sql(own: Any, query: str, **terms: Any) -> Any:
-    return dfp.sql(query, t=own._frame, **{**KEPT, **terms})  # noqa: SLF001 what the question is to
+def _sql(private_frame: Any, query: str, **terms: Any) -> Any:
+    return dfp.sql(query, t=private_frame._frame, **{**KEPT, **terms})  # noqa: SLF001 what the question is to
 
 
 ASKS: dict[str, Callable[[Any, Kind], Any]] = {
@@ -546,13 +546,13 @@ def cells() -> Iterator[Cell]:
     """Yield every cell."""
     for front, (kinds, _) in FRONTS.items():
         settings = SETTINGS if front in EMBEDDED else ["as it is"]
-        for own in itertools.product(kinds, ASKS, settings):
-            yield Cell(front, *own)
+        for arguments in itertools.product(kinds, ASKS, settings):
+            yield Cell(front, *arguments)
 
 
 def sampled(tried: Iterable[Any], sample: int) -> list[Any]:
     """Return one of `sample` things to be tried, spread over all that they differ in."""
-    return sorted(tried, key=lambda own: zlib.crc32(repr(own).encode()))[::sample]
+    return sorted(tried, key=lambda item: zlib.crc32(repr(item).encode()))[::sample]
 
 
 dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # which warn once in a process
@@ -560,15 +560,15 @@ PAID: list[Any] = []
 
 
 def outcome(work: Callable[[], Any]) -> tuple[Any, ...]:
-    """Return what tells a call's outcome from others, the charge among it."""
+    """Return the parts of a call's outcome that are compared, the charge among them."""
     PAID.clear()
     with warnings.catch_warnings(record=True) as heard, mock.patch.object(NoAccount, "pay", _pay):
         warnings.simplefilter("always")
         try:
-            found = _shape(work())
+            shape = _shape(work())
         except (Exception, KeyboardInterrupt) as error:
-            found = _said(error)
-    return (*found, tuple(PAID), tuple(str(own.message) for own in heard))
+            shape = _said(error)
+    return (*shape, tuple(PAID), tuple(str(warning.message) for warning in heard))
 
 
 def _pay(_: NoAccount, charge: Any) -> None:
@@ -583,10 +583,12 @@ def _said(error: BaseException) -> tuple[Any, ...]:
 def _shape(released: Any) -> tuple[Any, ...]:
     """Return the type of a release, what is told beside its numbers, and its keys in order."""
     origin = find_origin(released)
-    told = "" if origin is None else f"{origin.question} {origin.cost} {origin.keys} "
+    description = "" if origin is None else f"{origin.question} {origin.cost} {origin.keys} "
     if isinstance(released, pd.DataFrame):
         attributes = {name: v for name, v in released.attrs.items() if name != "dfprivacy"}
-        told += f"{type(released.index)} {attributes} "  # the origin is above, its hashes are noisy
+        description += (
+            f"{type(released.index)} {attributes} "  # the origin is above, its hashes are noisy
+        )
         released = released.reset_index() if released.index.names != [None] else released
         keys = released.iloc[:, 0].tolist()
         types = {  # categories are the released keys, which the last entry has
@@ -595,29 +597,29 @@ def _shape(released: Any) -> tuple[Any, ...]:
             else kind
             for name, kind in released.dtypes.items()
         }
-        return ("pandas", f"{told}{types}", tuple(map(_look, keys)))
+        return ("pandas", f"{description}{types}", tuple(map(_look, keys)))
     if isinstance(released, pl.LazyFrame):
         released = released.collect()
     if isinstance(released, duckdb.DuckDBPyRelation | Result):
-        told += str(list(zip(released.columns, released.types, strict=True)))
-        return ("relation", told, tuple(_look(row[0]) for row in released.fetchall()))
+        description += str(list(zip(released.columns, released.types, strict=True)))
+        return ("relation", description, tuple(_look(row[0]) for row in released.fetchall()))
     if isinstance(released, dfp.dbapi.Cursor):
         return ("cursor", str(released.description), tuple(_look(row[0]) for row in released))
     if isinstance(released, pl.DataFrame | pa.Table):
         first: Any = released[:, 0] if isinstance(released, pl.DataFrame) else released.column(0)
         numbered = first.to_list() if isinstance(first, pl.Series) else map(str, first)
-        told += re.sub(r"Enum\(.*?\)", "Enum", str(released.schema))  # of the released keys
-        return (type(released).__name__, told, tuple(map(_look, numbered)))
+        description += re.sub(r"Enum\(.*?\)", "Enum", str(released.schema))  # of the released keys
+        return (type(released).__name__, description, tuple(map(_look, numbered)))
     if isinstance(released, dict):
-        return ("dict", str([(name, _shape(own)) for name, own in released.items()]), ())
+        return ("dict", str([(name, _shape(value)) for name, value in released.items()]), ())
     if released is None or isinstance(released, dt.date | dt.time | dt.timedelta):
         return ("moment", "", ())  # an unknown one is None, as an unknown number is NaN
     if isinstance(released, Readable):
-        own = ("epsilon", "rho", "delta", "mechanism", "limits")
-        told = str([getattr(released, name, None) for name in own])
+        names = ("epsilon", "rho", "delta", "mechanism", "limits")
+        description = str([getattr(released, name, None) for name in names])
     if isinstance(released, Explanation):
-        told = str(released)
-    return (type(released).__name__, told, ())
+        description = str(released)
+    return (type(released).__name__, description, ())
 
 
 def _look(key: object) -> str:
@@ -628,34 +630,34 @@ def neighbors(kind: Kind) -> Iterator[list[Any]]:
     """Yield usual rows, then the same with one row more, first or last."""
     usual = [value for value in kind.usual for _ in range(TIMES)]
     yield usual
-    for place, odd in enumerate(kind.odd):
-        yield [*usual, odd] if place % 2 else [odd, *usual]
+    for index, odd in enumerate(kind.odd):
+        yield [*usual, odd] if index % 2 else [odd, *usual]
 
 
 @dataclass
 class Found:
-    """What was tried, and where outcomes differed."""
+    """The number of calls that were tried, and descriptions of outcomes that differed."""
 
     runs: int = 0
     different: list[str] = field(default_factory=list)
 
 
-def compare(cell: Cell, found: Found) -> None:
+def compare(cell: Cell, tally: Found) -> None:
     """Compare the outcome over neighbors, and the kind of outcome over few rows."""
     kind = FRONTS[cell.front][0][cell.kind]
     usual, *others = neighbors(kind)
     first = cell.run(usual)
     for rows in others:
-        found.runs += 1
+        tally.runs += 1
         if (other := cell.run(rows)) != first:
             odd = rows[0] if rows[0] is not usual[0] else rows[-1]
-            found.different.append(f"{cell}: {type(odd).__name__}: {first} or {other}"[:600])
+            tally.different.append(f"{cell}: {type(odd).__name__}: {first} or {other}"[:600])
     for rows in ([], usual[:1]):
-        found.runs += 1
+        tally.runs += 1
         other = cell.run(rows)
         same = 1 if cell.ask in KEYS_AS_COLUMNS else 2
         if (other[:same], other[3:]) != (first[:same], first[3:]):
-            found.different.append(f"{cell}: {len(rows)} rows: {first} or {other}"[:600])
+            tally.different.append(f"{cell}: {len(rows)} rows: {first} or {other}"[:600])
 
 
 CONNECTION = (
@@ -707,9 +709,9 @@ STATEMENTS = (
     "SELECT 0 AS k, dp_mean(chance, 0, 9) AS n FROM v",
     "SELECT 0 AS k, dp_mean(x, 0, 9) AS n FROM computed",
     "SELECT 0 AS k, dp_count(*) AS n FROM computed WHERE whole > 0",
-    *(f"INSERT INTO {own} {_COUNTED}" for own in ("keyed", "referring", "t", "v")),
-    *(f"CREATE TABLE {own} AS {_COUNTED}" for own in ("made", "t", "other.t", "temp.made", "v")),
-    *(f"CREATE OR REPLACE TABLE {own} AS {_COUNTED}" for own in ("keyed", "t", "referring")),
+    *(f"INSERT INTO {table} {_COUNTED}" for table in ("keyed", "referring", "t", "v")),
+    *(f"CREATE TABLE {name} AS {_COUNTED}" for name in ("made", "t", "other.t", "temp.made", "v")),
+    *(f"CREATE OR REPLACE TABLE {name} AS {_COUNTED}" for name in ("keyed", "t", "referring")),
     f"CREATE OR REPLACE TEMP TABLE made AS {_COUNTED}",
 )
 TABLE_ASKS: dict[str, Callable[[Any], Any]] = {
@@ -733,22 +735,22 @@ _COUNTS = re.compile(r"\b4,?(?:099|100)\b")
 
 
 def _printed(work: Callable[[], Any]) -> tuple[Any, str]:
-    """Return what a call returns, and what came out of the process meanwhile."""
+    """Return the result of a call, and the text that the process printed meanwhile."""
     with tempfile.TemporaryFile() as file:
-        kept = [(own, os.dup(own)) for own in (1, 2)]
+        duplicates = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
         sys.stdout.flush()
-        for own, _ in kept:
-            os.dup2(file.fileno(), own)
+        for descriptor, _ in duplicates:
+            os.dup2(file.fileno(), descriptor)
         try:
-            made = work()
+            result = work()
         finally:
             sys.stdout.flush()
             ctypes.CDLL(None).fflush(None)
-            for own, before in kept:
-                os.dup2(before, own)
+            for descriptor, before in duplicates:
+                os.dup2(before, descriptor)
                 os.close(before)
         file.seek(0)
-        return made, file.read().decode(errors="replace")
+        return result, file.read().decode(errors="replace")
 
 
 def _asked(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
@@ -759,9 +761,9 @@ def _asked(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
             con.execute("INSERT INTO t(id, k, x) VALUES (-1, '-1', 0)")
             con.execute(f"UPDATE t SET (k, x) = ({row}) WHERE id = -1")
         _printed(lambda: con.execute(setting))
-        made, printed = _printed(lambda: outcome(lambda: TABLE_ASKS[ask](con)))
+        parts, printed = _printed(lambda: outcome(lambda: TABLE_ASKS[ask](con)))
         left, _ = _printed(lambda: _views(con))
-    return (*made, left, _COUNTS.findall(printed))
+    return (*parts, left, _COUNTS.findall(printed))
 
 
 def _views(con: duckdb.DuckDBPyConnection) -> int | str:
@@ -772,36 +774,36 @@ def _views(con: duckdb.DuckDBPyConnection) -> int | str:
         return str(error)
 
 
-def compare_tables(setting: str, ask: str, found: Found) -> None:
+def compare_tables(setting: str, ask: str, tally: Found) -> None:
     """Compare the outcome over tables of a connection that differ by one row."""
     usual, *others = (_asked(setting, ask, row) for row in ODD_ROWS)
     for row, other in zip(ODD_ROWS[1:], others, strict=True):
-        found.runs += 1
+        tally.runs += 1
         if other != usual or other[-1]:
-            found.different.append(f"{setting}, {ask}, {row}: {usual} or {other}"[:600])
+            tally.different.append(f"{setting}, {ask}, {row}: {usual} or {other}"[:600])
 
 
-def tables(sample: int, found: Found) -> None:
+def tables(sample: int, tally: Found) -> None:
     """Compare the outcome over tables of a caller's connection, under each of its settings."""
     for setting, ask in sampled(itertools.product(CONNECTION, TABLE_ASKS), sample):
-        compare_tables(setting, ask, found)
+        compare_tables(setting, ask, tally)
 
 
 FIXED = ("dfprivacy ran out of memory", "")
 
 
 def fault(
-    name: str, ask: str, work: Callable[[], Any], whole: tuple[Any, ...], found: Found
+    name: str, ask: str, work: Callable[[], Any], expected: tuple[Any, ...], tally: Found
 ) -> None:
     """Run a call that something happens to, and note what comes out if it may not."""
-    found.runs += 1
-    said = outcome(work)
-    released = said == whole
-    fixed = said[0] in {"MemoryError", "KeyboardInterrupt"} and said[1] in FIXED
-    fixed = (fixed or (said[0] == "EngineError" and "withheld" in said[1])) and not said[2]
-    paid = said[-2] in {(), whole[-2]}
-    if not ((released or fixed) and paid and not said[-1]):
-        found.different.append(f"{name}, {ask}: {said}"[:400])
+    tally.runs += 1
+    actual = outcome(work)
+    released = actual == expected
+    fixed = actual[0] in {"MemoryError", "KeyboardInterrupt"} and actual[1] in FIXED
+    fixed = (fixed or (actual[0] == "EngineError" and "withheld" in actual[1])) and not actual[2]
+    paid = actual[-2] in {(), expected[-2]}
+    if not ((released or fixed) and paid and not actual[-1]):
+        tally.different.append(f"{name}, {ask}: {actual}"[:400])
 
 
 ALLOCATORS = (
@@ -874,27 +876,29 @@ FAULTED = (
 )
 
 
-def faults(sample: int, found: Found) -> None:
+def faults(sample: int, tally: Found) -> None:
     """Let allocations fail and Ctrl-C come at every place, or at every so many."""
     kind = PANDAS["object"]
     rows = [value for value in (*kind.usual, None) for _ in range(TIMES)]
     for ask in FAULTED:
-        own = PANDAS["float64"] if ask in {"mean", "vector"} else kind
-        handed = dfp.frame(_frame(own.column([1.0, 2.0] * TIMES if own is not kind else rows)))
+        column_kind = PANDAS["float64"] if ask in {"mean", "vector"} else kind
+        handed = dfp.frame(
+            _frame(column_kind.column([1.0, 2.0] * TIMES if column_kind is not kind else rows))
+        )
 
-        def work(ask: str = ask, own: Kind = own, handed: Any = handed) -> Any:
-            return ASKS[ask](handed, own)
+        def work(ask: str = ask, column_kind: Kind = column_kind, handed: Any = handed) -> Any:
+            return ASKS[ask](handed, column_kind)
 
-        whole = outcome(work)
+        expected = outcome(work)
         for name, at in sampled(itertools.product(ALLOCATORS, range(12)), sample):
             with mock.patch.object(np, name, failing(getattr(np, name), at)):
-                fault(f"no memory for {name}, call {at}", ask, work, whole, found)
+                fault(f"no memory for {name}, call {at}", ask, work, expected, tally)
         for at in range(0, 3000, 7 * sample):
-            fault(f"Ctrl-C at line {at}", ask, interrupting(work, at), whole, found)
-        fault("nothing, afterwards", ask, work, whole, found)
+            fault(f"Ctrl-C at line {at}", ask, interrupting(work, at), expected, tally)
+        fault("nothing, afterwards", ask, work, expected, tally)
 
 
-def forks(found: Found) -> None:
+def forks(tally: Found) -> None:
     """Fork while another thread is inside of a call: the child must release, and soon."""
     looking, done = threading.Event(), threading.Event()
 
@@ -907,13 +911,13 @@ def forks(found: Found) -> None:
     thread = threading.Thread(target=lambda: dfp.frame(Waits(_frame([1.0]))).mean("x", (0, 9)))
     thread.start()
     begun = looking.wait(10)
-    found.runs += 1
+    tally.runs += 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         child = os.fork()
     if child == 0:
-        made = outcome(lambda: dfp.frame(objects([1, "a", None]).to_frame("x")).count("x"))
-        os._exit(0 if made[0] == "Estimate" else 1)
+        parts = outcome(lambda: dfp.frame(objects([1, "a", None]).to_frame("x")).count("x"))
+        os._exit(0 if parts[0] == "Estimate" else 1)
     deadline = time.monotonic() + 20
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -923,7 +927,7 @@ def forks(found: Found) -> None:
     done.set()
     thread.join()
     if not begun or ended != (child, 0):
-        found.different.append(f"a child of a fork ended with {ended}")
+        tally.different.append(f"a child of a fork ended with {ended}")
 
 
 _LIMITED = """
@@ -947,25 +951,27 @@ _SAID = {
 """What a process may say that has too little memory."""
 
 
-def limited(megabytes: Sequence[int], found: Found) -> None:
+def limited(megabytes: Sequence[int], tally: Found) -> None:
     """Limit the memory of a process: its output is fixed, or the system ends it."""
     for size in megabytes:
-        found.runs += 1
+        tally.runs += 1
         command = [sys.executable, "-c", _LIMITED, str(size)]
-        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-        if said.returncode >= 0 and said.stdout.strip() not in _SAID:
-            found.different.append(f"{size} MiB: {said.stdout[:200]}")
+        completed = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=300
+        )
+        if completed.returncode >= 0 and completed.stdout.strip() not in _SAID:
+            tally.different.append(f"{size} MiB: {completed.stdout[:200]}")
 
 
 def battery(sample: int = 1) -> Found:
     """Run every `sample`-th cell and fault."""
-    found = Found()
+    tally = Found()
     for cell in sampled(cells(), sample):
-        compare(cell, found)
-    tables(sample, found)
-    faults(sample, found)
-    forks(found)
-    return found
+        compare(cell, tally)
+    tables(sample, tally)
+    faults(sample, tally)
+    forks(tally)
+    return tally
 
 
 def main() -> None:
@@ -973,24 +979,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("--sample", type=int, default=1)
     sample = parser.parse_args().sample
-    found = battery(sample)
+    tally = battery(sample)
     if sample == 1:
-        limited((50, 100, 200, 400, 800, 1600), found)
-    kinds = sum(len(own) for own, _ in FRONTS.values())
+        limited((50, 100, 200, 400, 800, 1600), tally)
+    kinds = sum(len(front_kinds) for front_kinds, _ in FRONTS.values())
     print(f"ways to hand rows in     {len(FRONTS):8,}")
     print(f"declared types           {kinds:8,}")
     print(f"questions                {len(ASKS):8,}")
     print(f"settings of a connection {len(CONNECTION):8,}, by {len(TABLE_ASKS)} questions")
     print(f"cells                    {len(sampled(cells(), sample)):8,}")
-    print(f"calls compared           {found.runs:8,}")
-    print(f"outcomes that differed   {len(found.different):8,}   (target 0)")
-    for line in found.different[:40]:
+    print(f"calls compared           {tally.runs:8,}")
+    print(f"outcomes that differed   {len(tally.different):8,}   (target 0)")
+    for line in tally.different[:40]:
         print(" ", line)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(f"processor time           {usage.ru_utime + usage.ru_stime:8,.0f} s")
     ledgers = ledger_faults.battery(sample)
     print(*ledgers.lines(), sep="\n")
-    sys.exit(bool(found.different or ledgers.broken))
+    sys.exit(bool(tally.different or ledgers.broken))
 
 
 if __name__ == "__main__":

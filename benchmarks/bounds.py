@@ -75,12 +75,12 @@ OTHERS = ("octaves alone", "subset", "inverse", "dick", "quantiles", "CoinPress"
 def table_of(values: np.ndarray, binning: Octaves | SignificantBits, copies: int) -> BinTable:
     """Return the table that one pass over so many equal groups would make."""
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
-    kept, labels = rounded(clipped(values), VALUE_BITS), binning.labels(values)
+    rounded_values, labels = rounded(clipped(values), VALUE_BITS), binning.labels(values)
     if isinstance(binning, SignificantBits):
         return copy_groups(bin_table(pa.table({}), 1, binning, none, labels, rows=ones), copies)
-    excess = kept - binning.bases(binning.numbers(labels))
-    one = bin_table(pa.table({}), 1, binning, none, labels, rows=ones, moments=[excess])
-    return copy_groups(one, copies)
+    excess = rounded_values - binning.bases(binning.numbers(labels))
+    table = bin_table(pa.table({}), 1, binning, none, labels, rows=ones, moments=[excess])
+    return copy_groups(table, copies)
 
 
 @permit("a benchmark")
@@ -107,8 +107,8 @@ def within(values: np.ndarray, low: np.ndarray, high: np.ndarray, epsilon: float
     total = sums[upto] - sums[below] + low * below + high * (n - upto)
     noise = r.laplace(size=(2, len(low))) / epsilon
     first, second = (total - n * low) / (high - low), (n * high - total) / (high - low)
-    first, whole = first + noise[0], first + second + noise.sum(axis=0)
-    ratio = np.divide(first, whole, out=np.full_like(whole, 0.5), where=whole > 0)
+    first, count = first + noise[0], first + second + noise.sum(axis=0)
+    ratio = np.divide(first, count, out=np.full_like(count, 0.5), where=count > 0)
     return low + (high - low) * np.clip(ratio, 0, 1)
 
 
@@ -127,8 +127,8 @@ def quantile_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.nda
         rate = 0.15 * epsilon / (2 * max(q, 1 - q))
         log = np.log(spread) - rate * np.abs(np.arange(n + 1) - q * n)
         weights = np.cumsum(np.exp(log - log.max()))
-        place = np.searchsorted(weights, r.random(copies) * weights[-1]).clip(0, n)
-        ends.append(edges[place] + r.random(copies) * spread[place])
+        indices = np.searchsorted(weights, r.random(copies) * weights[-1]).clip(0, n)
+        ends.append(edges[indices] + r.random(copies) * spread[indices])
     low, high = np.sort(ends, axis=0)
     return within(values, low, np.maximum(high, low + reach * 1e-13), 0.7 * epsilon, r)
 
@@ -175,21 +175,21 @@ class Setting:
 
 def error(means: np.ndarray, truth: float, unit: float) -> float:
     """Return the root mean square; infinity where more than a tenth are no answers."""
-    known = means[~np.isnan(means)]
-    if len(known) < 0.9 * len(means):
+    answers = means[~np.isnan(means)]
+    if len(answers) < 0.9 * len(means):
         return math.inf
-    return float(np.sqrt(np.mean((known - truth) ** 2))) / unit
+    return float(np.sqrt(np.mean((answers - truth) ** 2))) / unit
 
 
 def settings_of(data: tuple[str, int], releases: int) -> list[Setting]:
     """Measure one data set under every epsilon."""
-    (name, size), found = data, []
+    (name, size), settings = data, []
     values = np.sort(SETS[name](np.random.default_rng([7, size, len(name)]), size))
     truth = float(values.mean())
     distinct, rows = np.unique(rounded(clipped(values), VALUE_BITS), return_counts=True)
     for epsilon in EPSILONS:
         unit, r = subset_width(values, float(epsilon)), np.random.default_rng([5, size])
-        made = [
+        estimates = [
             octave_means(values, epsilon, releases, zoom=True),
             octave_means(values, epsilon, releases, zoom=False),
             other_means(values, epsilon, releases, SubsetMean("x")),
@@ -198,20 +198,20 @@ def settings_of(data: tuple[str, int], releases: int) -> list[Setting]:
             quantile_means(values, float(epsilon), releases, r),
             coinpress_means(values, float(epsilon), releases, r),
         ]
-        ours, *others = (error(means, truth, unit) for means in made)
-        found.append(Setting(name, size, epsilon, ours, tuple(others)))
-    return found
+        ours, *others = (error(means, truth, unit) for means in estimates)
+        settings.append(Setting(name, size, epsilon, ours, tuple(others)))
+    return settings
 
 
 def constants(releases: int) -> list[float]:
     """Return errors of means of a constant, in 2**-20 of it times 100 / (rows * epsilon)."""
-    found = []
+    errors = []
     for size, epsilon in itertools.product(SIZES, EPSILONS):
         if size * epsilon >= ENOUGH:
             means = octave_means(np.full(size, CONSTANT), epsilon, releases, zoom=True)
             unit = CONSTANT * 2.0**-20 * 100 / (size * float(epsilon))
-            found.append(error(means, CONSTANT, unit))
-    return found
+            errors.append(error(means, CONSTANT, unit))
+    return errors
 
 
 def checks(settings: list[Setting], constant: list[float]) -> dict[str, tuple[str, bool]]:
@@ -222,7 +222,7 @@ def checks(settings: list[Setting], constant: list[float]) -> dict[str, tuple[st
     before = np.array([s.ours / s.others[0] for s in large])
     tails = ("Pareto 1.5", "normal, one 1e9")
     over = max((s for s in large if s.data not in tails), key=lambda s: s.ours)
-    mean, old = (float(np.exp(np.log(own).mean())) for own in (ratios, before))
+    mean, old = (float(np.exp(np.log(sample).mean())) for sample in (ratios, before))
     return {
         "over the best of the others, geometric mean, at most 0.8": (f"{mean:.2f}", mean <= 0.8),
         "the same at most 1.2 in nine settings of ten": (
@@ -248,13 +248,14 @@ def where(setting: Setting) -> str:
 def report(settings: list[Setting], targets: dict[str, tuple[str, bool]]) -> str:
     lines = ["| target, for n epsilon of 1,000 and more | figure | met |", "|:--|:--|:--|"]
     lines += [
-        f"| {name} | {own} | {'yes' if met else 'NO'} |" for name, (own, met) in targets.items()
+        f"| {name} | {figure} | {'yes' if met else 'NO'} |"
+        for name, (figure, met) in targets.items()
     ]
     titles = ("data", "n", "epsilon", "released", *OTHERS)
     lines += ["", f"| {' | '.join(titles)} |", f"|:--|{'---:|' * (len(titles) - 1)}"]
     for s in sorted(settings, key=lambda s: (s.data, s.rows, s.epsilon)):
         shown = " | ".join(
-            "none" if math.isinf(own) else f"{own:.3g}" for own in (s.ours, *s.others)
+            "none" if math.isinf(ratio) else f"{ratio:.3g}" for ratio in (s.ours, *s.others)
         )
         lines.append(f"| {s.data} | {s.rows:,} | {float(s.epsilon):g} | {shown} |")
     return "\n".join(lines) + "\n"

@@ -103,7 +103,7 @@ FLIGHTS = {"flights by carrier": "carrier", "by month": "month", "by destination
 class Shares:
     """Shares of the answers of one data set, and the median width over that of the noise alone.
 
-    `held` is the share of unmarked answers whose interval holds the truth, with its standard
+    `coverage` is the share of unmarked answers whose interval holds the truth, with its standard
     `error` between samples. `wide` is the share of intervals that are absurdly wide, whether
     marked or not.
     """
@@ -112,7 +112,7 @@ class Shares:
     rows: int
     epsilon: float
     statistic: str
-    held: float
+    coverage: float
     error: float
     marked: float
     width: float
@@ -121,21 +121,21 @@ class Shares:
 
     @property
     def counts(self) -> bool:
-        """Tell whether there are enough rows for a verdict, and no row that can't be seen."""
+        """Return whether there are enough rows for a verdict, and none that cannot be seen."""
         enough = self.rows * self.epsilon >= ENOUGH and self.unmarked >= FEWEST
         return enough and not self.data.startswith(tuple(HIDDEN))
 
     @property
     def misses(self) -> bool:
-        """Tell whether fewer answers hold than HELD, beyond what chance does once in 100."""
+        """Return whether fewer answers hold than HELD, beyond what chance does once in 100."""
         error = max(self.error, math.sqrt(HELD * (1 - HELD) / self.unmarked))
-        return self.held + 2.33 * error < HELD
+        return self.coverage + 2.33 * error < HELD
 
     def line(self) -> str:
         """Return a line of the table."""
         return (
             f"| {self.data} | {self.rows:,} | {self.epsilon:g} | {self.statistic} "
-            f"| {100 * self.held:.1f} ± {100 * self.error:.1f} | {self.unmarked} "
+            f"| {100 * self.coverage:.1f} ± {100 * self.error:.1f} | {self.unmarked} "
             f"| {100 * self.marked:.0f} "
             f"| {self.width:.2f} | {100 * self.wide:.1f} |"
         )
@@ -219,8 +219,8 @@ def judge_answer(data: Data, kind: str, answer: Any) -> Iterator[Judged]:
             noise_width = np.where(ends[1] > ends[0], ends[1] - ends[0], np.nan)
             widths[piece.groups] = (high - low)[piece.groups] / noise_width
     marks = np.array([note is not None for note in notes])
-    for place, values in enumerate(data.parts):
-        rows = np.arange(place, len(low), len(data.parts))
+    for index, values in enumerate(data.parts):
+        rows = np.arange(index, len(low), len(data.parts))
         rows = rows[np.isfinite(low[rows])]
         truth = TRUTHS[kind](values)
         size = len(values) * np.sqrt(np.mean(values**2)) if kind == "sum" else np.std(values)
@@ -237,10 +237,10 @@ def share_answers(
         return Shares(name, rows, epsilon, kind, np.nan, np.nan, np.nan, np.nan, np.nan, 0)
     clean, wrong = widths[np.isfinite(widths) & ~marks], ~hits & ~marks
     unmarked = int((~marks).sum())
-    held = 1 - wrong.sum() / unmarked if unmarked else np.nan
-    excess = [((1 - part.hits - (1 - held))[~part.marks]).sum() for part in judged]
+    coverage = 1 - wrong.sum() / unmarked if unmarked else np.nan
+    excess = [((1 - part.hits - (1 - coverage))[~part.marks]).sum() for part in judged]
     return Shares(
-        name, rows, epsilon, kind, float(held), math.hypot(*excess) / max(unmarked, 1),
+        name, rows, epsilon, kind, float(coverage), math.hypot(*excess) / max(unmarked, 1),
         float(marks.mean()), float(np.median(clean)) if len(clean) else np.nan,
         float(wide.mean()), unmarked,
     )  # fmt: skip
@@ -278,9 +278,11 @@ def judge_flights(count: int) -> Iterator[Shares]:
     """Judge delays by carrier, month and destination, of 400 rows and more."""
     table = pd.read_csv(flights_file(), usecols=["dep_delay", *FLIGHTS.values()]).dropna()
     for name, key in FLIGHTS.items():
-        kept = table[table.groupby(key)[key].transform("size") >= 400]
-        data = Data.of(delays.to_numpy(float) for _, delays in kept.groupby(key)["dep_delay"])
-        rows = int(kept.groupby(key).size().median())
+        large_groups = table[table.groupby(key)[key].transform("size") >= 400]
+        data = Data.of(
+            delays.to_numpy(float) for _, delays in large_groups.groupby(key)["dep_delay"]
+        )
+        rows = int(large_groups.groupby(key).size().median())
         for kind in TRUTHS:
             lines = judge_groups(data, kind, EPSILONS[1:], max(count // 10, 10))
             for epsilon, judged in zip(EPSILONS[1:], lines, strict=True):
@@ -321,7 +323,8 @@ def write_report(lines: list[Shares], releases: int) -> tuple[str, bool]:
         (
             f"- Unmarked intervals hold the truth about the rows in {100 * HELD:.0f} % and more "
             f"in {len(judged) - len(missed)} of {len(judged)} lines; the least with 50 unmarked "
-            f"answers has {100 * min(line.held for line in judged if line.unmarked >= 50):.0f} %."
+            "answers has "
+            f"{100 * min(line.coverage for line in judged if line.unmarked >= 50):.0f} %."
         ),
         f"- Light tails are marked in {100 * marked:.1f} % of releases.",
         (
@@ -341,8 +344,8 @@ def write_report(lines: list[Shares], releases: int) -> tuple[str, bool]:
         "",
         *_HEAD,
     ]
-    listed = [line.line() for line in lines if line.epsilon == 1]
-    return "\n".join([*head, *listed]) + "\n", not missed and marked <= MARKED
+    table_lines = [line.line() for line in lines if line.epsilon == 1]
+    return "\n".join([*head, *table_lines]) + "\n", not missed and marked <= MARKED
 
 
 def page(releases: int, *, quick: bool) -> tuple[str, bool]:

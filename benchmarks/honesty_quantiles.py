@@ -55,8 +55,8 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
                 table = copy_groups(exact.table, releases)
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
-                        made = part.measured(table).answer(Epsilon(Fraction(str(epsilon))), None)
-                    value, low, high, *_ = made.answers["x"][0].columns(LEVEL)  # and a note
+                        release = part.measured(table).answer(Epsilon(Fraction(str(epsilon))), None)
+                    value, low, high, *_ = release.answers["x"][0].columns(LEVEL)  # and a note
                     start = f"{name} | {rows:,} | {epsilon:g} | {q}"
                     yield summed(start, values, q, value, low, high)
 
@@ -67,12 +67,12 @@ def summed(
     """Return the share of intervals that hold the truth, and a line."""
     ranked = np.sort(values)
     truth = ranked[math.ceil(q * len(ranked)) - 1]
-    held = float(((low <= truth) & (truth <= high)).mean())
+    coverage = float(((low <= truth) & (truth <= high)).mean())
     both = np.isfinite(low) & np.isfinite(high)
     between = np.searchsorted(ranked, high[both], "right") - np.searchsorted(ranked, low[both])
     width = f"{np.median(between):,.0f}" if both.any() else ""
-    shares = (held, both.mean(), np.isfinite(value).mean())
-    return held, f"| {start} | {' | '.join(f'{100 * own:.0f}' for own in shares)} | {width} |"
+    shares = (coverage, both.mean(), np.isfinite(value).mean())
+    return coverage, f"| {start} | {' | '.join(f'{100 * part:.0f}' for part in shares)} | {width} |"
 
 
 LISTS = (1, 5, 20, 50)
@@ -94,21 +94,21 @@ def list_lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, s
                 for _ in range(releases):
                     with permit("benchmarks.honesty_quantiles"):
                         answers = part.measured(exact.table).answer(loss, None).answers["x"]
-                    found = np.array([answer.columns(LEVEL)[0][0] for answer in answers])
+                    estimates = np.array([answer.columns(LEVEL)[0][0] for answer in answers])
                     below, upto = (
-                        np.searchsorted(values, found * factor, side)
+                        np.searchsorted(values, estimates * factor, side)
                         for side, factor in (("left", 1 - 2**-17), ("right", 1 + 2**-17))
                     )
                     ranks = np.array([float(q) for q in qs]) * rows
                     off = np.maximum(0, np.maximum(below - ranks, ranks - upto))
                     named = [law.rank_error(q, np.array([rows]))[0] for q in qs]
-                    errors.append(np.where(np.isnan(found), np.nan, off))
-                    within.append(np.where(np.isnan(found), np.nan, off <= named))
+                    errors.append(np.where(np.isnan(estimates), np.nan, off))
+                    within.append(np.where(np.isnan(estimates), np.nan, off <= named))
                 shown = np.isfinite(errors).mean()
-                kept = np.nanmin(np.nanmean(within, axis=0)) if shown else 1.0
+                coverage = np.nanmin(np.nanmean(within, axis=0)) if shown else 1.0
                 mean = f"{np.nanmean(errors):.1f}" if shown else ""
-                shares = f"{100 * shown:.0f} | {mean} | {100 * kept:.0f}"
-                yield kept, f"| {name} | {rows:,} | {count} | {shares} |"
+                shares = f"{100 * shown:.0f} | {mean} | {100 * coverage:.0f}"
+                yield coverage, f"| {name} | {rows:,} | {count} | {shares} |"
 
 
 FEW: dict[str, Sequence[int]] = {"0 or 1": (0, 1), "1 to 5": range(1, 6), "a week": range(7)}
@@ -141,8 +141,8 @@ def resolution() -> float:
     """Return by how many parts in 2**16 medians of air pressure by group are off, at most."""
     values = np.random.default_rng(20).normal(1013.3, 0.002, 3000)
     frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": values})
-    found = dfp.frame(frame).group_by("g", keys=[0, 1, 2]).median("x", epsilon=50)["x"].to_numpy()
-    return float(np.abs(found / 1013.3 - 1).max() * 2**16)
+    medians = dfp.frame(frame).group_by("g", keys=[0, 1, 2]).median("x", epsilon=50)["x"].to_numpy()
+    return float(np.abs(medians / 1013.3 - 1).max() * 2**16)
 
 
 LATE = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -154,26 +154,26 @@ def by_destination(releases: int = 100) -> tuple[bool, str]:
 
     rows = pl.from_pandas(flights[["dest", "arr_delay"]]).drop_nulls()
     keys = rows["dest"].unique().sort().to_list()
-    held = [rows.filter(dest=key)["arr_delay"].sort().to_numpy() for key in keys]
-    sizes = np.array([len(delays) for delays in held])
+    samples = [rows.filter(dest=key)["arr_delay"].sort().to_numpy() for key in keys]
+    sizes = np.array([len(delays) for delays in samples])
     group, question = rows.dp.group_by("dest", keys=keys), dfp.quantile
-    asked = {name: question("arr_delay", q) for name, q in LATE.items()}
-    beyond, shown, crossing = np.zeros((len(LATE), len(keys))), np.zeros(len(LATE)), 0
+    questions = {name: question("arr_delay", q) for name, q in LATE.items()}
+    misses, shown, crossing = np.zeros((len(LATE), len(keys))), np.zeros(len(LATE)), 0
     for _ in range(releases):
-        table = group.agg(**asked, epsilon=len(LATE))
+        table = group.agg(**questions, epsilon=len(LATE))
         answers = np.stack([table[name].to_numpy() for name in LATE])
         crossing += int((np.diff(answers, axis=0) < 0).sum())
         shown += np.isfinite(answers).mean(axis=1)
-        for place, (name, q) in enumerate(LATE.items()):
-            pairs = list(zip(held, answers[place], strict=True))
+        for index, (name, q) in enumerate(LATE.items()):
+            pairs = list(zip(samples, answers[index], strict=True))
             below = np.array([np.searchsorted(delays, answer, "left") for delays, answer in pairs])
             upto = np.array([np.searchsorted(delays, answer, "right") for delays, answer in pairs])
             off = np.maximum(below - q * sizes, q * sizes - upto)
             ranks = table[f"{name}_note"].str.extract(r"within about ([\d,]+) of")
             named = ranks.str.replace_all(",", "").cast(pl.Float64).to_numpy()
             allowed = np.where(np.isnan(named), NOTED * sizes, named)
-            beyond[place] += np.isfinite(answers[place]) & (off > allowed)
-    worst = beyond.max() / releases
+            misses[index] += np.isfinite(answers[index]) & (off > allowed)
+    worst = misses.max() / releases
     answered = ", ".join(f"{100 * share / releases:.0f}" for share in shown)
     text = (
         f"Arrival delays of flights by destination, {releases} releases of the levels 0.5, 0.9 and "
@@ -188,21 +188,21 @@ def by_destination(releases: int = 100) -> tuple[bool, str]:
 def page(releases: int, *, quick: bool) -> tuple[str, bool]:
     """Return the page, and whether all lines hold the truth often enough."""
     releases, sizes = (100, SIZES[1:3]) if quick else (releases, SIZES)
-    found = list(lines(sizes, releases))
+    results = list(lines(sizes, releases))
     noise = 3 * (0.05 * 0.95 / releases) ** 0.5
-    least = min(held for held, _ in found)
+    lowest = min(coverage for coverage, _ in results)
     head = [
         (
             f"95 % intervals of quantiles by group, {releases} releases a line; shares in per cent "
-            f"of the releases. {len(found)} lines; the least holds the quantile of the rows in "
-            f"{100 * least:.1f} %. Below, those at epsilon 1."
+            f"of the releases. {len(results)} lines; the least holds the quantile of the rows in "
+            f"{100 * lowest:.1f} %. Below, those at epsilon 1."
         ),
         "",
         "| data | rows | epsilon | q | held | both ends | shown | rows between |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     sound, flights = by_destination(releases // 4)
-    shown = [line for _, line in found if "| 1 | 0." in line]
+    shown = [line for _, line in results if "| 1 | 0." in line]
     lists = list(list_lines(sizes if quick else (120, *sizes[1:]), releases // 10))
     error = resolution()
     middle = [
@@ -230,12 +230,12 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
         *(line for _, line in beyond),
         "",
     ]
-    few = 3 * (0.05 * 0.95 / (releases // 10)) ** 0.5
+    list_noise = 3 * (0.05 * 0.95 / (releases // 10)) ** 0.5
     most = 0.05 + 3.5 * (0.05 * 0.95 / (releases // 4)) ** 0.5
     sound &= max(share for share, _ in beyond) <= most
-    kept = float(np.mean([kept for kept, _ in lists])) >= HELD - few
+    is_covered = float(np.mean([share for share, _ in lists])) >= HELD - list_noise
     text = "\n".join([*head, *shown, *middle, *far, flights, ""])
-    return text, sound and kept and error <= 1 and least >= HELD - noise
+    return text, sound and is_covered and error <= 1 and lowest >= HELD - noise
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ def written(folder, millions):
 
 
 def private(frame):
-    asked = dfp.frame(frame).group_by("g")
-    return asked.mean("x", bounds=(0, 100), epsilon=1, delta=1e-6)
+    grouped = dfp.frame(frame).group_by("g")
+    return grouped.mean("x", bounds=(0, 100), epsilon=1, delta=1e-6)
 
 
 def compared(folder):

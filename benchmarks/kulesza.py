@@ -129,8 +129,8 @@ def variance_table(releases: int) -> pd.DataFrame:
         ("beta(2, 8)", generator.beta(2, 8, size=POINTS)),
     ):
         for epsilon in (0.5, 1.0):
-            alike = {"column": "x", "bounds": (0, 1), "clipping": False}
-            both = {"mean": dfp.mean(**alike), "variance": dfp.var(**alike)}
+            arguments = {"column": "x", "bounds": (0, 1), "clipping": False}
+            both = {"mean": dfp.mean(**arguments), "variance": dfp.var(**arguments)}
             ours = squared_errors(points, releases, both, epsilon)
             alone = squared_errors(points, releases, {"mean": both["mean"]}, epsilon)
             centered = _split_variance(points, 0.5, releases, epsilon, generator)
@@ -155,8 +155,8 @@ def _split_variance(
     Centring at the middle is the better form: it halves the sum's sensitivity and quarters that
     of the squares.
     """
-    moved, most = points - center, 1 - center
-    scale = np.array([[1.0], [most], [most**2]]) * 3 / epsilon
+    moved, bound = points - center, 1 - center
+    scale = np.array([[1.0], [bound], [bound**2]]) * 3 / epsilon
     noise = generator.laplace(size=(3, releases)) * scale
     n, first, second = np.array([[POINTS], [moved.sum()], [(moved**2).sum()]]) + noise
     n = np.maximum(n, 1)

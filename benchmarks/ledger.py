@@ -45,23 +45,26 @@ def flush(descriptor: int) -> None:
 
 
 def works(directory: Path, descriptor: int) -> dict[str, Callable[[], object]]:
-    """Return what is timed, by name."""
+    """Return the work that is timed, by name."""
     frame: Any = pd.DataFrame({"x": range(1000)})
     ledger = dfp.Ledger(directory / "budget.db", epsilon=1000, remember=True)
     charged = frame.dp(ledger=ledger, dataset="benchmark")
-    own, charge = account(ledger, "benchmark", version="1"), Charge(loss_of(0.01), question="q")
+    ledger_account, charge = (
+        account(ledger, "benchmark", version="1"),
+        Charge(loss_of(0.01), question="q"),
+    )
     groups = pa.table({"key": range(1000), "mean": [0.5] * 1000, "count": range(1000)})
-    marks = (own.fingerprint(str(number), {}) for number in count())
-    kept = own.fingerprint("kept", {})
-    own.pay(charge)
-    own.remember(kept, groups)
+    marks = (ledger_account.fingerprint(str(number), {}) for number in count())
+    kept_mark = ledger_account.fingerprint("kept", {})
+    ledger_account.pay(charge)
+    ledger_account.remember(kept_mark, groups)
     return {
         "a release": lambda: frame.dp.count(epsilon=0.01),
         "a release with a ledger": lambda: charged.count(epsilon=0.01),
-        "of that: look at what is left": lambda: own.check(charge),
-        "of that: charge": lambda: own.pay(charge),
-        "keep a release of 1,000 groups": lambda: own.remember(next(marks), groups),
-        "repeat it": lambda: own.remembered(kept),
+        "of that: look at what is left": lambda: ledger_account.check(charge),
+        "of that: charge": lambda: ledger_account.pay(charge),
+        "keep a release of 1,000 groups": lambda: ledger_account.remember(next(marks), groups),
+        "repeat it": lambda: ledger_account.remembered(kept_mark),
         "one flush of a page": lambda: flush(descriptor),
     }
 
@@ -77,7 +80,7 @@ def measure(directory: Path, rounds: int) -> dict[str, float]:
     os.close(descriptor)
     pairs = zip(times["a release with a ledger"], times["a release"], strict=True)
     times[ADDED] = [with_it - without for with_it, without in pairs]
-    return {name: median(found) for name, found in times.items()}
+    return {name: median(durations) for name, durations in times.items()}
 
 
 def main() -> int:
@@ -86,11 +89,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=60)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
-        found = measure(Path(directory), options.rounds)
+        medians = measure(Path(directory), options.rounds)
     print("| work | median |\n|---|---:|")
-    for name, value in found.items():
+    for name, value in medians.items():
         print(f"| {name} | {value:.2f} ms |")
-    met = found[ADDED] <= TARGET
+    met = medians[ADDED] <= TARGET
     print(f"\nTarget: at most {TARGET:.0f} ms added on a local disk: {'met' if met else 'missed'}")
     return 0 if met else 1
 

@@ -97,7 +97,8 @@ class Figures:
     def lines(self) -> list[str]:
         """Return the figures as lines of a report."""
         return [
-            f"{own.name.replace('_', ' ')}: {getattr(self, own.name):,}" for own in fields(self)
+            f"{figure.name.replace('_', ' ')}: {getattr(self, figure.name):,}"
+            for figure in fields(self)
         ]
 
 
@@ -135,24 +136,24 @@ class Disk:
             if not self._ours(args[0]) or (name == "open" and not args[1] & os.O_CREAT):
                 return real(*args, **kwargs)
             self.count += 1
-            return self.broken(self, self.count, lambda *own: real(*own, **kwargs), args)
+            return self.broken(
+                self, self.count, lambda *arguments: real(*arguments, **kwargs), args
+            )
 
         return function
 
     def _ours(self, file: int | str | Path) -> bool:
-        place = (
-            str(Path(f"/proc/self/fd/{file}").readlink()) if isinstance(file, int) else str(file)
-        )
-        return place.startswith(str(self.folder))
+        path = str(Path(f"/proc/self/fd/{file}").readlink()) if isinstance(file, int) else str(file)
+        return path.startswith(str(self.folder))
 
     def flush(self, descriptor: int) -> None:
         """Note that a file, or the names in the folder, are on the disk."""
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
             self._flush_names()
         else:
             content = Path(f"/proc/self/fd/{descriptor}").read_bytes()
-            self.flushed[found.st_ino] = content
+            self.flushed[status.st_ino] = content
 
     def after_power(self) -> Iterator[dict[str, bytes]]:
         """Yield what may be on the disk after the power failed, by name."""
@@ -169,7 +170,7 @@ class Disk:
 
 
 def torn(old: bytes, new: bytes | None, how: int) -> bytes:
-    """Return what a disk may hold that had `old`, and was told to hold `new`."""
+    """Return bytes that a disk may have after a torn write of `new` over `old`."""
     if new is None or how == 0:
         return old
     first = alike(old, new)
@@ -183,10 +184,10 @@ def torn(old: bytes, new: bytes | None, how: int) -> bytes:
     return new[:first] + bytes(last - first) + new[last:]
 
 
-def alike(one: bytes, other: bytes) -> int:
+def alike(first: bytes, other: bytes) -> int:
     """Return how many bytes two texts share at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(first, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(first), len(other)))
 
 
 def child(work: Callable[[], None]) -> None:
@@ -241,7 +242,7 @@ class Case:
         return path.stat().st_size if path.exists() else 0
 
     def holds(self, path: Path, *, refused: bool = False) -> bool:
-        """Tell whether a ledger has what was confirmed, and can go on; it may be `refused`."""
+        """Return whether a ledger has what was confirmed, and can go on; it may be `refused`."""
         done, begun = self.length("done"), self.length("begun")
         costs = [cost for cost, _ in STEPS]
         try:
@@ -258,7 +259,7 @@ class Case:
             return refused
 
     def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
-        """Tell whether the releases are there that were kept, but those that were forgotten."""
+        """Return whether kept releases are there, except those that were forgotten."""
         sure, begun = STEPS[:done], STEPS[: self.length("begun")]
         for mark, step in zip(MARKS, (KEEP, SETTLE, ANSWER), strict=True):
             table = ledger.recall("d", mark)
@@ -283,10 +284,10 @@ def tried(case: Case, fault: Callable[[Disk, int, Any, tuple[Any, ...]], Any]) -
 
 def noting(disk: Disk, real: Any, args: tuple[Any, ...]) -> Any:
     """Do an operation, and note what it has brought to the disk."""
-    found = real(*args)
+    result = real(*args)
     if args and isinstance(args[0], int) and len(args) == 1:
         disk.flush(args[0])
-    return found
+    return result
 
 
 def operations(case: Case) -> int:
@@ -340,11 +341,11 @@ def failing_at(at: int, errors: tuple[int | None, ...], folder: Path) -> Any:
 
     def fault(_: Disk, count: int, real: Any, args: tuple[Any, ...]) -> Any:
         if count >= at and not (folder / "met").exists():
-            place = count - at
-            error = errors[place] if place < len(errors) else None
+            index = count - at
+            error = errors[index] if index < len(errors) else None
             if error is not None:
                 raise OSError(error, os.strerror(error))
-            if place < len(errors) and len(args) == 2 and isinstance(args[1], memoryview):
+            if index < len(errors) and len(args) == 2 and isinstance(args[1], memoryview):
                 return real(args[0], args[1][: max(1, len(args[1]) // 2)])
         return real(*args)
 
@@ -354,11 +355,11 @@ def failing_at(at: int, errors: tuple[int | None, ...], folder: Path) -> Any:
 def restored(case: Case, figures: Figures, state: Path) -> None:
     """Put each older copy in the place of the ledger of a state, and open it."""
     for copy in sorted(case.folder.glob("copy *")):
-        place = case.folder / f"restored {state.name} {copy.name}"
-        shutil.copytree(state, place)
-        shutil.copy(copy, place / FILE)
+        folder = case.folder / f"restored {state.name} {copy.name}"
+        shutil.copytree(state, folder)
+        shutil.copy(copy, folder / FILE)
         figures.copies += 1
-        figures.broken += not case.holds(place / FILE, refused=True)
+        figures.broken += not case.holds(folder / FILE, refused=True)
 
 
 def survive_errors(case: Case, at: int, errors: tuple[int | None, ...]) -> None:
@@ -380,7 +381,7 @@ def survive_errors(case: Case, at: int, errors: tuple[int | None, ...]) -> None:
 
 
 def holds_after_errors(case: Case) -> bool:
-    """Tell whether a ledger has what was confirmed, and at most what failed besides."""
+    """Return whether a ledger has what was confirmed, and at most what failed besides."""
     failed = sum(int(path.name.split()[2]) for path in case.folder.glob("failed *"))
     total = sum(cost for cost, _ in STEPS)
     if case.length("begun") != len(STEPS):
@@ -410,11 +411,11 @@ def battery(every: int = 1) -> Figures:
         for at in range(1 + next(numbers) % every, figures.operations + 1, every):
             _crashes(case, at, figures)
             for errors in ERRORS.values():
-                own = case()
-                survive_errors(own, at, errors)
+                trial = case()
+                survive_errors(trial, at, errors)
                 figures.errors += 1
-                figures.broken += not holds_after_errors(own)
-                shutil.rmtree(own.folder)
+                figures.broken += not holds_after_errors(trial)
+                shutil.rmtree(trial.folder)
     return figures
 
 
@@ -431,21 +432,21 @@ def no_waits() -> Iterator[None]:
 
 def _crashes(case: Callable[[], Case], at: int, figures: Figures) -> None:
     for when in range(3):
-        own = case()
-        tried(own, killed_at(at, when))
+        trial = case()
+        tried(trial, killed_at(at, when))
         figures.kills += 1
-        if own.path.exists():
-            restored(own, figures, own.path.parent)
-        figures.broken += not own.holds(own.path)
-        shutil.rmtree(own.folder)
-    own = case()
-    tried(own, unpowered_at(own, at))
-    for state in sorted(own.folder.glob("power *")):
+        if trial.path.exists():
+            restored(trial, figures, trial.path.parent)
+        figures.broken += not trial.holds(trial.path)
+        shutil.rmtree(trial.folder)
+    trial = case()
+    tried(trial, unpowered_at(trial, at))
+    for state in sorted(trial.folder.glob("power *")):
         figures.power_cuts += 1
         if (state / FILE).exists():
-            restored(own, figures, state)
-        figures.broken += not own.holds(state / FILE)
-    shutil.rmtree(own.folder)
+            restored(trial, figures, state)
+        figures.broken += not trial.holds(state / FILE)
+    shutil.rmtree(trial.folder)
 
 
 def main() -> int:

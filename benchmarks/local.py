@@ -36,21 +36,21 @@ UNKNOWN = {1.0: 0.029, 0.5: 0.050}
 def formula(users: int, epsilon: float, offsets: np.ndarray) -> float:
     """Return the error in units of sigma: the slope of Phi at the coarse offset, per report."""
     keep = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
-    each = math.sqrt(math.pi / 2) * keep * np.exp(offsets**2 / 2) / math.sqrt(users / 2)
-    return float(np.sqrt(np.mean(each**2)))
+    errors = math.sqrt(math.pi / 2) * keep * np.exp(offsets**2 / 2) / math.sqrt(users / 2)
+    return float(np.sqrt(np.mean(errors**2)))
 
 
 def runs(plan: Callable[[], dfp.local.Protocol], users: int, repeats: int):
     """Return errors and coarse offsets in units of sigma, and how many intervals held."""
     random = np.random.default_rng(2026)
-    errors, offsets, held = [], [], 0
+    errors, offsets, hits = [], [], 0
     for _ in range(repeats):
         mean = random.uniform(-300, 300)
-        found = dfp.local.simulate(plan(), random.normal(mean, SIGMA, users))
-        errors.append((found - mean) / SIGMA)
-        offsets.append((found.coarse - mean) / SIGMA)
-        held += found.low <= mean <= found.high
-    return np.array(errors), np.array(offsets), held / repeats
+        answer = dfp.local.simulate(plan(), random.normal(mean, SIGMA, users))
+        errors.append((answer - mean) / SIGMA)
+        offsets.append((answer.coarse - mean) / SIGMA)
+        hits += answer.low <= mean <= answer.high
+    return np.array(errors), np.array(offsets), hits / repeats
 
 
 def rmse(errors: np.ndarray) -> tuple[float, float]:
@@ -69,20 +69,20 @@ def known(repeats: float) -> tuple[list[str], bool]:
     for epsilon in (0.5, 1.0):
         for users, times in ((200_000, 1000), (1_000_000, 300), (2_000_000, 150)):
             count = max(3, int(times * repeats))
-            errors, offsets, held = runs(
+            errors, offsets, coverage = runs(
                 lambda u=users, e=epsilon: dfp.local.gaussian_mean(
                     users=u, epsilon=e, sigma=SIGMA, limit=1024
                 ),
                 users,
                 count,
             )
-            found, spread = rmse(errors)
+            mean_error, spread = rmse(errors)
             theory = formula(users, epsilon, offsets)
-            ratios.append(found / theory)
+            ratios.append(mean_error / theory)
             weights.append(count)
             lines.append(
-                f"| {epsilon} | {users:,} | {count} | {found:.5f} | {theory:.5f} "
-                f"| {found / theory:.3f} +- {spread:.3f} | {held:.3f} |"
+                f"| {epsilon} | {users:,} | {count} | {mean_error:.5f} | {theory:.5f} "
+                f"| {mean_error / theory:.3f} +- {spread:.3f} | {coverage:.3f} |"
             )
     pooled = math.sqrt(np.average(np.square(ratios), weights=weights))
     error = 1 / math.sqrt(2 * sum(weights))
@@ -103,21 +103,22 @@ def others(repeats: float) -> tuple[list[str], bool]:
         "unknown variance, one round": {"sigma_bounds": (0.5, 64.0), "rounds": 1},
     }
     for epsilon in (1.0, 0.5):
-        for name, given in plans.items():
+        for name, settings in plans.items():
             count = max(3, int(80 * repeats))
-            errors, _, held = runs(
-                lambda e=epsilon, g=given: dfp.local.gaussian_mean(
+            errors, _, coverage = runs(
+                lambda e=epsilon, g=settings: dfp.local.gaussian_mean(
                     users=1_000_000, epsilon=e, limit=1024, **g
                 ),
                 1_000_000,
                 count,
             )
-            found, spread = rmse(errors)
+            mean_error, spread = rmse(errors)
             limit = UNKNOWN[epsilon] if name == "unknown variance, two rounds" else None
-            good &= limit is None or found <= limit
+            good &= limit is None or mean_error <= limit
             lines.append(
-                f"| {name} | {epsilon} | 1,000,000 | {count} | {found:.4f} +- {spread * found:.4f} "
-                f"| {'' if limit is None else f'at most {limit}'} | {held:.3f} |"
+                f"| {name} | {epsilon} | 1,000,000 | {count} "
+                f"| {mean_error:.4f} +- {spread * mean_error:.4f} "
+                f"| {'' if limit is None else f'at most {limit}'} | {coverage:.3f} |"
             )
     return lines, good
 
@@ -137,14 +138,14 @@ def models(repeats: float) -> list[str]:
         law = dfp.local.GridLaplace(2**20, dfp.local.gaussian_mean(users=19, sigma=1).loss.pure())
         grid = np.rint(values * 2**20).astype(np.int64)
         count = max(3, int(times * repeats))
-        found = {
+        errors = {
             "central": [
                 frame.dp.mean("x", (0, 1), epsilon=1, clipping=False) - truth for _ in range(count)
             ],
             "shuffle": [dfp.shuffle.simulate(shuffled, values) - truth for _ in range(count)],
             "local": [law.privatise(grid).mean() / 2**20 - truth for _ in range(count)],
         }
-        error = {name: rmse(np.array(each))[0] for name, each in found.items()}
+        error = {name: rmse(np.array(model_errors))[0] for name, model_errors in errors.items()}
         lines.append(
             f"| {users:,} | {count} | {error['central']:.2e} | {error['shuffle']:.2e} "
             f"| {error['local']:.2e} | {error['local'] / error['central']:.0f} "
@@ -163,13 +164,13 @@ def vectors(repeats: float) -> list[str]:
     for size, rho, mean in ((16, 0.5, 0.0), (16, 0.5, 5.0), (16, 2.0, 5.0), (64, 2.0, 5.0)):
         count, errors, clips = max(2, int(20 * repeats)), [], []
         for _ in range(count):
-            own = random.normal(mean, 1.0, (100_000, size))
+            values = random.normal(mean, 1.0, (100_000, size))
             plan = dfp.local.mean_vector(
                 users=100_000, dimensions=size, rho=rho, radius=20 * math.sqrt(size)
             )
-            found = dfp.local.simulate(plan, own)
-            errors.append(float(np.linalg.norm(found.mean - mean)))
-            clips.append(found.clip / math.sqrt(size))
+            answer = dfp.local.simulate(plan, values)
+            errors.append(float(np.linalg.norm(answer.mean - mean)))
+            clips.append(answer.clip / math.sqrt(size))
         lines.append(
             f"| local | 100,000 | {size} | rho {rho} | {mean} | {count} | {np.mean(errors):.3f} "
             f"| {np.mean(clips):.2f} |"
@@ -180,10 +181,10 @@ def vectors(repeats: float) -> list[str]:
             users=users, dimensions=size, radius=20 * math.sqrt(size), epsilon=1, delta=1e-6
         )
         for _ in range(count):
-            own = random.normal(5.0, 1.0, (users, size))
-            found = dfp.shuffle.simulate(plan, own)
-            errors.append(float(np.linalg.norm(found.mean - 5.0)))
-            clips.append(found.clip / math.sqrt(size))
+            values = random.normal(5.0, 1.0, (users, size))
+            answer = dfp.shuffle.simulate(plan, values)
+            errors.append(float(np.linalg.norm(answer.mean - 5.0)))
+            clips.append(answer.clip / math.sqrt(size))
         lines.append(
             f"| shuffle | {users:,} | {size} | epsilon 1, delta 1e-6 | 5.0 | {count} "
             f"| {np.mean(errors):.3f} | {np.mean(clips):.2f} |"
@@ -218,18 +219,20 @@ def speed(rounds: int) -> tuple[list[str], bool]:
     ]
     order = np.random.default_rng(2).permutation(TEN_MILLION)
     good = True
-    for name, given in {
+    for name, arguments in {
         "digits and sides (known variance)": {"sigma": SIGMA},
         "digits and distances (unknown variance)": {"sigma_bounds": (0.5, 64.0)},
     }.items():
-        plan = dfp.local.gaussian_mean(users=TEN_MILLION, epsilon=1, limit=1024, rounds=1, **given)
+        plan = dfp.local.gaussian_mean(
+            users=TEN_MILLION, epsilon=1, limit=1024, rounds=1, **arguments
+        )
         best = [math.inf] * 3
         for _ in range(rounds):
-            made, _, reports = timed(lambda p=plan: p.reports(values))
+            report_time, _, reports = timed(lambda p=plan: p.reports(values))
             summed, _, _ = timed(lambda p=plan, r=reports: added(p, r))
             mixed = reports.take(order).combine_chunks()
             again, _, _ = timed(lambda p=plan, m=mixed: added(p, m))
-            best = [min(pair) for pair in zip(best, (made, summed, again), strict=True)]
+            best = [min(pair) for pair in zip(best, (report_time, summed, again), strict=True)]
         good &= best[0] <= MADE and best[1] <= ADDED
         lines.append(f"| {name} | {best[0]:.2f} | {best[1]:.2f} | {best[2]:.2f} |")
     lines += ["", f"Targets: made in at most {MADE:g} s, added up in at most {ADDED:g} s."]

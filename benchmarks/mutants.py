@@ -222,13 +222,15 @@ def main() -> int:
             outcome = run_tests(folder, TESTS[room], limits[room])
             target.write_text(original)
             outcomes[room, outcome] += 1
-            place = f"{mutant.path.relative_to(ROOT / 'dfprivacy')}:{mutant.line}"
-            print(outcome, place, mutant.old, "->", mutant.new, flush=True)
+            location = f"{mutant.path.relative_to(ROOT / 'dfprivacy')}:{mutant.line}"
+            print(outcome, location, mutant.old, "->", mutant.new, flush=True)
             if outcome == "passed":
-                survivors.append(" ".join(f"- `{place}`: `{mutant.old}` -> `{mutant.new}`".split()))
+                survivors.append(
+                    " ".join(f"- `{location}`: `{mutant.old}` -> `{mutant.new}`".split())
+                )
     text = describe_outcomes(sizes, outcomes)
-    listed = "\n".join(survivors)
-    RESULT.write_text(f"{text}\n## Survivors\n\n{listed}\n")
+    survivor_list = "\n".join(survivors)
+    RESULT.write_text(f"{text}\n## Survivors\n\n{survivor_list}\n")
     print(text)
     return 0
 
@@ -247,10 +249,10 @@ def describe_outcomes(sizes: Counter[str], outcomes: Counter[tuple[str, str]]) -
         "|:--|--:|--:|--:|--:|",
     ]
     for room, size in [*sizes.items(), ("all", total)]:
-        found: Counter[str] = Counter()
-        for (place, result), count in outcomes.items():
-            found[result] += count if room in {place, "all"} else 0
-        noticed, ran = found["failed"] + found["late"], sum(found.values())
+        counts: Counter[str] = Counter()
+        for (mutated_room, result), count in outcomes.items():
+            counts[result] += count if room in {mutated_room, "all"} else 0
+        noticed, ran = counts["failed"] + counts["late"], sum(counts.values())
         lines.append(f"| {room} | {size:,} | {ran} | {noticed} | {noticed / max(ran, 1):.0%} |")
     return "\n".join(lines) + "\n"
 

@@ -67,8 +67,8 @@ SYNTHETIC = {
 
 def octaves_alone(table: BinTable, loss: Epsilon) -> FoundBounds:
     """Return the bounds of each group that one look at octaves shows, for 3/8 of the loss."""
-    found = find_dyadic_bounds(table, loss.share(LOOK_SHARE))
-    return replace(found, left=np.full(table.groups, int(UNITS * (1 - LOOK_SHARE))))
+    bounds = find_dyadic_bounds(table, loss.share(LOOK_SHARE))
+    return replace(bounds, left=np.full(table.groups, int(UNITS * (1 - LOOK_SHARE))))
 
 
 def flights(name: str) -> np.ndarray:
@@ -103,17 +103,21 @@ def errors(values: np.ndarray, epsilon: float, policy: BoundsPolicy, releases: i
     """Return the root mean square error of means within bounds that a policy finds."""
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
     table = bin_table(pa.table({}), 1, FINE, none, FINE.labels(values), rows=ones)
-    random, truth, made = np.random.default_rng(5), float(values.mean()), []
+    random, truth, deviations = np.random.default_rng(5), float(values.mean()), []
     for _ in range(releases):
-        found = find_bounds(table, Epsilon(Fraction(str(epsilon))), policy)
-        low, high = float(found.lower[0]), float(found.upper[0])
+        bounds = find_bounds(table, Epsilon(Fraction(str(epsilon))), policy)
+        low, high = float(bounds.lower[0]), float(bounds.upper[0])
         if math.isnan(low):
             continue
         part = (np.clip(values, low, high) - low).sum() / (high - low)
-        up, down = random.laplace(size=2) / (epsilon * found.left[0] / UNITS)
+        up, down = random.laplace(size=2) / (epsilon * bounds.left[0] / UNITS)
         ratio = np.clip((part + up) / max(len(values) + up + down, 1), 0, 1)
-        made.append(low + (high - low) * ratio - truth)
-    return float(np.sqrt(np.mean(np.square(made)))) if len(made) > releases / 2 else math.nan
+        deviations.append(low + (high - low) * ratio - truth)
+    return (
+        float(np.sqrt(np.mean(np.square(deviations))))
+        if len(deviations) > releases / 2
+        else math.nan
+    )
 
 
 def page(releases: int, *, quick: bool) -> tuple[str, bool]:
@@ -121,7 +125,9 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
     sizes = SIZES[1:2] if quick else SIZES[1:4]
     sets = [pair for pair in data_sets(sizes) if "constant" not in pair[0]][: 3 if quick else None]
     settings = [
-        (own, e) for (_, own), e in itertools.product(sets, EPSILONS) if len(own) * e >= 900
+        (sample, e)
+        for (_, sample), e in itertools.product(sets, EPSILONS)
+        if len(sample) * e >= 900
     ]
     lines, better = ["| constant | value | geometric mean | worst |", "|:--|--:|--:|--:|"], False
     with permit("a benchmark"):

@@ -110,23 +110,25 @@ def measure(folder: Path, work: Path, name: str, memory: str, *, grouped: bool) 
     temporary.mkdir(exist_ok=True)
     output = work / "answer.parquet"
     output.unlink(missing_ok=True)
-    given = json.dumps([str(folder), ASKED[name], grouped, memory, str(temporary), str(output)])
+    arguments = json.dumps([str(folder), ASKED[name], grouped, memory, str(temporary), str(output)])
     here = str(Path(__file__).resolve().parent.parent)
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, given],
+        [sys.executable, "-c", CHILD, arguments],
         check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": here},
     )  # fmt: skip
     return json.loads(done.stdout)
 
 
-def error_of(name: str, found: Found, work: Path, *, grouped: bool) -> float | None:
+def error_of(name: str, measurement: Found, work: Path, *, grouped: bool) -> float | None:
     """Return the relative error of an answer, the median one of answers by group."""
-    if name not in EXACT or found["failed"]:
+    if name not in EXACT or measurement["failed"]:
         return None
     if not grouped:
         query = f"SELECT {name_of(name)} FROM '{work}/whole.parquet'"
         ((exact,),) = duckdb.sql(query).fetchall()
-        return None if found["value"] is None else abs(float(found["value"]) / exact - 1)
+        return (
+            None if measurement["value"] is None else abs(float(measurement["value"]) / exact - 1)
+        )
     column = "count" if name in {"count", "histogram"} else "x"
     names = duckdb.sql(f"FROM '{work}/answer.parquet'").columns
     column = next(c for c in names if c.startswith(column))
@@ -152,11 +154,11 @@ def write_exact(folder: Path, work: Path) -> None:
         )
 
 
-def line_of(name: str, by: str, found: Found, error: float | None) -> str:
-    said = found["failed"] or ("" if error is None else f"{error:.1e}")
+def line_of(name: str, by: str, measurement: Found, error: float | None) -> str:
+    remark = measurement["failed"] or ("" if error is None else f"{error:.1e}")
     return (
-        f"| {name} | {by} | {found['seconds']:.1f} | {found['before']:.0f} | {found['peak']:.0f} "
-        f"| {found['spill']:.0f} | {said} |"
+        f"| {name} | {by} | {measurement['seconds']:.1f} | {measurement['before']:.0f} "
+        f"| {measurement['peak']:.0f} | {measurement['spill']:.0f} | {remark} |"
     )
 
 
@@ -181,11 +183,11 @@ def main() -> int:
             for grouped in (False, True):
                 if time.perf_counter() - start > options.minutes * 60:
                     continue
-                found = measure(folder, work, name, options.memory, grouped=grouped)
-                error = error_of(name, found, work, grouped=grouped)
-                good &= not found["left"] and (error is None or error < TOLERANCE)
+                measurement = measure(folder, work, name, options.memory, grouped=grouped)
+                error = error_of(name, measurement, work, grouped=grouped)
+                good &= not measurement["left"] and (error is None or error < TOLERANCE)
                 by = f"{options.groups:,} groups" if grouped else "whole"
-                lines.append(line_of(name, by, found, error))
+                lines.append(line_of(name, by, measurement, error))
                 print(lines[-1], flush=True)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "out_of_core.md").write_text("\n".join(lines) + "\n")
@@ -193,7 +195,7 @@ def main() -> int:
 
 
 def heading(options: argparse.Namespace, size: int) -> list[str]:
-    """Return what stands above the table."""
+    """Return the lines above the table."""
     names = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "numpy", "pyarrow"))
     load = os.getloadavg()[0]
     return [

@@ -45,8 +45,8 @@ class Data:
     def scaled(self) -> tuple[Floats, Floats]:
         """Both columns, clipped, as parts of their bounds."""
         return tuple(
-            (np.clip(own, low, high) - low) / (high - low)
-            for own, (low, high) in ((self.x, self.x_bounds), (self.y, self.y_bounds))
+            (np.clip(column, low, high) - low) / (high - low)
+            for column, (low, high) in ((self.x, self.x_bounds), (self.y, self.y_bounds))
         )
 
 
@@ -87,9 +87,9 @@ def moments(x: Floats, y: Floats) -> tuple[float, float, float]:
 def split(data: Data, epsilon: float, copies: int) -> tuple[Floats, Floats, Floats]:
     """Return variances and covariance from six sums with a sixth of epsilon each."""
     x, y = data.scaled
-    sums = np.array([len(x), *(own.sum() for own in (x, y, x * x, y * y, x * y))])
-    drawn = np.random.default_rng().laplace(0, 6 / epsilon, (copies, 6))
-    n, sx, sy, sxx, syy, sxy = (sums + drawn).T
+    sums = np.array([len(x), *(term.sum() for term in (x, y, x * x, y * y, x * y))])
+    noise = np.random.default_rng().laplace(0, 6 / epsilon, (copies, 6))
+    n, sx, sy, sxx, syy, sxy = (sums + noise).T
     n = np.maximum(n, 1)
     return sxx / n - (sx / n) ** 2, syy / n - (sy / n) ** 2, sxy / n - sx * sy / n**2
 
@@ -103,19 +103,19 @@ def split_covariance(data: Data, epsilon: float, copies: int) -> Floats:
 def split_correlation(data: Data, epsilon: float, copies: int) -> Floats:
     """Return the correlation from six sums, clipped to what can be; 0 where a variance is not."""
     xx, yy, xy = split(data, epsilon, copies)
-    known = (xx > 0) & (yy > 0)
-    found = np.divide(xy, np.sqrt(np.abs(xx * yy)), out=np.zeros_like(xy), where=known)
-    return np.clip(found, -1, 1)
+    has_variance = (xx > 0) & (yy > 0)
+    correlation = np.divide(xy, np.sqrt(np.abs(xx * yy)), out=np.zeros_like(xy), where=has_variance)
+    return np.clip(correlation, -1, 1)
 
 
 def noisy_stats(data: Data, epsilon: float, copies: int) -> Floats:
     """Return the slope of NoisyStats (Alabi et al. 2022), to which the number of rows is public."""
     x, y = data.scaled
     scale = 3 * (1 - 1 / len(x)) / epsilon
-    drawn = np.random.default_rng().laplace(0, scale, (copies, 2))
+    noise = np.random.default_rng().laplace(0, scale, (copies, 2))
     xx, _, xy = moments(x, y)
     (a, b), (c, d) = data.x_bounds, data.y_bounds
-    slope = (xy * len(x) + drawn[:, 0]) / (xx * len(x) + drawn[:, 1])
+    slope = (xy * len(x) + noise[:, 0]) / (xx * len(x) + noise[:, 1])
     return slope * (d - c) / (b - a)
 
 
@@ -166,15 +166,15 @@ def measured(case: Case, data: Data, epsilon: float, copies: int) -> str:
     rows = {"x": np.tile(data.x, copies), "y": np.tile(data.y, copies)}
     frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(copies), len(data.x))})
     by = dfp.frame(frame).group_by("g", keys=range(copies))
-    found, true = by.agg(answer=case.ask(data), epsilon=epsilon), case.truth(data)
-    answer, low, high = (found[name].to_numpy() for name in ("answer", "low", "high"))
+    release, true = by.agg(answer=case.ask(data), epsilon=epsilon), case.truth(data)
+    answer, low, high = (release[name].to_numpy() for name in ("answer", "low", "high"))
     off = np.abs(answer - true)
-    own = float(np.median(np.where(np.isnan(off), np.inf, off)))
+    our_error = float(np.median(np.where(np.isnan(off), np.inf, off)))
     peer = float(np.median(np.abs(case.peer(data, epsilon, copies) - true)))
-    held = float(((low <= true) & (true <= high)).mean())
-    line = f"{true:.4g} | {own:.3g} | {peer:.3g} | {own / peer:.2f} | {case.peer_name}"
+    coverage = float(((low <= true) & (true <= high)).mean())
+    line = f"{true:.4g} | {our_error:.3g} | {peer:.3g} | {our_error / peer:.2f} | {case.peer_name}"
     about = f"{data.name}, {len(data.x):,} rows | {epsilon:g}"
-    return f"| {case.name} | {about} | {line} | {held:.1%} |"
+    return f"| {case.name} | {about} | {line} | {coverage:.1%} |"
 
 
 def best(call: Callable[[], object]) -> float:
@@ -197,14 +197,14 @@ def timed(rows: int) -> Iterator[str]:
     bounds = ((0, 100), (0, 100))
     for kind, plain in (("cov", "covar_pop"), ("corr", "corr")):
         engine = pl.cov("x", "y", ddof=0) if kind == "cov" else pl.corr("x", "y")
-        for name, held, own in (
+        for name, table, work in (
             ("polars", frame, lambda engine=engine: frame.select(engine)),
             ("DuckDB", con.table("t"), lambda plain=plain: con.execute(
                 f"SELECT {plain}(x, y) FROM t").fetchall()),
         ):  # fmt: skip
-            ask = getattr(dfp.frame(held), kind)
+            ask = getattr(dfp.frame(table), kind)
             private = best(lambda ask=ask: ask("x", "y", *bounds))
-            exact = best(own)
+            exact = best(work)
             yield f"| {name} | {kind} | {exact:.3f} | {private:.3f} | {private / exact:.1f} |"
 
 
@@ -233,12 +233,12 @@ def main() -> int:
     parser.add_argument("--copies", type=int, default=500)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines = []
-    for line in report(given.copies, given.rows):
+    for line in report(options.copies, options.rows):
         sys.stdout.write(f"{line}\n")
         lines.append(line)
-    (given.output / "pairs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (options.output / "pairs.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
 
 

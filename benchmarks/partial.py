@@ -34,8 +34,8 @@ def rows(groups: int, seed: int, kind: pa.DataType) -> pa.Table:
 
 def timed(call: Callable[[], Any]) -> tuple[Any, str]:
     wall, processor = time.perf_counter(), time.process_time()
-    made = call()
-    return made, f"{time.perf_counter() - wall:.1f} | {time.process_time() - processor:.1f}"
+    result = call()
+    return result, f"{time.perf_counter() - wall:.1f} | {time.process_time() - processor:.1f}"
 
 
 def measured(title: str, kind: str, groups: int, files: int) -> str:

@@ -58,11 +58,18 @@ class Accuracy:
 
     def line(self) -> str:
         """Return a row of the table."""
-        held, endless = (
+        coverage, endless = (
             "" if part is None else f"{100 * part:.1f} %" for part in (self.coverage, self.endless)
         )
-        told = (self.question, self.form, f"{self.epsilon:g}", f"{self.error:.3g}", held, endless)
-        return f"| {' | '.join(told)} |"
+        cells = (
+            self.question,
+            self.form,
+            f"{self.epsilon:g}",
+            f"{self.error:.3g}",
+            coverage,
+            endless,
+        )
+        return f"| {' | '.join(cells)} |"
 
 
 @dataclass(frozen=True)
@@ -77,14 +84,14 @@ class Timing:
 
     @property
     def met(self) -> bool:
-        """Tell whether it is quick enough."""
+        """Return whether it is quick enough."""
         return self.target is None or self.ours <= self.target * self.plain
 
     def line(self) -> str:
         """Return a row of the table."""
-        ratio, told = self.ours / self.plain, "yes" if self.met else "NO"
-        target, told = ("", "") if self.target is None else (f"{self.target:g}", told)
-        cells = (f"{self.plain:.3f}", f"{self.ours:.3f}", f"{ratio:.2f}", target, told)
+        ratio, verdict = self.ours / self.plain, "yes" if self.met else "NO"
+        target, verdict = ("", "") if self.target is None else (f"{self.target:g}", verdict)
+        cells = (f"{self.plain:.3f}", f"{self.ours:.3f}", f"{ratio:.2f}", target, verdict)
         return f"| {self.question} | {self.engine} | {' | '.join(cells)} |"
 
 
@@ -105,10 +112,10 @@ def _ours(
     question: str, ask: Callable[[float], dfp.Estimate], truth: float, rounds: int
 ) -> Iterator[Accuracy]:
     for epsilon in EPSILONS:
-        made = [ask(epsilon) for _ in range(rounds)]
-        error = np.sqrt(np.mean([(own - truth) ** 2 for own in made]))
-        held = np.mean([own.low <= truth <= own.high for own in made])
-        yield Accuracy(question, "dfprivacy", epsilon, float(error), float(held))
+        estimates = [ask(epsilon) for _ in range(rounds)]
+        error = np.sqrt(np.mean([(estimate - truth) ** 2 for estimate in estimates]))
+        coverage = np.mean([estimate.low <= truth <= estimate.high for estimate in estimates])
+        yield Accuracy(question, "dfprivacy", epsilon, float(error), float(coverage))
 
 
 def _simulated(
@@ -133,15 +140,15 @@ def nunique_accuracy(rounds: int) -> Iterator[Accuracy]:
     for rows in (1, 2, 5):
         private = dfp.frame(frame)(unit="plane", max_rows=rows)
         places = frame["place"].n_unique() - 1
-        kept = float(private.nunique("place", epsilon=1e9))
-        form = f"dfprivacy, unit=plane, max_rows={rows}: {kept:.0f} of {places} places count"
-        for own in _ours(
+        count = float(private.nunique("place", epsilon=1e9))
+        form = f"dfprivacy, unit=plane, max_rows={rows}: {count:.0f} of {places} places count"
+        for accuracy in _ours(
             "nunique(place)",
             lambda e, p=private: p.nunique("place", epsilon=e),
             places,
             rounds // 4,
         ):
-            yield Accuracy(own.question, form, own.epsilon, own.error)
+            yield Accuracy(accuracy.question, form, accuracy.epsilon, accuracy.error)
         units = _ours(
             f"nunique(plane), unit=plane, max_rows={rows}",
             lambda e, p=private: p.nunique("plane", epsilon=e), PLANES, rounds // 4,
@@ -183,26 +190,30 @@ def crosstab_accuracy(rounds: int) -> Iterator[Accuracy]:
     np.add.at(truth, (frame["season"].to_numpy(), frame["place"].to_numpy()), 1)
     kinds = ("cells", "totals by season", "totals by place")
     for epsilon in EPSILONS:
-        found = {name: ([], []) for name in kinds}
+        measures = {name: ([], []) for name in kinds}
         for _ in range(max(rounds // 4, 4)):
             table = dfp.frame(frame).crosstab(
                 "season", "place", keys=keys, margins=True, epsilon=epsilon
             )
             long = dfp.released(table).long()
-            names = [own for own in long.columns[2:] if not own.endswith(("_low", "_high"))]
+            names = [
+                column for column in long.columns[2:] if not column.endswith(("_low", "_high"))
+            ]
             exact = (truth, truth.sum(1, keepdims=True), truth.sum(0, keepdims=True))
-            for kind, name, own in zip(kinds, names, exact, strict=False):
-                told = np.broadcast_to(own, shape).ravel()
+            for kind, name, totals in zip(kinds, names, exact, strict=False):
+                expected = np.broadcast_to(totals, shape).ravel()
                 value, low, high = (
                     long[f"{name}{end}"].to_numpy() for end in ("", "_low", "_high")
                 )
-                found[kind][0].append(np.mean((value - told) ** 2))
-                found[kind][1].append(np.mean((low <= told) & (told <= high)))
+                measures[kind][0].append(np.mean((value - expected) ** 2))
+                measures[kind][1].append(np.mean((low <= expected) & (expected <= high)))
         noise = np.round(draws.laplace(0, 1 / epsilon, (1000, *shape)))
         sums = {"cells": noise, "totals by season": noise.sum(2), "totals by place": noise.sum(1)}
-        for kind, (errors, held) in found.items():
+        for kind, (errors, coverages) in measures.items():
             question, error = f"crosstab, 4 by 105: {kind}", float(np.sqrt(np.mean(errors)))
-            yield Accuracy(question, "dfprivacy, margins", epsilon, error, float(np.mean(held)))
+            yield Accuracy(
+                question, "dfprivacy, margins", epsilon, error, float(np.mean(coverages))
+            )
             other = float(np.sqrt(np.mean(sums[kind] ** 2)))
             yield Accuracy(question, "OpenDP: contingency table, sums of cells", epsilon, other)
 
@@ -218,13 +229,13 @@ def regression_accuracy(rounds: int) -> Iterator[Accuracy]:
     """
     draws = np.random.default_rng(20)
     for p, rows in itertools.product((2, 4, 8), (1_000, 10_000, 100_000)):
-        shared, own = draws.normal(size=(rows, 1)), draws.normal(size=(rows, p))
-        x = np.clip(0.2 + (math.sqrt(0.3) * shared + math.sqrt(0.7) * own) / 3, -1, 1)
+        shared, separate = draws.normal(size=(rows, 1)), draws.normal(size=(rows, p))
+        x = np.clip(0.2 + (math.sqrt(0.3) * shared + math.sqrt(0.7) * separate) / 3, -1, 1)
         slopes = np.where(np.arange(p) % 2, -0.3, 0.6) / math.sqrt(p)
         y = np.clip(0.1 + x @ slopes + draws.normal(0, 0.2, rows), -1, 1)
         design = np.column_stack([np.ones(rows), x])
         truth = np.linalg.lstsq(design, y, rcond=None)[0][1:]
-        names = [f"x{place}" for place in range(p)]
+        names = [f"x{index}" for index in range(p)]
         frame = pl.DataFrame({"y": y, **dict(zip(names, x.T, strict=True))})
         private = dfp.frame(frame)(bounds=dict.fromkeys(["y", *names], (-1, 1)))
         question = f"regression, {p} columns, {rows:,} rows"
@@ -234,15 +245,17 @@ def regression_accuracy(rounds: int) -> Iterator[Accuracy]:
                 ("dfprivacy, epsilon alone", {"epsilon": epsilon}),
                 ("dfprivacy, rho of epsilon and delta=1e-6", {"rho": rho}),
             ):
-                made = [private.regression("y", names, **loss)[1:] for _ in range(rounds // 4)]
-                off = [own["coefficient"].to_numpy() - truth for own in made]
-                held = [
-                    (own["low"].to_numpy() <= truth) & (truth <= own["high"].to_numpy())
-                    for own in made
+                releases = [private.regression("y", names, **loss)[1:] for _ in range(rounds // 4)]
+                off = [release["coefficient"].to_numpy() - truth for release in releases]
+                is_covered = [
+                    (release["low"].to_numpy() <= truth) & (truth <= release["high"].to_numpy())
+                    for release in releases
                 ]
                 error = float(np.sqrt(np.mean(np.square(off))))
-                endless = float(np.mean([np.isinf(own["low"].to_numpy()) for own in made]))
-                yield Accuracy(question, form, epsilon, error, float(np.mean(held)), endless)
+                endless = float(
+                    np.mean([np.isinf(release["low"].to_numpy()) for release in releases])
+                )
+                yield Accuracy(question, form, epsilon, error, float(np.mean(is_covered)), endless)
             for form, ridge in (("AdaSSP, delta=1e-6", True), ("noisy sums, delta=1e-6", False)):
                 off = [sufficient(design, y, rho, draws, ridge) - truth for _ in range(rounds)]
                 yield Accuracy(question, form, epsilon, float(np.sqrt(np.mean(np.square(off)))))
@@ -262,10 +275,10 @@ def sufficient(
     noise += np.triu(noise, 1).T
     exact, lifted = design.T @ design, 0.0
     if ridge:
-        far = size * sigma * 4.1  # by which a draw is off with probability delta / 6, upwards
-        least = np.linalg.eigvalsh(exact)[0] + draws.normal(0, sigma * size) - far
+        margin = size * sigma * 4.1  # by which a draw is off with probability delta / 6, upwards
+        smallest = np.linalg.eigvalsh(exact)[0] + draws.normal(0, sigma * size) - margin
         wide = sigma * size * math.sqrt(size * math.log(2 * size**2 / 0.05))
-        lifted = max(0.0, wide - max(least, 0.0))
+        lifted = max(0.0, wide - max(smallest, 0.0))
     sums = design.T @ y + draws.normal(0, sigma * math.sqrt(size), size)
     return np.linalg.solve(exact + noise + lifted * np.eye(size), sums)[1:]
 
@@ -279,24 +292,27 @@ def describe_accuracy(rounds: int) -> Iterator[Accuracy]:
     """
     draws, columns, size = np.random.default_rng(9), 10, 100_000
     values = draws.normal(20, 1, (size, columns))
-    names = [f"c{place}" for place in range(columns)]
+    names = [f"c{index}" for index in range(columns)]
     frame = pl.DataFrame(dict(zip(names, values.T, strict=True)))
     bounds = dict.fromkeys(names, (15, 25))
     private = dfp.frame(frame)(bounds=bounds)
     exact = {"mean": values.mean(0), "std": values.std(0), "50%": np.median(values, axis=0)}
     words = {"mean": "means", "std": "deviations", "50%": "medians"}
     for epsilon in EPSILONS:
-        made = [private.describe(epsilon=epsilon) for _ in range(max(rounds // 4, 4))]
+        releases = [private.describe(epsilon=epsilon) for _ in range(max(rounds // 4, 4))]
         for name, truth in exact.items():
-            off = np.array([own[name].to_numpy() for own in made]) - truth
-            ends = ([own[f"{name}_{end}"].to_numpy() for own in made] for end in ("low", "high"))
-            held = None
+            off = np.array([release[name].to_numpy() for release in releases]) - truth
+            ends = (
+                [release[f"{name}_{end}"].to_numpy() for release in releases]
+                for end in ("low", "high")
+            )
+            coverage = None
             if name != "50%":
                 low, high = map(np.array, ends)
-                held = float(np.mean((low <= truth) & (truth <= high)))
+                coverage = float(np.mean((low <= truth) & (truth <= high)))
             question = f"describe, 10 columns: {words[name]}"
             error = float(np.sqrt((off**2).mean()))
-            yield Accuracy(question, "dfprivacy", epsilon, error, held)
+            yield Accuracy(question, "dfprivacy", epsilon, error, coverage)
             share = epsilon / (8 * columns)
             if name == "mean":
                 sums, rows = draws.laplace(0, (5 / share * 2, 1 / share * 2), (10_000, 2)).T
@@ -427,18 +443,20 @@ def describe_times(rows: int) -> Iterator[Timed]:
     columns = {f"c{i}": draws.normal(100, 15, rows // 20) for i in range(25)}
     columns |= {f"c{i}": draws.integers(0, 1000, rows // 20) for i in range(25, 50)}
     frame, within = pl.DataFrame(columns), dict.fromkeys(columns, (0, 1000))
-    own = [
-        made.name.suffix(f"_{place}")
+    expressions = [
+        expression.name.suffix(f"_{index}")
         for x in map(pl.col, columns)
-        for place, made in enumerate([x.count(), x.mean(), x.std(), *map(x.quantile, DESCRIBED)])
+        for index, expression in enumerate(
+            [x.count(), x.mean(), x.std(), *map(x.quantile, DESCRIBED)]
+        )
     ]
-    plain = {"polars": lambda: frame.lazy().select(own).collect(engine="streaming")}
+    plain = {"polars": lambda: frame.lazy().select(expressions).collect(engine="streaming")}
     pandas = pd.DataFrame(columns, copy=False)
     plain["pandas"] = lambda: pandas.describe(percentiles=DESCRIBED)
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT * FROM frame")
-    told = "count(#), avg(#), stddev(#), quantile_cont(#, [0.05, 0.25, 0.5, 0.75, 0.95])"
-    query = ", ".join(told.replace("#", name) for name in columns)
+    aggregates = "count(#), avg(#), stddev(#), quantile_cont(#, [0.05, 0.25, 0.5, 0.75, 0.95])"
+    query = ", ".join(aggregates.replace("#", name) for name in columns)
     plain["DuckDB"] = lambda: con.sql(f"SELECT {query} FROM t").fetchall()
     frames = {"polars": frame, "pandas": pandas, "DuckDB": con.table("t")}
     for engine, work in plain.items():
@@ -476,10 +494,10 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--only", default="")
-    given = parser.parse_args()
+    options = parser.parse_args()
     lines = ["# Questions (`python -m benchmarks.questions`)", "", "## Error and coverage", ""]
     lines += [
-        f"Root mean squared errors; coverage of 95 % intervals over {given.rounds} releases,",
+        f"Root mean squared errors; coverage of 95 % intervals over {options.rounds} releases,",
         "a quarter of these for tables, descriptions, regressions and with units. Where noise",
         "could hide that columns vary apart, an interval of a regression has no ends: last column.",
         "",
@@ -487,9 +505,9 @@ def main() -> int:
     lines += ["| question | form | epsilon | error | coverage | no ends |"]
     lines += ["|:--|:--|--:|--:|--:|--:|"]
     for name, measured in ACCURACY.items():
-        if given.only in name:
-            lines += [own.line() for own in measured(given.rounds)]
-    lines += ["", f"## Time, {given.rows:,} rows", "", "Seconds of processor time.", ""]
+        if options.only in name:
+            lines += [accuracy.line() for accuracy in measured(options.rounds)]
+    lines += ["", f"## Time, {options.rows:,} rows", "", "Seconds of processor time.", ""]
     lines += [
         "| question | engine | its own | ours | ratio | at most | met |",
         "|:--|:--|--:|--:|--:|--:|:--|",
@@ -497,7 +515,7 @@ def main() -> int:
     met = True
     for name, timed in TIMES.items():
         for question, engine, plain, ours, target in (
-            timed(given.rows) if given.only in name else ()
+            timed(options.rows) if options.only in name else ()
         ):
             plain_time, our_time = measure_in_turn(plain, ours, 3)
             timing = Timing(question, engine, plain_time.cpu, our_time.cpu, target)
@@ -505,7 +523,7 @@ def main() -> int:
             met &= timing.met
     text = "\n".join(lines) + "\n"
     print(text)
-    if not given.only:
+    if not options.only:
         RESULTS.write_text(text, encoding="utf-8")
     return 0 if met else 1
 

@@ -214,16 +214,18 @@ def _statistics(places: Places) -> Iterator[Case]:
 
     def private(frame: Any, setting: str) -> Any:
         terms, groups, _ = _settings()[setting]
-        asked = dfp.frame(frame)(**terms)
-        return asked if groups is None else asked.group_by(*groups[0], keys=groups[1])
+        private_frame = dfp.frame(frame)(**terms)
+        return (
+            private_frame if groups is None else private_frame.group_by(*groups[0], keys=groups[1])
+        )
 
     def both(setting: str, name: str, stream: Stream) -> Any:
         return _both(private(places.polars, setting), *asks[name], stream)
 
     def answer(kind: str, setting: str, name: str, _: Stream) -> Any:
         method, args, options = asks[name]
-        asked = private(places.frames()[kind], setting)
-        return plain(getattr(asked, method)(*args, **options))
+        private_rows = private(places.frames()[kind], setting)
+        return plain(getattr(private_rows, method)(*args, **options))
 
     for setting, (_, _, everything) in _settings().items():
         for name in asks if everything else MAIN:
@@ -237,7 +239,7 @@ def _statistics(places: Places) -> Iterator[Case]:
 
 def _keys(places: Places) -> Iterator[Case]:
     """Yield groups of other types, and keys handed over in other ways."""
-    asked = [dfp.mean("x", B), dfp.median("i")]
+    questions = [dfp.mean("x", B), dfp.median("i")]
     for kind in ("polars", "pandas", "duckdb", "parquet"):
 
         def frame(kind: str = kind) -> Any:
@@ -247,7 +249,7 @@ def _keys(places: Places) -> Iterator[Case]:
             yield (
                 f"{kind}/key {by}",
                 lambda _, frame=frame, by=by: plain(
-                    dfp.frame(frame()).group_by(by).agg(*asked, epsilon=1, delta=1e-6)
+                    dfp.frame(frame()).group_by(by).agg(*questions, epsilon=1, delta=1e-6)
                 ),
             )
         yield (
@@ -265,8 +267,8 @@ def _keys(places: Places) -> Iterator[Case]:
 def _far_groups(places: Places) -> Iterator[Case]:
     """Yield groups of values far from zero, which are counted about a center."""
     x = [700 + (i * 7919 % 1001) / 16 for i in range(ROWS)]
-    far = places.flat.set_column(places.flat.column_names.index("x"), "x", pa.array(x))
-    frames = {"polars": pl.DataFrame(far), "duckdb": duckdb.from_arrow(far), "arrow": far}
+    table = places.flat.set_column(places.flat.column_names.index("x"), "x", pa.array(x))
+    frames = {"polars": pl.DataFrame(table), "duckdb": duckdb.from_arrow(table), "arrow": table}
     for (name, frame), ask in itertools.product(frames.items(), (dfp.mean, dfp.sum, dfp.std)):
         for unit in ({}, {"unit": "u", "max_rows": 2, "max_groups": 1}):
             yield (
@@ -376,11 +378,11 @@ def _doors(places: Places) -> Iterator[Case]:
 
 
 def _merged(places: Places, facts: Any, terms: Any, stream: Stream) -> Any:
-    asked = [dfp.mean("x", B), dfp.count(), dfp.median("i"), dfp.sum("y")]
+    questions = [dfp.mean("x", B), dfp.count(), dfp.median("i"), dfp.sum("y")]
     frame, number = places.polars, next(_NUMBERS)
     parts = {"1": frame[:1000], "2": frame[1000:].lazy(), "3": places.pandas[:0]}
     paths = [
-        dfp.statistics(part, places.folder / f"{number}-{name}.parquet", *asked, **facts)
+        dfp.statistics(part, places.folder / f"{number}-{name}.parquet", *questions, **facts)
         for name, part in parts.items()
     ]
     stream.restart()
@@ -391,23 +393,23 @@ _NUMBERS = itertools.count()
 
 
 def _with_ledger(places: Places) -> Any:
-    """Return what is spent, and answers that a ledger has remembered."""
+    """Return the budget spent, and answers that a ledger has remembered."""
     path = places.folder / f"ledger{next(_NUMBERS)}.db"
     ledger = dfp.Ledger(path, epsilon=10, delta=1e-3, remember=True)
     private = dfp.frame(places.polars)(ledger=ledger, dataset="t", version="1")
-    found = [plain(private.mean("x", B, epsilon=0.5)) for _ in "ab"]
-    found += [plain(private.group_by("k").count(epsilon=2, **SECRET)) for _ in "ab"]
-    found.append(plain(private.histogram("x", [0, 1, 2], epsilon=0.25)))
+    answers = [plain(private.mean("x", B, epsilon=0.5)) for _ in "ab"]
+    answers += [plain(private.group_by("k").count(epsilon=2, **SECRET)) for _ in "ab"]
+    answers.append(plain(private.histogram("x", [0, 1, 2], epsilon=0.25)))
     query = "SELECT k, dp_mean(x, -20, 60) AS x FROM t GROUP BY k"
     for _ in "ab":
-        found.append(
+        answers.append(
             plain(
                 dfp.sql(query, t=places.polars, ledger=ledger, dataset="t", version="1", **SECRET)
             )
         )
     history = ledger.history()
-    found.append(plain(history[["epsilon", "delta"]]))
-    return [*found, plain(ledger.spent("t")), outcome(lambda: plain(private.count(epsilon=9)))]
+    answers.append(plain(history[["epsilon", "delta"]]))
+    return [*answers, plain(ledger.spent("t")), outcome(lambda: plain(private.count(epsilon=9)))]
 
 
 def _wrong(places: Places) -> dict[str, Callable[[], Any]]:
@@ -450,20 +452,20 @@ CALLS = {
 
 def _statements(places: Places) -> Iterator[Case]:
     for name, call in CALLS.items():
-        for own, query in {
+        for form, query in {
             "whole": f"SELECT {call} FROM t",
             "where": f"SELECT {call} FROM t WHERE m < 2 AND i > 0",
             "grouped": f"SELECT k, {call} FROM t GROUP BY k HAVING dp_keep(1e-4, 2.0) ORDER BY k",
         }.items():
-            if own != "where":
+            if form != "where":
                 yield (
-                    f"functions/{own}/{name}",
+                    f"functions/{form}/{name}",
                     lambda _, query=query: plain(places.registered.sql(query)),
                 )
-            if own != "whole":
+            if form != "whole":
                 text = query.replace("1e-4, 2.0", "1e-4")
                 yield (
-                    f"sql/{own}/{name}",
+                    f"sql/{form}/{name}",
                     lambda stream, text=text: _stated(text, stream, t=places.polars, epsilon=2),
                 )
     frame = places.polars
@@ -508,11 +510,11 @@ def _command(folder: Path, *words: Any) -> str:
     """Run the command line by its entry point in pyproject.toml; return what it prints."""
     project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     module, _, name = project["project"]["scripts"]["dfprivacy"].partition(":")
-    said, before, here = io.StringIO(), sys.argv, Path.cwd()
+    output, before, here = io.StringIO(), sys.argv, Path.cwd()
     sys.argv = ["dfprivacy", *map(str, words)]
     os.chdir(folder)
     try:
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             getattr(import_module(module), name)()
     except SystemExit as end:
         if end.code:
@@ -520,7 +522,7 @@ def _command(folder: Path, *words: Any) -> str:
     finally:
         sys.argv = before
         os.chdir(here)
-    return said.getvalue()
+    return output.getvalue()
 
 
 COMMANDS = {
@@ -558,9 +560,9 @@ def _prepared(places: Places, words: str) -> str:
 
 def _written(places: Places, words: str) -> Any:
     out = f"out{next(_NUMBERS)}.parquet"
-    said = _prepared(places, f"{words} --output {out}")
+    message = _prepared(places, f"{words} --output {out}")
     path = places.folder / out
-    return plain(pyarrow.parquet.read_table(path)) if path.exists() else said
+    return plain(pyarrow.parquet.read_table(path)) if path.exists() else message
 
 
 JOB = """
@@ -615,16 +617,16 @@ releases:
 
 def _job(places: Places) -> Any:
     assert places.parquet.exists()
-    own = places.folder / f"job{next(_NUMBERS)}"
-    own.mkdir()
-    (own / "t.parquet").symlink_to(places.parquet)
-    dfp.Ledger(own / "job.db", epsilon=100, delta=1e-3, remember=True)
+    folder = places.folder / f"job{next(_NUMBERS)}"
+    folder.mkdir()
+    (folder / "t.parquet").symlink_to(places.parquet)
+    dfp.Ledger(folder / "job.db", epsilon=100, delta=1e-3, remember=True)
     text = JOB[: JOB.index("  five:")] + JOB[JOB.index("  six:") :]
-    (own / "release.yml").write_text(text)
-    said = _command(own, "run", "release.yml", "--quiet")
+    (folder / "release.yml").write_text(text)
+    message = _command(folder, "run", "release.yml", "--quiet")
     names = ("one", "two", "three", "four", "six")
-    tables = [pyarrow.parquet.read_table(own / f"{name}.parquet") for name in names]
-    return said or dict(zip(names, map(plain, tables), strict=True))
+    tables = [pyarrow.parquet.read_table(folder / f"{name}.parquet") for name in names]
+    return message or dict(zip(names, map(plain, tables), strict=True))
 
 
 def _other_trust(places: Places) -> Iterator[Case]:

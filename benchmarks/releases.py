@@ -94,9 +94,9 @@ def plain(value: Any) -> Any:
         kinds = map(str, value.dtypes)
         return _frame(map(str, value), kinds, [value[name].tolist() for name in value])
     if isinstance(value, dict):
-        return {str(name): plain(own) for name, own in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
-        return [plain(own) for own in value]
+        return [plain(item) for item in value]
     facts = {} if _is_scalar(value) else _facts(value)
     if not facts:
         return _scalar(value)
@@ -104,18 +104,25 @@ def plain(value: Any) -> Any:
 
 
 def _is_scalar(value: Any) -> bool:
-    known = (bool, int, float, str, dt.date, dt.timedelta, Decimal, np.generic)
-    return value is None or value is pd.NA or type(value) in known or isinstance(value, np.generic)
+    scalar_types = (bool, int, float, str, dt.date, dt.timedelta, Decimal, np.generic)
+    return (
+        value is None
+        or value is pd.NA
+        or type(value) in scalar_types
+        or isinstance(value, np.generic)
+    )
 
 
 def _facts(value: Any) -> dict[str, Any]:
-    own = {name: getattr(value, name, None) for name in FACTS}
+    attributes = {name: getattr(value, name, None) for name in FACTS}
     if getattr(value, "has_interval", True) is False:
-        own |= dict.fromkeys(("low", "high", "std_error"))
-    found = {name: fact for name, fact in own.items() if fact is not None and not callable(fact)}
-    if "bounds" in found:
-        found["bounds"] = (found["bounds"].lower, found["bounds"].upper)
-    return {name: plain(fact) for name, fact in found.items()}
+        attributes |= dict.fromkeys(("low", "high", "std_error"))
+    facts = {
+        name: fact for name, fact in attributes.items() if fact is not None and not callable(fact)
+    }
+    if "bounds" in facts:
+        facts["bounds"] = (facts["bounds"].lower, facts["bounds"].upper)
+    return {name: plain(fact) for name, fact in facts.items()}
 
 
 def _frame(names: Any, kinds: Any, columns: Any) -> dict[str, Any]:
@@ -156,7 +163,7 @@ def explained(page: Any) -> dict[str, Any]:
 
 
 def outcome(run: Any) -> Any:
-    """Return what a call gives as JSON, or the name of the error that it raises."""
+    """Return the result of a call as JSON, or the name of the error that it raises."""
     from dfprivacy import DPError  # noqa: PLC0415 the replaced bytes come first
 
     try:
@@ -169,20 +176,22 @@ def recorded(only: Any = None) -> dict[str, Any]:
     """Make the releases, or those of some names, and return what came out by name."""
     from benchmarks.release_cases import Places, cases  # noqa: PLC0415 it needs this module
 
-    found = {}
+    releases = {}
     with TemporaryDirectory() as folder:
         places = Places(Path(folder))
         for name, run in cases(places):
             if only is not None and name not in only:
                 continue
             with replayed(name) as stream:
-                found[name] = outcome(lambda run=run, stream=stream: run(stream))
-            if not stream.taken and "error" not in str(found[name]):
-                found[name] = {"error": "no random byte came from the replayed stream"}
-    return found
+                releases[name] = outcome(lambda run=run, stream=stream: run(stream))
+            if not stream.taken and "error" not in str(releases[name]):
+                releases[name] = {"error": "no random byte came from the replayed stream"}
+    return releases
 
 
-def differences(found: Mapping[str, Any], table: Mapping[str, Any], digits: int = 12) -> list[str]:
+def differences(
+    releases: Mapping[str, Any], table: Mapping[str, Any], digits: int = 12
+) -> list[str]:
     """Return one line for each case that differs from the table.
 
     Floats are rounded to `digits`: the last bits of a logarithm or a sum depend on the processor.
@@ -190,11 +199,11 @@ def differences(found: Mapping[str, Any], table: Mapping[str, Any], digits: int 
 
     def text(of: Any) -> str:
         exact = json.dumps(of, sort_keys=True)
-        return _FLOAT.sub(lambda own: f"{float.fromhex(own[0]):.{digits}g}", exact)
+        return _FLOAT.sub(lambda match: f"{float.fromhex(match[0]):.{digits}g}", exact)
 
     lines = []
-    for name in sorted({*found, *table}):
-        old, new = text(table.get(name)), text(found.get(name))
+    for name in sorted({*releases, *table}):
+        old, new = text(table.get(name)), text(releases.get(name))
         if old != new:
             at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), 0)
             start = max(0, at - 60)
@@ -213,22 +222,24 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="record today's releases")
     parser.add_argument("--check", action="store_true", help="compare (the default)")
     parser.add_argument("--only", nargs="*", help="cases whose names begin so")
-    given = parser.parse_args()
+    options = parser.parse_args()
     table = read_table() if TABLE.exists() else {}
-    wanted = None
-    if given.only:
-        table = {name: own for name, own in table.items() if name.startswith(tuple(given.only))}
-        wanted = set(table)
-    found = recorded(wanted)
-    if given.write:
-        kept = read_table() | found if wanted is not None else found
-        lines = [f"{json.dumps(name)}:{json.dumps(own, separators=(',', ':'))}"
-                 for name, own in sorted(kept.items())]  # fmt: skip
+    names = None
+    if options.only:
+        table = {
+            name: release for name, release in table.items() if name.startswith(tuple(options.only))
+        }
+        names = set(table)
+    releases = recorded(names)
+    if options.write:
+        updated_table = read_table() | releases if names is not None else releases
+        lines = [f"{json.dumps(name)}:{json.dumps(release, separators=(',', ':'))}"
+                 for name, release in sorted(updated_table.items())]  # fmt: skip
         TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(f"{len(lines)} releases in {TABLE.stat().st_size:,} bytes")
         return 0
-    lines = differences(found, table)
-    print("\n".join([*lines, f"{len(found)} releases, {len(lines)} differ"]))
+    lines = differences(releases, table)
+    print("\n".join([*lines, f"{len(releases)} releases, {len(lines)} differ"]))
     return 1 if lines else 0
 
 

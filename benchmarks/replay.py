@@ -104,18 +104,18 @@ class Tape:
         """
         require(bool(self._left), f"one draw more: {mechanism}")
         matches, mismatch = [], MismatchError()
-        for place, draw in enumerate(self._left if self._skips else self._left[:1]):
+        for index, draw in enumerate(self._left if self._skips else self._left[:1]):
             try:
                 require(draw.mechanism == mechanism, f"{mechanism} instead of {draw.mechanism}")
-                matches.append((place, *MECHANISMS[mechanism](draw, inputs)))
+                matches.append((index, *MECHANISMS[mechanism](draw, inputs)))
             except MismatchError as error:
                 mismatch = error
         if not matches:
             raise mismatch
-        place, loss, result = matches[0]
+        index, loss, result = matches[0]
         if self._skips == "any":
-            place, loss, result = min(matches, key=lambda match: match[1].rho)
-        del self._left[: place + 1]
+            index, loss, result = min(matches, key=lambda match: match[1].rho)
+        del self._left[: index + 1]
         self.loss += loss
         return result
 
@@ -195,11 +195,11 @@ def selection_loss(draw: Draw, inputs: Mapping[str, Any]) -> tuple[Loss, Any]:
     """
     law = inputs["self"]
     require(draw.inputs["self"] == law, "another selection")
-    first, second = (list(scores_of(own["runs"])) for own in (draw.inputs, inputs))
+    first, second = (list(scores_of(arguments["runs"])) for arguments in (draw.inputs, inputs))
 
     def gaps_of(places: Any) -> list[int]:
         pairs = zip(places.tolist(), second, strict=True)
-        return [score_gap(first[place], scores) for place, scores in pairs]
+        return [score_gap(first[position], scores) for position, scores in pairs]
 
     gaps, places = least_gaps(gaps_of, len(first), len(second))
     require(NO_MATCH not in gaps, "other candidates")
@@ -218,11 +218,11 @@ def scores_of(runs: Any) -> Iterator[tuple[Any, Any, Any]]:
         yield runs.first[order], (runs.first + runs.length)[order], runs.loss[order]
 
 
-def score_gap(one: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
+def score_gap(first: tuple[Any, Any, Any], other: tuple[Any, Any, Any]) -> int:
     """Return the range of the differences of scores, NO_MATCH if candidates differ."""
-    cuts = np.unique(np.concatenate([*one[:2], *other[:2]]))
+    cuts = np.unique(np.concatenate([*first[:2], *other[:2]]))
     scores = []
-    for firsts, ends, losses in (one, other):
+    for firsts, ends, losses in (first, other):
         run = np.searchsorted(firsts, cuts, side="right") - 1
         inside = (run >= 0) & (cuts < ends[run])
         scores.append((inside, losses[run]))
@@ -357,9 +357,9 @@ class Meter:
         return (value, messages, printed.getvalue()), charge
 
 
-def difference(one: Any, other: Any) -> str:
+def difference(first: Any, other: Any) -> str:
     """Return where two outcomes begin to differ."""
-    texts = str(one), str(other)
+    texts = str(first), str(other)
     pairs = enumerate(zip(*texts, strict=False))
     start = max(0, next((i for i, (a, b) in pairs if a != b), 0) - 40)
     return " | ".join(text[start : start + 160] for text in texts)
@@ -414,9 +414,12 @@ def main() -> int:
               for case, pair in results if pair.fault or pair.ratio > 1]  # fmt: skip
     table = table_of(results)
     print("\n".join([table, *faults]))
-    drawn = sum(pair.draws > 0 for _, pair in results)
+    drawing_pairs = sum(pair.draws > 0 for _, pair in results)
     seconds = time.process_time() - start
-    print(f"{drawn} pairs with draws, {len(results) - drawn} without, {seconds:.0f} CPU seconds")
+    print(
+        f"{drawing_pairs} pairs with draws, {len(results) - drawing_pairs} without, "
+        f"{seconds:.0f} CPU seconds"
+    )
     if options.write:
         PAGE.write_text(f"{ABOUT}\n\n{table}", encoding="utf-8")
     return 1 if faults else 0

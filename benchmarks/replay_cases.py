@@ -51,7 +51,7 @@ Row = dict[str, Any]
 # Neighboring tables
 
 
-def ordinary_row(place: int, shape: str, generator: random.Random) -> Row:
+def ordinary_row(unit: int, shape: str, generator: random.Random) -> Row:
     """Return a row without anything special."""
     x = {
         "spread": generator.uniform(-40, 80),
@@ -60,7 +60,7 @@ def ordinary_row(place: int, shape: str, generator: random.Random) -> Row:
         "tails": math.copysign(math.exp(generator.gauss(0, 6)), generator.random() - 0.4),
     }[shape]
     key = generator.choice(["a", "a", "a", "b", "c"])
-    return {"k": key, "x": x, "y": x / 3 + generator.gauss(0, 9), "i": round(x) % 2**40, "u": place,
+    return {"k": key, "x": x, "y": x / 3 + generator.gauss(0, 9), "i": round(x) % 2**40, "u": unit,
             "h": round(x) % 3}  # fmt: skip
 
 
@@ -134,8 +134,8 @@ def neighbors(shape: str, change: str, *, units: bool, seed: int) -> tuple[pa.Ta
     size = generator.choice([15, 60, 400, 400])
     per_unit = generator.choice([2, 5]) if units else 1
     rows = [ordinary_row(i // per_unit, shape, generator) for i in range(size)]
-    for place, (row, key) in enumerate(zip(rows, "abc" * 3, strict=False)):
-        row["k"], row["h"] = key, place // 3  # only changed rows make groups of their own
+    for index, (row, key) in enumerate(zip(rows, "abc" * 3, strict=False)):
+        row["k"], row["h"] = key, index // 3  # only changed rows make groups of their own
     for row in rows[:: generator.choice([7, 23])]:
         row.update(generator.choice(HOSTILE))
     if change == "lone row":
@@ -264,7 +264,7 @@ class Case:
 
     @property
     def lost_groups(self) -> bool:
-        """Whether the smaller table may lack a secret group."""
+        """Return whether the smaller table may lack a secret group."""
         lost = self.change in {"new key", "missing key", "lone row"}
         return self.keys == "secret" and (lost or self.unit != "rows" or self.groups != "mixed")
 
@@ -273,7 +273,7 @@ class Case:
         """The charge of functions on a connection, where no ledger is in use."""
         if self.entry != "functions":
             return None
-        calls = len(QUESTIONS[self.question].asked) + (self.keys == "secret")
+        calls = len(QUESTIONS[self.question].statistics) + (self.keys == "secret")
         return dfp.Budget(epsilon=calls * float(self.loss.split()[1]))
 
     @property
@@ -290,8 +290,8 @@ class Case:
             tables = hidden_neighbors(self.groups, self.shape, self.change, **choices)
         if self.question == "mean_vector of sets":
             tables = (with_sets(tables[0]), with_sets(tables[1]))
-        one, other = (self._release(places, table) for table in tables)
-        return one, other
+        larger, other = (self._release(places, table) for table in tables)
+        return larger, other
 
     def _release(self, places: Places, table: pa.Table) -> Release:
         return lambda ledger, dataset: ENTRIES[self.entry](self, places, table, ledger, dataset)
@@ -324,9 +324,9 @@ def ask_frame(case: Case, places: Places, table: pa.Table, ledger: Any, dataset:
     if case.by:
         private = private.group_by(*case.by, keys=KEYS[case.keys])
     if question.ask is not None:
-        public = case.keys == "public" and question.listed is not None
-        return question.ask(private, **({"keys": question.listed} if public else {}))
-    return private.agg(*question.asked)
+        public = case.keys == "public" and question.public_keys is not None
+        return question.ask(private, **({"keys": question.public_keys} if public else {}))
+    return private.agg(*question.statistics)
 
 
 def ask_limits(frame: Any, case: Case, **account: Any) -> Any:
@@ -344,15 +344,17 @@ def ask_files(case: Case, places: Places, table: pa.Table, ledger: Any, dataset:
     for half in halves:
         paths.append(places.path("statistics"))
         frame = SOURCES[case.source](places, half)
-        asked = QUESTIONS[case.question].asked
-        dfp.statistics(frame, paths[-1], *asked, by=by, keys=KEYS[case.keys], **UNITS[case.unit])
+        statistics = QUESTIONS[case.question].statistics
+        dfp.statistics(
+            frame, paths[-1], *statistics, by=by, keys=KEYS[case.keys], **UNITS[case.unit]
+        )
     return dfp.merge(paths, ledger=ledger, dataset=dataset, **case.terms())
 
 
 def statement_of(case: Case, keep: str = "") -> str:
     """Return the statement of a case."""
-    asked = QUESTIONS[case.question].asked
-    calls = [f"{call_of(statistic)} AS a{place}" for place, statistic in enumerate(asked)]
+    statistics = QUESTIONS[case.question].statistics
+    calls = [f"{call_of(statistic)} AS a{index}" for index, statistic in enumerate(statistics)]
     if case.keys == "whole":
         return f"SELECT {', '.join(calls)} FROM t"
     return f"SELECT k, {', '.join(calls)} FROM t GROUP BY k {keep} ORDER BY k"
@@ -413,11 +415,11 @@ def ask_job(case: Case, places: Places, table: pa.Table, ledger: Any, dataset: s
         "outputs": str(output),
         "budget": budget | case.terms(),
     }
-    if QUESTIONS[case.question].asked or case.question == "histogram":
+    if QUESTIONS[case.question].statistics or case.question == "histogram":
         del release["bounds"]
     if UNITS[case.unit]:
         names = {"unit": "column"}
-        release["unit"] = {names.get(name, name): own for name, own in UNITS[case.unit].items()}
+        release["unit"] = {names.get(name, name): value for name, value in UNITS[case.unit].items()}
     if case.by:
         release["by"] = list(case.by)
     if case.keys == "public":
@@ -522,7 +524,7 @@ def is_answerable(values: Mapping[str, str]) -> bool:
         return True
     question, entry = QUESTIONS[values["question"]], values.get("entry")
     if entry == "functions" and any(
-        own.finds_bounds and len(own.columns) > 1 for own in question.asked
+        statistic.finds_bounds and len(statistic.columns) > 1 for statistic in question.statistics
     ):
         return False
     allowed = {"keys": question.keys, "unit": question.units, "measure": question.measures}
@@ -531,18 +533,18 @@ def is_answerable(values: Mapping[str, str]) -> bool:
         named["unit"] = values["unit"].removesuffix(" groups").removesuffix(" rows")
     if "loss" in values:
         named["measure"] = values["loss"].split()[0]
-    if any(named.get(name, own[0]) not in own for name, own in allowed.items()):
+    if any(named.get(name, choices[0]) not in choices for name, choices in allowed.items()):
         return False
     if values.get("source", "").removeprefix("some empty ") in question.other_sources:
         return False
     if question.statistic == "suggest_limits" and entry not in {"frame", None}:
         return False
     if entry in STATEMENTS:
-        return bool(question.asked) and None not in map(call_of, question.asked)
+        return bool(question.statistics) and None not in map(call_of, question.statistics)
     if entry == "files":
-        return bool(question.asked) and all(
-            own.adds_up and not (own.finds_bounds and len(own.columns) > 1)
-            for own in question.asked
+        return bool(question.statistics) and all(
+            statistic.adds_up and not (statistic.finds_bounds and len(statistic.columns) > 1)
+            for statistic in question.statistics
         )
     if entry == "command":
         is_cross_table = question.statistic == "crosstab" and values.get("keys") == "public"
@@ -552,10 +554,10 @@ def is_answerable(values: Mapping[str, str]) -> bool:
 
 def pairs_of(values: Mapping[str, str], wide: set[str]) -> Iterator[frozenset[tuple[str, str]]]:
     """Yield the pairs of values that a case covers."""
-    for one, two in itertools.combinations(values.items(), 2):
-        if one[0] == "question" and two[0] in wide:
-            one = ("statistic", QUESTIONS[one[1]].statistic)  # noqa: PLW2901
-        yield frozenset([one, two])
+    for first, second in itertools.combinations(values.items(), 2):
+        if first[0] == "question" and second[0] in wide:
+            first = ("statistic", QUESTIONS[first[1]].statistic)  # noqa: PLW2901
+        yield frozenset([first, second])
 
 
 def combinations(
@@ -565,9 +567,9 @@ def combinations(
     generator = random.Random(seed)
     names = list(dimensions)
     starts: dict[frozenset[tuple[str, str]], list[dict[str, str]]] = {}
-    for one, two in itertools.combinations(names, 2):
-        for a, b in itertools.product(dimensions[one], dimensions[two]):
-            if is_possible(start := {one: a, two: b}):
+    for first, second in itertools.combinations(names, 2):
+        for a, b in itertools.product(dimensions[first], dimensions[second]):
+            if is_possible(start := {first: a, second: b}):
                 starts.setdefault(next(pairs_of(start, wide)), []).append(start)
     open_pairs = set(starts)
     for pair in sorted(starts, key=sorted):
@@ -583,7 +585,8 @@ def combinations(
                 case[name] = max(
                     values,
                     key=lambda v: sum(
-                        own in open_pairs for own in pairs_of(ordered(case | {name: v}), wide)
+                        covered_pair in open_pairs
+                        for covered_pair in pairs_of(ordered(case | {name: v}), wide)
                     ),
                 )
             if len(case) == len(names):

@@ -37,20 +37,20 @@ class Question:
 
     `ask` calls the method of a private frame or its groups. The question goes with these `keys`,
     `measures` and `units`, and with no source of `other_sources`. Its own columns hold the keys if
-    it `lacks_groups`, and where it takes public keys itself these are `listed`. `words` stand on
+    it `lacks_groups`, and where it takes keys itself these are its `public_keys`. `words` stand on
     the command line, the command first and without the file. `fields` describe the question in a
     file of releases.
     """
 
     statistic: str
-    asked: tuple[Statistic, ...] = ()
+    statistics: tuple[Statistic, ...] = ()
     ask: Callable[..., Any] | None = None
     keys: tuple[str, ...] = ALL_KEYS
     measures: tuple[str, ...] = ("epsilon", "rho")
     units: tuple[str, ...] = ALL_UNITS
     other_sources: tuple[str, ...] = ()
     lacks_groups: bool = False
-    listed: Any = None
+    public_keys: Any = None
     words: tuple[str, ...] = ()
     fields: Mapping[str, Any] | None = None
 
@@ -81,7 +81,7 @@ CALLS = {
         keys=COUNTED,
         units=ALL_UNITS[:3],
         lacks_groups=True,
-        listed=CELLS,
+        public_keys=CELLS,
         words=("crosstab", "k", "h", "--margins"),
     ),
     "crosstab of means": Question(
@@ -89,21 +89,21 @@ CALLS = {
         ask=lambda private, **keys: private.crosstab("k", "h", dfp.mean("x", BOUNDS), **keys),
         keys=COUNTED,
         lacks_groups=True,
-        listed=CELLS,
+        public_keys=CELLS,
     ),
     "pivot": Question(
         "crosstab",
         ask=lambda private, **keys: private.pivot("k", "h", dfp.mean("x"), **keys),
         keys=COUNTED,
         lacks_groups=True,
-        listed=CELLS,
+        public_keys=CELLS,
     ),
     "value_counts": Question(
         "value_counts",
         ask=lambda private, **keys: private.value_counts("k", **keys),
         keys=COUNTED,
         lacks_groups=True,
-        listed=LISTED,
+        public_keys=LISTED,
         words=("value_counts", "k"),
         fields={"value_counts": "k"},
     ),
@@ -112,7 +112,7 @@ CALLS = {
         ask=lambda private, **keys: private.value_counts("k", other=True, **keys),
         keys=("public",),
         lacks_groups=True,
-        listed=LISTED,
+        public_keys=LISTED,
         words=("value_counts", "k", "--other"),
         fields={"value_counts": "k", "other": True},
     ),
@@ -127,7 +127,7 @@ CALLS = {
         ask=lambda private, **keys: private.top("k", 2, **keys),
         keys=COUNTED,
         lacks_groups=True,
-        listed=LISTED,
+        public_keys=LISTED,
         words=("top", "k", "--k", "2"),
         fields={"top": "k", "k": 2},
     ),
@@ -136,7 +136,7 @@ CALLS = {
         ask=lambda private, **keys: private.mode("k", **keys),
         keys=COUNTED,
         lacks_groups=True,
-        listed=LISTED,
+        public_keys=LISTED,
         words=("mode", "k"),
         fields={"mode": "k"},
     ),
@@ -213,13 +213,13 @@ def questions() -> dict[str, Question]:
     }
 
 
-def statistics(kind: str, *asked: Statistic) -> Question:
+def statistics(kind: str, *members: Statistic) -> Question:
     """Return a question of statistics, and how a command and a file of releases word it."""
-    if len(asked) > 1:
-        return Question(kind, asked)
+    if len(members) > 1:
+        return Question(kind, members)
     words, fields = [], dict[str, Any]()
-    for argument in asked[0].arguments():
-        value = getattr(asked[0], argument.name)
+    for argument in members[0].arguments():
+        value = getattr(members[0], argument.name)
         option = f"--{argument.name.replace('_', '-')}"
         if argument.form == "column" or value == argument.default:
             continue
@@ -230,13 +230,13 @@ def statistics(kind: str, *asked: Statistic) -> Question:
             words.append(option if value else f"--no-{option[2:]}")
         elif argument.form == "numbers":
             value = list(value)
-            words += [word for own in value for word in (option.removesuffix("s"), str(own))]
+            words += [word for number in value for word in (option.removesuffix("s"), str(number))]
         else:
             words += [option, str(value)]
         fields[argument.name] = value
-    columns = [column for column in asked[0].columns if column is not None]
+    columns = [column for column in members[0].columns if column is not None]
     fields[kind] = columns if len(columns) > 1 else "".join(columns) or "*"
-    return Question(kind, asked, words=(kind, *columns, *words), fields=fields)
+    return Question(kind, members, words=(kind, *columns, *words), fields=fields)
 
 
 def variants(statistic: type[Statistic]) -> Iterator[tuple[str, dict[str, Any]]]:

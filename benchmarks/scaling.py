@@ -39,7 +39,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Line:
-    """What one engine took, plain and private."""
+    """Times of one engine, plain and private."""
 
     engine: str
     size: Size
@@ -130,7 +130,7 @@ def main() -> int:
             for smaller, larger in zip(earlier, later, strict=True):
                 ours, plain = growth(smaller, larger)
                 too_fast |= ours > FASTEST_GROWTH * max(1.0, plain)
-        lines += [line for own in measured for line in own]
+        lines += [line for size_lines in measured for line in size_lines]
     text = report(lines)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "scaling.md").write_text(text)

@@ -321,8 +321,10 @@ class FlightTarget:
                     results = list(self.client.do_action((name, command), self.options))
                     reply = [result.body.to_pybytes() for result in results]
                 case 6:
-                    listed = generator.choice([self.client.list_flights, self.client.list_actions])
-                    reply = [str(item) for item in listed(options=self.options)]
+                    list_method = generator.choice(
+                        [self.client.list_flights, self.client.list_actions]
+                    )
+                    reply = [str(item) for item in list_method(options=self.options)]
                 case 7 if generator.random() < 0.5:
                     reply = self.client.get_schema(descriptor, self.options)
                 case 7:

@@ -480,14 +480,14 @@ class Schedule:
     def _do(self, event: str) -> None:
         worker = self.generator.choice(self.workers) if self.workers else None
         if event in {"ask", "fetch again"}:
-            asked = [*self.workers, *self.ended]
-            if len(self.workers) == WORKERS or (event == "fetch again" and not asked):
+            candidates = [*self.workers, *self.ended]
+            if len(self.workers) == WORKERS or (event == "fetch again" and not candidates):
                 return
             if event == "ask":
                 analyst = self.generator.choice([*self.policy.analysts])
                 self._ask(self.generator.choice([*STATEMENTS]), analyst)
             else:
-                first = self.generator.choice(asked)
+                first = self.generator.choice(candidates)
                 self._ask(first.statement, first.analyst)
         elif event == "fill the disk":
             self.disk.room = self.generator.choice(ROOM)

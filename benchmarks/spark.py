@@ -62,12 +62,12 @@ def measure(rows: int, rounds: int, folder: str) -> list[Row]:
     """Time both frames and every number of groups."""
     spark = session(os.cpu_count() or 1)
     path = f"{folder}/rows"
-    made = spark.range(rows).selectExpr(
+    table = spark.range(rows).selectExpr(
         "CAST(rand(1) * 1000 AS BIGINT) AS g3",
         "CAST(rand(2) * 1000000 AS BIGINT) AS g6",
         "rand(3) * 300 - 60 AS x",
     )
-    made.write.parquet(path)
+    table.write.parquet(path)
     cached = spark.read.parquet(path).cache()
     cached.count()
     frames = {"cached": cached, "Parquet": spark.read.parquet(path)}

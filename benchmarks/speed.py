@@ -146,12 +146,15 @@ class Engine:
     ) -> Work:
         """Return the aggregates of columns: 'mean', 'sum', or the level of a quantile."""
         lazy = (self.wide if wide else self.frame).lazy()
-        asked = [
-            (getattr(pl.col(x), own)() if isinstance(own, str) else pl.col(x).quantile(own))
-            .alias(f"{x}_{own}")
-            for x, names in aggregates.items() for own in names
+        expressions = [
+            (
+                getattr(pl.col(x), aggregate)()
+                if isinstance(aggregate, str)
+                else pl.col(x).quantile(aggregate)
+            ).alias(f"{x}_{aggregate}")
+            for x, names in aggregates.items() for aggregate in names
         ]  # fmt: skip
-        query = lazy.group_by(by).agg(asked) if by else lazy.select(asked)
+        query = lazy.group_by(by).agg(expressions) if by else lazy.select(expressions)
         return lambda: query.collect(engine="streaming")
 
     def done(self, ask: Callable[[], object]) -> Work:
@@ -173,9 +176,9 @@ class DuckDB(Engine):
         self, by: list[str], aggregates: dict[str, list[str | float]], *, wide: bool = False
     ) -> Work:
         calls = [
-            f"{'avg' if own == 'mean' else own}({x})" if isinstance(own, str)
-            else f"quantile_cont({x}, {own})"
-            for x, names in aggregates.items() for own in names
+            f"{'avg' if aggregate == 'mean' else aggregate}({x})" if isinstance(aggregate, str)
+            else f"quantile_cont({x}, {aggregate})"
+            for x, names in aggregates.items() for aggregate in names
         ]  # fmt: skip
         table, keys = "wide" if wide else "t", ", ".join(by)
         query = f"SELECT {', '.join([*by, *calls])} FROM {table}"
@@ -184,8 +187,10 @@ class DuckDB(Engine):
 
     def done(self, ask: Callable[[], object]) -> Work:
         def work() -> object:
-            found = ask()
-            return found.to_arrow_table() if isinstance(found, duckdb.DuckDBPyRelation) else found
+            answer = ask()
+            return (
+                answer.to_arrow_table() if isinstance(answer, duckdb.DuckDBPyRelation) else answer
+            )
 
         return work
 
@@ -227,10 +232,10 @@ def with_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
             question, target = f"mean with bounds, {size}, {clips}", targets[key]
             by = [] if key is None else [key]
             for engine in (polars, base):
-                asked, terms = engine.private(), {}
+                private, terms = engine.private(), {}
                 if key is not None:
-                    asked, terms = asked.group_by(key), {"delta": 1e-6}
-                ask = engine.done(lambda p=asked, b=bounds, t=terms: p.mean("x", b, **t))
+                    private, terms = private.group_by(key), {"delta": 1e-6}
+                ask = engine.done(lambda p=private, b=bounds, t=terms: p.mean("x", b, **t))
                 plain = engine.plain(by, {"x": ["mean"]})
                 yield Case(question, engine.name, plain, ask, target[engine.name])
             low, high = bounds
@@ -342,7 +347,7 @@ def sources(folder: Path, rows: int) -> Iterator[Case]:
 
 
 def small_calls(rounds: int = 40) -> list[str]:
-    """Return what a call costs whose frame has 1,000 rows, in milliseconds of processor time."""
+    """Return the cost of calls on a frame of 1,000 rows, in milliseconds of processor time."""
     frame = pd.DataFrame({"g": np.arange(1000) % 7, "x": np.linspace(-60, 240, 1000)})
     con = duckdb.connect()
     con.execute("CREATE TABLE t AS SELECT * FROM frame")
@@ -377,7 +382,7 @@ def import_times(rounds: int = 5) -> list[str]:
                 check=True, capture_output=True, text=True, env=_environment(),
             )  # fmt: skip
             times[names].append(float(done.stdout))
-        alone, both = (min(own[1:]) for own in times.values())
+        alone, both = (min(durations[1:]) for durations in times.values())
         more = both - alone
         met = "yes" if more <= 0.15 else "NO"
         lines.append(f"| import for a {user} user | {more:+.2f} s | at most +0.15 s | {met} |")
@@ -385,11 +390,13 @@ def import_times(rounds: int = 5) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return what a fresh process finds: this package, and a place for its bytecode."""
+    """Return the variables of a fresh process: this package, and a folder for its bytecode."""
     here = str(Path(__file__).resolve().parent.parent)
-    kept = {name: own for name, own in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    place = str(Path(tempfile.gettempdir()) / "dfprivacy-benchmark-bytecode")
-    return {**kept, "PYTHONPATH": here, "PYTHONPYCACHEPREFIX": place}
+    variables = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    folder = str(Path(tempfile.gettempdir()) / "dfprivacy-benchmark-bytecode")
+    return {**variables, "PYTHONPATH": here, "PYTHONPYCACHEPREFIX": folder}
 
 
 _PEAK = """
@@ -422,7 +429,7 @@ def peak_memory(
 
 
 def heading(count: int, head: str) -> list[str]:
-    """Return what stands above the lines of a table: rows, machine, versions, columns."""
+    """Return the lines above a table: rows, machine, versions, columns."""
     names = ", ".join(f"{name} {version(name)}" for name in ("duckdb", "polars", "numpy"))
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {names}"
     return [
@@ -461,10 +468,10 @@ def main() -> int:
     options = parser.parse_args()
     frame, wide = make_frame(options.rows), make_wide_frame(max(options.rows // 20, 1))
     con = duckdb.connect()
-    for name, made in (("t", frame), ("wide", wide)):
-        con.register("made", made)
-        con.execute(f"CREATE TABLE {name} AS SELECT * FROM made")
-    con.unregister("made")
+    for name, table in (("t", frame), ("wide", wide)):
+        con.register("registered", table)
+        con.execute(f"CREATE TABLE {name} AS SELECT * FROM registered")
+    con.unregister("registered")
     sql_udfs.register(con)
     rows = []
     with tempfile.TemporaryDirectory() as folder:

@@ -129,7 +129,7 @@ def generate(tables: Tables, seed: int) -> tuple[str, str | None]:
          f"count(*) FILTER (WHERE {random.choice(tables.conditions)})",
          f"bool_or({random.choice(tables.conditions)})"], random.randint(1, 2),
     )  # fmt: skip
-    answers = ", ".join(f"{call} AS a{place}" for place, call in enumerate(calls))
+    answers = ", ".join(f"{call} AS a{index}" for index, call in enumerate(calls))
     rows = f"FROM {source}{where}"
     per_unit = f"SELECT {unit}, {number} AS x, {key} AS k, {tables.time} AS t {rows}"
     public, column, same = tables.public
@@ -229,13 +229,13 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     counts: Counter[tuple[str, str]] = Counter()
-    for place, query, outcome in outcomes(options.generated):
-        counts[place, outcome.partition(":")[0]] += 1
+    for origin, query, outcome in outcomes(options.generated):
+        counts[origin, outcome.partition(":")[0]] += 1
         if options.show and outcome.startswith(("refused:", "wrong")):
             print(f"{outcome[:200]}\n    {query}")
     print("| statements | outcome | number |\n|---|---|---|")
-    for (place, outcome), number in sorted(counts.items()):
-        print(f"| {place} | {outcome} | {number} |")
+    for (origin, outcome), number in sorted(counts.items()):
+        print(f"| {origin} | {outcome} | {number} |")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Setting:
     epsilon: Fraction
     unit: float
     ours: Errors
-    given: tuple[Errors, ...]
+    bounded: tuple[Errors, ...]
     dick: Errors | None
 
     @property
@@ -78,13 +78,13 @@ class Setting:
 
 def octave_table(values: np.ndarray, copies: int) -> BinTable:
     """Return the octave table of as many groups that all hold these values."""
-    octaves, kept = Octaves(), rounded(clipped(values), VALUE_BITS)
+    octaves, rounded_values = Octaves(), rounded(clipped(values), VALUE_BITS)
     none, ones = np.zeros(len(values), np.int64), np.ones(len(values), np.int64)
-    one = bin_table(
-        pa.table({}), 1, octaves, none, octaves.labels(values), rows=ones, moments=[kept]
+    table = bin_table(
+        pa.table({}), 1, octaves, none, octaves.labels(values), rows=ones, moments=[rounded_values]
     )
-    group = np.repeat(np.arange(copies), len(one.bins))
-    bins, rows, sums = (np.tile(a, copies) for a in (one.bins, one.rows, one.moments[0]))
+    group = np.repeat(np.arange(copies), len(table.bins))
+    bins, rows, sums = (np.tile(a, copies) for a in (table.bins, table.rows, table.moments[0]))
     keys = pa.table({key_name(0): np.arange(copies)})
     return BinTable(keys, copies, octaves, group, bins, rows, (sums,))
 
@@ -152,11 +152,11 @@ def settings_of(data: tuple[str, np.ndarray], releases: int, draws: int) -> list
     distinct, rows = np.unique(
         rounded(clipped(values), RankedMeanPart.whole_bits), return_counts=True
     )
-    found = []
+    settings = []
     for epsilon in EPSILONS:
         unit = subset_width(values, float(epsilon)) or abs(truth) / (size * float(epsilon))
         ours = errors(our_means(table, epsilon), truth, unit)
-        given = [
+        bounded_estimates = [
             bounded_means(distinct, rows, Mean("x", bounds), Epsilon(epsilon), releases)
             for bounds in given_bounds(values)
         ]
@@ -164,9 +164,9 @@ def settings_of(data: tuple[str, np.ndarray], releases: int, draws: int) -> list
         if size <= LARGE or len(distinct) <= LARGE or epsilon in EPSILONS[::2]:
             times = draws if len(distinct) < LARGE / 2 else max(draws // 10, 2)
             dick = errors(dick_means(distinct, rows, epsilon, times), truth, unit, times)
-        known = tuple(errors(means, truth, unit) for means in given)
-        found.append(Setting(name, size, epsilon, unit, ours, known, dick))
-    return found
+        bounded = tuple(errors(means, truth, unit) for means in bounded_estimates)
+        settings.append(Setting(name, size, epsilon, unit, ours, bounded, dick))
+    return settings
 
 
 def replay(seed: int):
@@ -176,33 +176,33 @@ def replay(seed: int):
 
 
 def scaled_alike(seeds: int) -> list[bool]:
-    """Tell, by seed, whether 2**20 times the data gives 2**20 times the answer, bit by bit.
+    """Return, by seed, whether 2**20 times the data gives 2**20 times the answer exactly.
 
     At epsilon 1000: noise lifts empty bins, which lie elsewhere relative to the data.
     """
-    alike = []
+    matches = []
     for seed, data in itertools.product(range(seeds), data_sets((1000,))):
         answers = []
         for factor in (1.0, 2.0**20):
             table = octave_table(data[1] * factor, 1)
             with mock.patch.object(os, "urandom", replay(seed)):
                 answers.append(our_means(table, Fraction(1000))[0] / factor)
-        alike.append(answers[0] == answers[1] or all(map(math.isnan, answers)))
-    return alike
+        matches.append(answers[0] == answers[1] or all(map(math.isnan, answers)))
+    return matches
 
 
-def checks(settings: list[Setting], alike: list[bool]) -> dict[str, tuple[str, bool]]:
+def checks(settings: list[Setting], matches: list[bool]) -> dict[str, tuple[str, bool]]:
     """Return each target with its worst figure and whether it is met.
 
     A figure misses its target when it lies beyond by more than three standard errors.
     """
     large = [s for s in settings if s.is_large]
-    beside = [s for s in large if s.dick is not None]
-    ratios = [s.ours.mean / s.dick.mean for s in beside]
-    behind = max(beside, key=lambda s: min(s.ours.mean / s.dick.mean / 1.3, s.ours.mean / 1.5))
-    wide = max(large, key=lambda s: s.ours.mean / s.given[1].mean)
+    comparable = [s for s in large if s.dick is not None]
+    ratios = [s.ours.mean / s.dick.mean for s in comparable]
+    behind = max(comparable, key=lambda s: min(s.ours.mean / s.dick.mean / 1.3, s.ours.mean / 1.5))
+    wide = max(large, key=lambda s: s.ours.mean / s.bounded[1].mean)
     usual = [s for s in large if s.data not in (*HEAVY, "constant 3.7")]
-    far = max(usual, key=lambda s: s.ours.mean)
+    worst = max(usual, key=lambda s: s.ours.mean)
     median, times = float(np.median(ratios)), behind.ours.mean / behind.dick.mean
     return {
         "median of E|error| over that of Dick et al., at most 0.5": (
@@ -210,20 +210,20 @@ def checks(settings: list[Setting], alike: list[bool]) -> dict[str, tuple[str, b
         ),
         "nowhere both above 1.3 times Dick et al. and above 1.5 W": (
             f"{times:.2f} times, {behind.ours.mean:.2f} W ({where(behind)})",
-            all(limit(s.ours, -1) <= max(1.3 * limit(s.dick, 1), 1.5) for s in beside),
+            all(limit(s.ours, -1) <= max(1.3 * limit(s.dick, 1), 1.5) for s in comparable),
         ),
         "E|error| over that with bounds 10 times too wide, at most 1": (
-            f"{wide.ours.mean / wide.given[1].mean:.2f} ({where(wide)})",
-            all(limit(s.ours, -1) <= limit(s.given[1], 1) for s in large),
+            f"{wide.ours.mean / wide.bounded[1].mean:.2f} ({where(wide)})",
+            all(limit(s.ours, -1) <= limit(s.bounded[1], 1) for s in large),
         ),
         "E|error| over W, except Pareto, Cauchy and the constant, at most 5": (
-            f"{far.ours.mean:.2f} ({where(far)})", all(limit(s.ours, -1) <= 5 for s in usual)
+            f"{worst.ours.mean:.2f} ({where(worst)})", all(limit(s.ours, -1) <= 5 for s in usual)
         ),
         "releases that found bounds, all": (
             f"{1 - max(s.ours.none for s in large):.1%}", all(s.ours.none == 0 for s in large)
         ),
         "2^20 times the data, 2^20 times the answer, bit by bit, empty bins aside": (
-            f"{sum(alike)} of {len(alike)}", all(alike)
+            f"{sum(matches)} of {len(matches)}", all(matches)
         ),
     }  # fmt: skip
 
@@ -259,7 +259,7 @@ def report(settings: list[Setting], targets: dict[str, tuple[str, bool]]) -> str
     for s in sorted(settings, key=lambda s: (s.data, s.rows, s.epsilon)):
         ours = (s.ours.mean, s.ours.error, s.ours.high, s.ours.none)
         dick = (s.dick.mean, s.dick.error, s.dick.high) if s.dick else (np.nan,) * 3
-        figures = (*ours, *dick, *(given.mean for given in s.given))
+        figures = (*ours, *dick, *(bounded.mean for bounded in s.bounded))
         shown = " | ".join("" if np.isnan(figure) else f"{figure:.3g}" for figure in figures)
         lines.append(f"| {s.data} | {s.rows:,} | {float(s.epsilon):g} | {s.unit:.3g} | {shown} |")
     return "\n".join(lines) + "\n"

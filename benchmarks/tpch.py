@@ -122,7 +122,7 @@ def tables(folder: Path | None = None) -> duckdb.DuckDBPyConnection:
 
 
 def found_out(con: duckdb.DuckDBPyConnection, name: str) -> tuple[str, str]:
-    """Return what becomes of a query, and why: "answered", "public" or "refused"."""
+    """Return the fate of a query, "answered", "public" or "refused", and its reason."""
     try:
         plan = dfp.explain(QUERIES[name], con=con, **terms_of(name))
     except dfp.RefusedStatementError as error:
@@ -141,9 +141,9 @@ def terms_of(name: str) -> dict[str, Any]:
 def timed(work: Any) -> tuple[float, list[tuple[Any, ...]], list[str]]:
     """Return the processor seconds of a query, its rows and the names of its columns."""
     start = time.process_time()
-    made = work()
-    rows = made.fetchall()
-    return time.process_time() - start, rows, made.columns
+    relation = work()
+    rows = relation.fetchall()
+    return time.process_time() - start, rows, relation.columns
 
 
 def error_of(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
@@ -152,12 +152,12 @@ def error_of(private: list[Any], exact: list[Any]) -> tuple[float, int, int]:
     Rows go together by what is no measure in them: texts, dates and whole numbers before the first
     measure.
     """
-    cells = {(key, place): value for key, place, value in _cells(exact)}
-    found = {(key, place): value for key, place, value in _cells(private)}
+    cells = {(key, index): value for key, index, value in _cells(exact)}
+    answers = {(key, index): value for key, index, value in _cells(private)}
     errors = [
-        abs(found[cell] - value) / abs(value)
+        abs(answers[cell] - value) / abs(value)
         for cell, value in cells.items()
-        if value and cell in found and found[cell] == found[cell]
+        if value and cell in answers and answers[cell] == answers[cell]
     ]
     return (statistics.median(errors) if errors else float("nan")), len(errors), len(cells)
 
@@ -169,10 +169,10 @@ def _cells(rows: list[Any]) -> list[tuple[Any, int, float]]:
     while keys < width - 1 and not isinstance(rows[0][keys], float | Decimal):
         keys += 1
     return [
-        (tuple(map(str, row[:keys])), place, float(row[place]))
+        (tuple(map(str, row[:keys])), index, float(row[index]))
         for row in rows
-        for place in range(keys, width)
-        if row[place] is not None and not isinstance(row[place], str)
+        for index in range(keys, width)
+        if row[index] is not None and not isinstance(row[index], str)
     ]
 
 
@@ -194,14 +194,14 @@ def line_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
     cells.append(f"{best(lambda: dfp.sql(text, con=con, **terms)) / plain:.1f}")
     bounded = ""
     if name in BOUNDED:
-        asked = text
+        statement = text
         for was, now in BOUNDED[name].items():
-            asked = asked.replace(was, now)
-        _, private, _ = timed(lambda: dfp.sql(asked, con=con, **terms))
-        bounded = f"{best(lambda: dfp.sql(asked, con=con, **terms)) / plain:.1f}"
+            statement = statement.replace(was, now)
+        _, private, _ = timed(lambda: dfp.sql(statement, con=con, **terms))
+        bounded = f"{best(lambda: dfp.sql(statement, con=con, **terms)) / plain:.1f}"
     hand = f"{best(lambda: con.sql(BY_HAND[name])) / plain:.1f}" if name in BY_HAND else ""
-    error, known, of = error_of(private, exact)
-    return " | ".join([*cells, bounded, hand, f"{error:.2g}", f"{known} of {of}; {why}"])
+    error, answered, of = error_of(private, exact)
+    return " | ".join([*cells, bounded, hand, f"{error:.2g}", f"{answered} of {of}; {why}"])
 
 
 def beside(con: duckdb.DuckDBPyConnection, times: int = 5) -> str:
@@ -211,29 +211,33 @@ def beside(con: duckdb.DuckDBPyConnection, times: int = 5) -> str:
     Laplace noise of the median size; nothing is clipped by bounds so wide. Ours are medians of
     several releases, cell by cell.
     """
-    asked, terms = QUERIES["Q1"], terms_of("Q1")
+    statement, terms = QUERIES["Q1"], terms_of("Q1")
     for was, now in BOUNDED["Q1"].items():
-        asked = asked.replace(was, now)
+        statement = statement.replace(was, now)
     exact = {row[:2]: row[2:6] for row in con.sql(QUERIES["Q1"]).fetchall()}
-    cells = [(key, place) for key in exact for place in range(4)]
+    cells = [(key, index) for key in exact for index in range(4)]
     theirs = [
-        math.log(2) * PUBLISHED[place] * 4 * 8 / float(exact[key][place]) for key, place in cells
+        math.log(2) * PUBLISHED[index] * 4 * 8 / float(exact[key][index]) for key, index in cells
     ]
     text = f"Sums of Q1, median error of 16 cells: {statistics.median(theirs):.2g} with totals "
     text += "clipped to published bounds and Laplace noise"
     for name, rows in (("max_rows=30", 30), ("limits found in the release", None)):
-        drawn = []
+        releases = []
         for _ in range(times):
-            made = dfp.sql(asked, con=con, **{**terms, "max_rows": rows}).fetchall()
-            drawn.append({row[:2]: row[2:6] for row in made})
+            answers = dfp.sql(statement, con=con, **{**terms, "max_rows": rows}).fetchall()
+            releases.append({row[:2]: row[2:6] for row in answers})
         ours = [
             statistics.median(
-                abs(own[key][place] / float(exact[key][place]) - 1) if key in own else math.inf
-                for own in drawn
+                abs(release[key][index] / float(exact[key][index]) - 1)
+                if key in release
+                else math.inf
+                for release in releases
             )
-            for key, place in cells
+            for key, index in cells
         ]
-        worse = sum(one > other for one, other in zip(ours, theirs, strict=True))
+        worse = sum(
+            our_error > their_error for our_error, their_error in zip(ours, theirs, strict=True)
+        )
         text += f"; {statistics.median(ours):.2g} with {name} (worse in {worse} cells)"
     return f"{text}.\n"
 
@@ -251,14 +255,14 @@ def main() -> None:
     parser.add_argument("--queries", default="")
     parser.add_argument("--data", type=Path, help="a folder with the tables as Parquet files")
     parser.add_argument("--output", type=Path, help="a Markdown file for the table")
-    given = parser.parse_args()
-    chosen = [f"Q{number}" for number in given.queries.split(",") if number] or list(QUERIES)
+    options = parser.parse_args()
+    chosen = [f"Q{number}" for number in options.queries.split(",") if number] or list(QUERIES)
     unknown = [name for name in chosen if name not in QUERIES]
     if unknown:
         raise SystemExit(f"TPC-H has no {', '.join(unknown)}: write numbers, --queries 1,6,14")
-    with tempfile.TemporaryDirectory() as place:
-        con = tables(_complete(given.data or _generated(Path(place), given.scale)))
-    page = f"Scale {given.scale:g}, epsilon 1, delta 1e-6; {os.cpu_count()} cores, DuckDB "
+    with tempfile.TemporaryDirectory() as folder:
+        con = tables(_complete(options.data or _generated(Path(folder), options.scale)))
+    page = f"Scale {options.scale:g}, epsilon 1, delta 1e-6; {os.cpu_count()} cores, DuckDB "
     page += (
         f"{duckdb.__version__}. Processor times over the plain query of the same run: the official "
     )
@@ -274,21 +278,23 @@ def main() -> None:
         line = beside(con)
         print(line, end="")
         page += f"\n{line}"
-    if given.output:
+    if options.output:
         page += f"\nLoad average at the end {os.getloadavg()[0]:.1f}.\n"
-        given.output.write_text(page, encoding="utf-8")
+        options.output.write_text(page, encoding="utf-8")
 
 
 def _generated(folder: Path, scale: float) -> Path:
     """Make the data, or end with one sentence that says what is missing."""
-    beside = Path(sys.executable).parent  # of an environment that is not activated, too
-    program = shutil.which("tpchgen-cli") or shutil.which("tpchgen-cli", path=str(beside))
+    scripts = Path(sys.executable).parent  # of an environment that is not activated, too
+    program = shutil.which("tpchgen-cli") or shutil.which("tpchgen-cli", path=str(scripts))
     if program is None:
         raise SystemExit("the data are made by tpchgen-cli: pip install tpchgen-cli")
     command = [program, "parquet", "-s", f"{scale:g}", f"--output-dir={folder}"]
-    made = subprocess.run(command, check=False, capture_output=True, text=True)
-    if made.returncode:
-        raise SystemExit(f"tpchgen-cli ended with an error: {made.stderr.strip() or made.stdout}")
+    completed = subprocess.run(command, check=False, capture_output=True, text=True)
+    if completed.returncode:
+        raise SystemExit(
+            f"tpchgen-cli ended with an error: {completed.stderr.strip() or completed.stdout}"
+        )
     return folder
 
 

@@ -39,8 +39,8 @@ UNITS = 2000
 Law = Callable[[np.random.Generator, int], np.ndarray]
 
 
-def _pareto(shape: float, least: int) -> Law:
-    return lambda rng, units: np.minimum((rng.pareto(shape, units) + 1) * least, 20_000)
+def _pareto(shape: float, minimum: int) -> Law:
+    return lambda rng, units: np.minimum((rng.pareto(shape, units) + 1) * minimum, 20_000)
 
 
 LAWS: dict[str, Law] = {
@@ -82,7 +82,7 @@ def draw_rows(law: Law, units: int, *, informative: bool, rng: np.random.Generat
     middle = 20 + 60 * np.argsort(np.argsort(sizes)) / units if informative else np.full(units, 50)
     values = np.clip(middle[user] + rng.normal(0, 15, len(user)), *BOUNDS)
     places = {"groups": rng.integers(0, 4, units)[user], "spread": rng.integers(0, 12, len(user))}
-    keys = {by: pl.Series(list(GROUPS[by])).gather(place) for by, place in places.items()}
+    keys = {by: pl.Series(list(GROUPS[by])).gather(indices) for by, indices in places.items()}
     return pl.DataFrame({"u": user, "x": values, **keys})
 
 
@@ -115,7 +115,7 @@ def expected_error(entries: pl.DataFrame, name: str, limits: tuple[int, int]) ->
         "mean": weight * (pl.col("total") / pl.col("n") - pl.col("middle")),
     }[name]
     full = {"count": pl.col("n"), "sum": pl.col("total"), "mean": pl.lit(0.0)}[name]
-    found = (
+    errors = (
         entries.with_columns(middle=pl.col("total").sum().over("g") / pl.col("n").sum().over("g"))
         .with_columns(part=part, weight=weight, value=value, full=full)
         .group_by("g")
@@ -125,7 +125,7 @@ def expected_error(entries: pl.DataFrame, name: str, limits: tuple[int, int]) ->
             counted=(pl.col("part") * pl.col("weight")).sum(),
         )
     )
-    lost, variance, counted = found.select("lost", "variance", "counted").to_numpy().T
+    lost, variance, counted = errors.select("lost", "variance", "counted").to_numpy().T
     scale = rows * groups * (1 if name == "count" else BOUNDS[1])
     if name == "mean":
         return float(((scale**2 + lost**2 + variance) / counted**2).mean())
@@ -136,13 +136,13 @@ def median_error(frame: pl.DataFrame, limits: tuple[int, int], truth: np.ndarray
     """Return the squared error of a median with fixed limits, drawn three times."""
     rows, groups = limits
     fixed = dfp.frame(frame)(unit="u", max_rows=rows, max_groups=groups)
-    drawn = [[row[0] for row in answers(fixed, "median", by=by)] for _ in range(3)]
-    return float((np.where(np.isnan(drawn), 50.0, np.array(drawn) - truth) ** 2).mean())
+    estimates = [[row[0] for row in answers(fixed, "median", by=by)] for _ in range(3)]
+    return float((np.where(np.isnan(estimates), 50.0, np.array(estimates) - truth) ** 2).mean())
 
 
 def compare(name: str, frames: list[pl.DataFrame], *, by: str) -> np.ndarray:
     """Return the ratio of errors, and the shares that hold, are marked, and are neither."""
-    found, best = [], []
+    measures, best = [], []
     grid = [(rows, groups) for rows in LIMITS for groups in GROUP_LIMITS[by]]
     for frame in frames:
         grouped = frame.with_columns(g=pl.col(by) if by else pl.lit("all"))
@@ -150,16 +150,20 @@ def compare(name: str, frames: list[pl.DataFrame], *, by: str) -> np.ndarray:
         rows = np.array(answers(dfp.frame(frame)(unit="u"), name, by=by), dtype=float)
         missing = np.isnan(rows[:, 0])
         error = np.where(missing, 50.0, rows[:, 0] - truth)
-        held = (rows[:, 1] <= truth) & (truth <= rows[:, 2]) | np.isnan(rows[:, 1])
+        is_covered = (rows[:, 1] <= truth) & (truth <= rows[:, 2]) | np.isnan(rows[:, 1])
         marked = rows[:, 3] > 0
-        found.append(((error**2).mean(), held.mean(), marked.mean(), (~held & ~marked).mean()))
+        measures.append(
+            ((error**2).mean(), is_covered.mean(), marked.mean(), (~is_covered & ~marked).mean())
+        )
         if name == "median":
-            few = [(rows, groups) for rows in LIMITS[::4] for groups in GROUP_LIMITS[by][::3]]
-            best.append([median_error(frame, limits, truth, by) for limits in few])
+            coarse_grid = [
+                (rows, groups) for rows in LIMITS[::4] for groups in GROUP_LIMITS[by][::3]
+            ]
+            best.append([median_error(frame, limits, truth, by) for limits in coarse_grid])
             continue
         entries = grouped.group_by("u", "g").agg(n=pl.len(), total=pl.col("x").sum())
         best.append([expected_error(entries, name, limits) for limits in grid])
-    mean = np.mean(found, axis=0)
+    mean = np.mean(measures, axis=0)
     return np.array([np.sqrt(mean[0] / np.mean(best, axis=0).min()), *mean[1:]])
 
 

@@ -38,16 +38,18 @@ BEFORE = (
 def huang(trials: int, output: Path) -> bool:
     half, texts, good = Fraction(1, 2), [], True
     dims = (16, 32, 64, 128, 256, 512, 1024)
-    one: dict[str, list[Row]] = {
+    first_figure: dict[str, list[Row]] = {
         f"mu = {mu}": [
             (f"d={d}", errors(Gaussian(N, mu, np.ones(d)), 50 * d**0.5, half, trials, HUANG))
             for d in dims
         ]
         for mu in (0, 5, 10)
     }
-    texts += [report(f"Figure 1, {k}: rho = 1/2, covariance I", rows) for k, rows in one.items()]
-    draw(output / "vectors_huang_1.png", one, value_of, xlabel="d", log2=True)
-    two: dict[str, list[Row]] = {
+    texts += [
+        report(f"Figure 1, {k}: rho = 1/2, covariance I", rows) for k, rows in first_figure.items()
+    ]
+    draw(output / "vectors_huang_1.png", first_figure, value_of, xlabel="d", log2=True)
+    second_figure: dict[str, list[Row]] = {
         f"mu = {mu}": [
             (
                 f"rho={e * e / 2:.4g}",
@@ -63,18 +65,18 @@ def huang(trials: int, output: Path) -> bool:
         ]
         for mu in (0, 5, 10)
     }
-    texts += [report(f"Figure 2, {k}: d = 128", rows) for k, rows in two.items()]
-    draw(output / "vectors_huang_2.png", two, value_of, xlabel="rho", log2=False)
-    three: dict[str, list[Row]] = {
+    texts += [report(f"Figure 2, {k}: d = 128", rows) for k, rows in second_figure.items()]
+    draw(output / "vectors_huang_2.png", second_figure, value_of, xlabel="rho", log2=False)
+    third_figure: dict[str, list[Row]] = {
         k: [
             (f"d={d}", errors(Gaussian(N, 0, make(d)), 50 * d**0.5, half, trials, HUANG))
             for d in dims
         ]
         for k, make in COVARIANCES.items()
     }
-    texts += [report(f"Figure 3, {k}: rho = 1/2", rows) for k, rows in three.items()]
-    draw(output / "vectors_huang_3.png", three, value_of, xlabel="d", log2=True)
-    four: dict[str, list[Row]] = {
+    texts += [report(f"Figure 3, {k}: rho = 1/2", rows) for k, rows in third_figure.items()]
+    draw(output / "vectors_huang_3.png", third_figure, value_of, xlabel="d", log2=True)
+    fourth_figure: dict[str, list[Row]] = {
         k: [
             (
                 f"rho={rho}",
@@ -84,10 +86,10 @@ def huang(trials: int, output: Path) -> bool:
         ]
         for k, make in COVARIANCES.items()
     }
-    texts += [report(f"Figure 4, {k}: d = 128", rows) for k, rows in four.items()]
-    draw(output / "vectors_huang_4.png", four, value_of, xlabel="rho", log2=False)
+    texts += [report(f"Figure 4, {k}: d = 128", rows) for k, rows in fourth_figure.items()]
+    draw(output / "vectors_huang_4.png", fourth_figure, value_of, xlabel="rho", log2=False)
     spread = COVARIANCES["variance U[0, 10]"](128)
-    five: dict[str, list[Row]] = {
+    fifth_figure: dict[str, list[Row]] = {
         f"mu = {mu}": [
             (
                 f"R={128**0.5 * r:.0f}",
@@ -97,20 +99,25 @@ def huang(trials: int, output: Path) -> bool:
         ]
         for mu in (0, 5, 10)
     }
-    texts += [report(f"Figure 5, {k}: variance U[0, 10], d = 128", r) for k, r in five.items()]
-    draw(output / "vectors_huang_5.png", five, value_of, xlabel="R", log2=False)
-    seven = {
+    texts += [
+        report(f"Figure 5, {k}: variance U[0, 10], d = 128", r) for k, r in fifth_figure.items()
+    ]
+    draw(output / "vectors_huang_5.png", fifth_figure, value_of, xlabel="R", log2=False)
+    seventh_figure = {
         f"{name}, rho = {rho}": figure_seven(rho, combine)
         for name, combine in (("bound", np.add), ("error", np.hypot))
         for rho in (0.1, 0.5)
     }
-    texts += [report(f"Figure 7, {k}: rows i^2 * 1, n = 500, replace", r) for k, r in seven.items()]
-    draw(output / "vectors_huang_7.png", seven, value_of, xlabel="d", log2=True)
+    texts += [
+        report(f"Figure 7, {k}: rows i^2 * 1, n = 500, replace", r)
+        for k, r in seventh_figure.items()
+    ]
+    draw(output / "vectors_huang_7.png", seventh_figure, value_of, xlabel="d", log2=True)
     texts.append(report("Digits of scikit-learn (1,797 x 64), error to the mean", digits(trials)))
     notes = []
     for name, rows, published in (
-        ("rho = 1/2", one["mu = 0"], 0.20),
-        ("rho = 1/8", two["mu = 0"], 0.26),
+        ("rho = 1/2", first_figure["mu = 0"], 0.20),
+        ("rho = 1/8", second_figure["mu = 0"], 0.26),
     ):
         label = "d=128" if "1/2" in name else "rho=0.125"
         mine = dict(rows)[label]["shifted, replace, T=10"]
@@ -118,7 +125,7 @@ def huang(trials: int, output: Path) -> bool:
         good &= fits
         notes.append(f"d = 128, {name}: {mine:.3g}, the authors' code {published}: {fits}")
     ours, settings, worst = "recentered, replace", 0, 0.0
-    for figure in (one, two, three, four, five):
+    for figure in (first_figure, second_figure, third_figure, fourth_figure, fifth_figure):
         for k, rows in figure.items():
             for label, values in rows:
                 best = min(v for name, v in values.items() if name.startswith("CoinPress"))
@@ -131,11 +138,17 @@ def huang(trials: int, output: Path) -> bool:
                         good = False
                         notes.append(f"astray: {k}, {label}: {name}")
     notes.append(f"{settings} settings: {ours} is at most {worst:.3f} times the best CoinPress")
-    for name, figure, row, most in BEFORE:
-        mine = dict({"1": one, "2": two, "3": three, "4": four}[figure][name])[row][ours]
-        good &= mine <= most
-        notes.append(f"Figure {figure}, {name}, {row}: {mine:.3g}, at most {most}: {mine <= most}")
-    for name, rows in seven.items():
+    for name, figure, row, limit in BEFORE:
+        mine = dict(
+            {"1": first_figure, "2": second_figure, "3": third_figure, "4": fourth_figure}[figure][
+                name
+            ]
+        )[row][ours]
+        good &= mine <= limit
+        notes.append(
+            f"Figure {figure}, {name}, {row}: {mine:.3g}, at most {limit}: {mine <= limit}"
+        )
+    for name, rows in seventh_figure.items():
         worst = max(v["ours"] / min(v.values()) for _, v in rows)
         good &= worst <= (1.001 if name.startswith("bound") else 1.2)
         notes.append(f"Figure 7, {name}: our quantile is at most {worst:.3f} times the least")
@@ -175,9 +188,9 @@ def digits(trials: int) -> list[Row]:
         values = {}
         for name, method in HUANG.items():
             if name != "non-private":
-                found = [
+                distances = [
                     np.linalg.norm(method(x, 128.0, Fraction(rho)) - mean) for _ in range(trials)
                 ]
-                values[name] = float(np.mean(found))
+                values[name] = float(np.mean(distances))
         rows.append((f"rho={rho}", values))
     return rows

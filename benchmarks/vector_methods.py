@@ -156,14 +156,14 @@ def errors(
 
     Beside it, of ours, in how many runs the error was over three times its median.
     """
-    found: dict[str, list[float]] = {name: [] for name in methods}
+    distances: dict[str, list[float]] = {name: [] for name in methods}
     for _ in range(trials):
         x = data.draw()
         for name, method in methods.items():
-            found[name].append(float(np.linalg.norm(method(x, radius, rho) - data.mu)))
-    means = {name: trimmed(values) for name, values in found.items()}
+            distances[name].append(float(np.linalg.norm(method(x, radius, rho) - data.mu)))
+    means = {name: trimmed(values) for name, values in distances.items()}
     for name in methods:
         if name.startswith("recentered"):
-            off = np.array(found[name]) > 3 * np.median(found[name])
+            off = np.array(distances[name]) > 3 * np.median(distances[name])
             means[f"{name}: astray"] = float(off.sum())
     return means

@@ -36,28 +36,28 @@ PLAN_BINARY = {
 
 
 def compare(data: Gaussian, radius: float, rho: Fraction, trials: int, *, to_sample: bool) -> dict:
-    found: dict[str, list[float]] = {"non-private": []}
+    figures: dict[str, list[float]] = {"non-private": []}
     for _ in range(trials):
         x = data.draw()
         mean = x.mean(axis=0)
-        found["non-private"].append(float(np.linalg.norm(mean - data.mu)))
+        figures["non-private"].append(float(np.linalg.norm(mean - data.mu)))
         for neighbors in ("replace", "add-remove"):
             for name in ("plan", "shifted", "recentered"):
                 key = f"{name}, {neighbors}"
                 if name == "plan":
                     result = plan(neighbors)(x, radius, rho)
                     value, noise = result.value(), np.linalg.norm(result.standard_error())
-                    found.setdefault(f"plan's own noise, {neighbors}", []).append(float(noise))
+                    figures.setdefault(f"plan's own noise, {neighbors}", []).append(float(noise))
                 else:
                     value = HUANG[key](x, radius, rho)
-                found.setdefault(key, []).append(float(np.linalg.norm(value - data.mu)))
+                figures.setdefault(key, []).append(float(np.linalg.norm(value - data.mu)))
                 if to_sample:
-                    found.setdefault(f"{key}, to sample", []).append(
+                    figures.setdefault(f"{key}, to sample", []).append(
                         float(np.linalg.norm(value - mean))
                     )
-    medians = {key: float(np.median(values)) for key, values in found.items()}
+    medians = {key: float(np.median(values)) for key, values in figures.items()}
     for key in ("plan, replace", "recentered, replace", "recentered, add-remove"):
-        medians[f"{key}: ran off"] = float(np.sum(np.array(found[key]) > 10 * medians[key]))
+        medians[f"{key}: ran off"] = float(np.sum(np.array(figures[key]) > 10 * medians[key]))
     return medians
 
 
@@ -77,27 +77,27 @@ def plan_paper(trials: int, output: Path) -> bool:
                     trials,
                     to_sample=False,
                 ),
-                known,
+                published,
             ),
         )
-        for (rho, d), known in PLAN_A.items()
+        for (rho, d), published in PLAN_A.items()
     ]
     b = []
-    for skew, known in PLAN_B.items():
+    for skew, published in PLAN_B.items():
         sigma = (512 / np.arange(1, 513)) ** (skew / 2)
         data = Gaussian(10000, 10, sigma)
         values = compare(
             data, 50 * 512 * sigma.max() ** 0.5, Fraction(1, 16), trials, to_sample=False
         )
-        b.append((f"a={skew}", beside(values, known)))
+        b.append((f"a={skew}", beside(values, published)))
     c = []
-    for d, known in PLAN_C.items():
+    for d, published in PLAN_C.items():
         sigma = d / np.arange(1, d + 1)
         data = Gaussian(10000, 10, sigma)
         values = compare(data, 50 * d * sigma.max() ** 0.5, Fraction(1, 8), trials, to_sample=True)
-        c.append((f"d={d}", beside(values, known)))
+        c.append((f"d={d}", beside(values, published)))
     binary = []
-    for part, known in PLAN_BINARY.items():
+    for part, published in PLAN_BINARY.items():
         p = np.where(np.arange(2048) < part * 2048, 0.5, 0.01)
         values: dict[str, float] = {"non-private": 0.0}
         for _ in range(trials):
@@ -107,7 +107,7 @@ def plan_paper(trials: int, output: Path) -> bool:
                 value = plan_items(x, Fraction(1, 4), neighbors).value()
                 key = f"plan, {neighbors}"
                 values[key] = values.get(key, 0) + float(np.abs(value - p).sum()) / 2 / trials
-        binary.append((f"r={part}", beside(values, known)))
+        binary.append((f"r={part}", beside(values, published)))
     measure = f"Medians of {trials} trials; l2 error; Binary: means, half of l1."
     title = f"# Aumueller et al. 2023\n\n{measure}\n\n"
     texts = [
@@ -134,9 +134,11 @@ def plan_paper(trials: int, output: Path) -> bool:
                 notes.append(f"{name}, {label}: {key} in {runs}: over ten times the median error")
                 good &= not key.startswith("recentered")
             if "plan, replace, to sample" in values:
-                own = values["plan, replace, to sample"] / values["plan's own noise, replace"]
-                good &= own <= 1.2
-                notes.append(f"{name}, {label}: error to the sample {own:.2f} times the prediction")
+                excess = values["plan, replace, to sample"] / values["plan's own noise, replace"]
+                good &= excess <= 1.2
+                notes.append(
+                    f"{name}, {label}: error to the sample {excess:.2f} times the prediction"
+                )
     skewed = dict(b)["a=2"]
     gain = (
         skewed["shifted, replace"] / skewed["plan, replace"],

@@ -38,14 +38,14 @@ def mnist_size() -> tuple[list[str], bool]:
     lines, ratios = [], []
     for name, (frame, columns) in frames.items():
         private = dfp.frame(frame)
-        sorts, own = [], []
+        sorts, times = [], []
         for _ in range(4):
             sorts.append(seconds(lambda: np.sort(x, axis=0)))
-            own.append(seconds(lambda: private.mean_vector(columns, rho=0.5, radius=28)))  # noqa: B023
-        (wall, busy), (sort, sorting) = np.min(own, axis=0), np.min(sorts, axis=0)
+            times.append(seconds(lambda: private.mean_vector(columns, rho=0.5, radius=28)))  # noqa: B023
+        (wall, busy), (sort, sorting) = np.min(times, axis=0), np.min(sorts, axis=0)
         ratios.append(wall / sort)
-        beside = f"{wall / sort:.2f} np.sort ({busy / sorting:.2f} in processor time)"
-        lines.append(f"|70,000 x 784, recentered, {name}|{wall:.2f}|{beside}|")
+        ratio_text = f"{wall / sort:.2f} np.sort ({busy / sorting:.2f} in processor time)"
+        lines.append(f"|70,000 x 784, recentered, {name}|{wall:.2f}|{ratio_text}|")
     return lines, ratios[0] <= 1.5
 
 

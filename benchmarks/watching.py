@@ -18,17 +18,17 @@ def peak_mib() -> float:
 @contextmanager
 def spilled_mib(folder: str, every: float) -> Iterator[list[float]]:
     """Look at a folder every so many seconds; the list holds how much lay there, at the end too."""
-    found, done = [0.0], threading.Event()
+    sizes, done = [0.0], threading.Event()
 
     def look() -> None:
         while not done.wait(every):
             files = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
-            found.append(sum(map(_size, files)) / 2**20)
+            sizes.append(sum(map(_size, files)) / 2**20)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
     try:
-        yield found
+        yield sizes
     finally:
         done.set()
         watcher.join()

@@ -56,12 +56,12 @@ def analyst(folder: Path, step: str) -> None:
         )
         return
     protocol = dfp.local.Protocol.from_json((folder / f"round{step}.json").read_text())
-    found = protocol.aggregate(folder / f"reports{step}.parquet")
+    aggregate = protocol.aggregate(folder / f"reports{step}.parquet")
     if protocol.round < protocol.rounds:
-        (folder / "round2.json").write_text(found.next_round().to_json())
-        print(f"analyst: minutes spread by about {found.spread():.0f}; asks closer to the mean")
+        (folder / "round2.json").write_text(aggregate.next_round().to_json())
+        print(f"analyst: minutes spread by about {aggregate.spread():.0f}; asks closer to the mean")
     else:
-        print(f"analyst: {found.estimate()!r}")
+        print(f"analyst: {aggregate.estimate()!r}")
 
 
 def main() -> None:

@@ -26,24 +26,24 @@ MARKERS = "osD^vPX*"
 
 def style(peer: Peer) -> dict[str, Any]:
     """Return how a peer is drawn: plain grey and dotted, ours blue and whole, others dashed."""
-    kin = [one for one in PEERS if (one.plain, one.ours) == (peer.plain, peer.ours)]
-    place = kin.index(peer)
-    marker = MARKERS[place]
+    kin = [other for other in PEERS if (other.plain, other.ours) == (peer.plain, peer.ours)]
+    index = kin.index(peer)
+    marker = MARKERS[index]
     if peer.plain:
-        return {"color": ("#000000", "#777777", "#AAAAAA")[place], "ls": ":", "marker": marker}
+        return {"color": ("#000000", "#777777", "#AAAAAA")[index], "ls": ":", "marker": marker}
     colors, line = (OURS, "-") if peer.ours else (OTHERS, "--")
-    return {"color": colors[place], "ls": line, "marker": marker}
+    return {"color": colors[index], "ls": line, "marker": marker}
 
 
 def draw(store: Store, folder: Path) -> list[Path]:
     """Write the charts there is anything to show in."""
-    made = []
+    files = []
     common = common_size(store)
     if common is not None:
-        made += [by_rows(store, measured_rows(store), folder), by_groups(store, common, folder)]
+        files += [by_rows(store, measured_rows(store), folder), by_groups(store, common, folder)]
     if scored_peers(store):
-        made.append(by_error(store, folder))
-    return made
+        files.append(by_error(store, folder))
+    return files
 
 
 def by_rows(store: Store, sizes: list[int], folder: Path) -> Path:
@@ -75,12 +75,12 @@ def by_error(store: Store, folder: Path) -> Path:
     """Draw our mean squared error over each peer's: a dot a setting, a bar for all together."""
     peers = scored_peers(store)
     figure, axes = plt.subplots(figsize=(9, 0.7 * len(peers) + 1.8), layout="constrained")
-    for place, peer in enumerate(peers):
+    for row, peer in enumerate(peers):
         ratios = list(ratios_of(store, peer).values())
         values = [max(ratio, 1e-4) for ratio, _ in ratios]
         shade = style(peer)["color"]
-        axes.scatter(values, [place] * len(values), s=26, alpha=0.55, color=shade)
-        axes.plot([pooled(ratios)[0]] * 2, [place - 0.3, place + 0.3], color="black", lw=2.5)
+        axes.scatter(values, [row] * len(values), s=26, alpha=0.55, color=shade)
+        axes.plot([pooled(ratios)[0]] * 2, [row - 0.3, row + 0.3], color="black", lw=2.5)
     axes.axvline(1, color="#777777", lw=1)
     axes.axvline(TARGET, color="#0072B2", lw=1, ls="--")
     axes.text(TARGET, len(peers) - 0.42, f"target {TARGET} ", ha="right", color="#0072B2")
@@ -109,9 +109,9 @@ def _seconds(store: Store, peer: Peer, groups: str, rows: int) -> float | None:
 
 
 def _line(axes: Any, peer: Peer, points: list[tuple[int, float | None]]) -> None:
-    known = [(x, y) for x, y in points if y is not None]
-    if known:
-        xs, ys = zip(*known, strict=True)
+    measured = [(x, y) for x, y in points if y is not None]
+    if measured:
+        xs, ys = zip(*measured, strict=True)
         axes.plot(xs, ys, label=peer.name, lw=1.8, ms=7, **style(peer))
 
 

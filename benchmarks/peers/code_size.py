@@ -32,8 +32,8 @@ class CodeSize:
 
 def region(peer: Peer) -> str:
     """Return the marked code of a peer's script, without what indents it."""
-    found = REGION.findall(peer.file.read_text())
-    return textwrap.dedent(found[0]) if found else ""
+    regions = REGION.findall(peer.file.read_text())
+    return textwrap.dedent(regions[0]) if regions else ""
 
 
 def shown(peer: Peer) -> str:

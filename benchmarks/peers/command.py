@@ -32,7 +32,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
-    """Return what the command line asks for."""
+    """Return the parsed options of the command line."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__.split("\n")[0]
     )
@@ -78,11 +78,11 @@ def measure_all(options: argparse.Namespace, store: Store) -> None:
     """Time and score what is asked for."""
     peers, extent = chosen(options.peers), extent_of(options)
     with folder_of(options) as folder:
-        made = prepare_all(peers, folder, store)
+        environments = prepare_all(peers, folder, store)
         if options.only != "scores":
-            time_all(peers, made, extent, store, folder)
+            time_all(peers, environments, extent, store, folder)
         if options.only != "times":
-            score_all(peers, made, extent, store, folder)
+            score_all(peers, environments, extent, store, folder)
 
 
 def main(arguments: list[str] | None = None) -> int:

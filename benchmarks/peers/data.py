@@ -80,5 +80,5 @@ def points_file(name: str, rows: int, folder: Path) -> Path:
 
 def truth(work: str, points: np.ndarray) -> float:
     """Return the answer without noise."""
-    known = {"count": len, "sum": np.sum, "mean": np.mean, "median": np.median}
-    return float(known[work](points))
+    functions = {"count": len, "sum": np.sum, "mean": np.mean, "median": np.median}
+    return float(functions[work](points))

@@ -26,12 +26,12 @@ def prepare(peer: Peer, folder: Path) -> Environment:
         return Environment(sys.executable)
     home = folder / peer.script
     python, stamp = home / "bin" / "python", home / "requires.txt"
-    wanted = "\n".join(peer.requires)
-    if stamp.exists() and stamp.read_text() == wanted:
+    requirements = "\n".join(peer.requires)
+    if stamp.exists() and stamp.read_text() == requirements:
         return Environment(str(python))
     trouble = install(peer, home, python)
     if trouble is None:
-        stamp.write_text(wanted)
+        stamp.write_text(requirements)
         return Environment(str(python))
     return Environment(None, trouble)
 

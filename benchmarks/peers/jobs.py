@@ -36,7 +36,7 @@ class TimeJob:
         return time_name(self.peer, self.work, self.groups, self.rows)
 
     def question(self, file: str) -> dict[str, Any]:
-        """Return what the script is told."""
+        """Return the question as the script reads it."""
         key = GROUPS[self.groups]
         lower, upper = BOUNDS
         return {
@@ -64,7 +64,7 @@ class ScoreJob:
         return f"score/{self.peer}/{self.work}/{self.dataset}/{self.rows}/{self.epsilon:g}"
 
     def question(self, file: str, bounds: tuple[float, float]) -> dict[str, Any]:
-        """Return what the script is told."""
+        """Return the question as the script reads it."""
         return {
             "kind": "score", "points": file, "work": self.work, "key": None, "lower": bounds[0],
             "upper": bounds[1], "epsilon": self.epsilon, "delta": DELTA, "rows": self.rows,

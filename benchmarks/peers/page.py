@@ -126,7 +126,7 @@ def measured_better(store: Store) -> list[str]:
 
 
 def _smaller_error(store: Store, peer: Peer) -> str | None:
-    """Say in which settings a peer's error was smaller by more than three standard errors."""
+    """Name settings where a peer's error was smaller by more than three standard errors."""
     ratios = ratios_of(store, peer)
     won = [key for key, (ratio, error) in ratios.items() if ratio - 3 * error > 1]
     if not won:
@@ -139,22 +139,22 @@ def _smaller_error(store: Store, peer: Peer) -> str | None:
 
 
 def _faster(store: Store, rows: int) -> str | None:
-    """Say who answered the mean faster than the fastest of ours."""
-    found = []
+    """Name the peers that answered the mean faster than the fastest of ours."""
+    entries = []
     for groups in GROUPS:
         names = [
             (peer, time_name(peer.script, "mean", groups, rows)) for peer in PEERS if not peer.plain
         ]
-        known = [
+        times = [
             (peer, store.measured[name]["seconds"])
             for peer, name in names
             if store.status(name) == "ok"
         ]
-        best = min((value for peer, value in known if peer.ours), default=None)
-        quick = [peer.name for peer, value in known if best is not None and value < best]
-        found += [f"{name} ({groups})" for name in quick]
+        best = min((value for peer, value in times if peer.ours), default=None)
+        quick = [peer.name for peer, value in times if best is not None and value < best]
+        entries += [f"{name} ({groups})" for name in quick]
     return (
-        f"- Faster than the fastest of ours at {rows:,} rows: {', '.join(found)}."
-        if found
+        f"- Faster than the fastest of ours at {rows:,} rows: {', '.join(entries)}."
+        if entries
         else None
     )

@@ -230,12 +230,12 @@ def chosen(names: str | None) -> tuple[Peer, ...]:
     if names is None:
         return PEERS
     words = [word.strip().lower() for word in names.split(",")]
-    found = tuple(
+    peers = tuple(
         peer
         for peer in PEERS
         if any(word in f"{peer.script} {peer.name.lower()}" for word in words)
     )
-    if not found:
-        known = ", ".join(peer.script for peer in PEERS)
-        raise SystemExit(f"no peer is called {names!r}; there are {known}")
-    return found
+    if not peers:
+        scripts = ", ".join(peer.script for peer in PEERS)
+        raise SystemExit(f"no peer is called {names!r}; there are {scripts}")
+    return peers

@@ -52,20 +52,20 @@ def report(store: Store) -> list[str]:
 
 def heading(store: Store) -> list[str]:
     """Return the machine, how busy it was, and the versions."""
-    known = store.machine
-    timed = [found for name, found in store.measured.items() if name.startswith("time/")]
-    loads = [found["load"] for found in timed if "load" in found]
+    machine = store.machine
+    timed = [record for name, record in store.measured.items() if name.startswith("time/")]
+    loads = [record["load"] for record in timed if "load" in record]
     busy = f"load average {min(loads):g} to {max(loads):g}" if loads else "nothing timed"
-    about = f"{known['cores']} cores ({known['processor']}), {known['memory GiB']} GiB"
+    about = f"{machine['cores']} cores ({machine['processor']}), {machine['memory GiB']} GiB"
     versions: dict[str, dict[str, None]] = {}
-    for found in store.environments.values():
-        for name, version in found.get("versions", {}).items():
+    for environment in store.environments.values():
+        for name, version in environment.get("versions", {}).items():
             versions.setdefault(name, {})[version] = None
     named = ", ".join(f"{name} {' and '.join(all_)}" for name, all_ in sorted(versions.items()))
     lines = [
-        f"`python -m benchmarks`: {about}, {known['system']}, Python {known['python']}, {busy}."
+        f"`python -m benchmarks`: {about}, {machine['system']}, Python {machine['python']}, {busy}."
     ]
-    if loads and max(loads) > 1.5 * known["cores"]:
+    if loads and max(loads) > 1.5 * machine["cores"]:
         lines += ["", "**The machine was busy with other work: times are too long.**"]
     return [*lines, "", f"Versions: {named}."]
 

@@ -21,7 +21,7 @@ LOOK = 0.1  # seconds between two looks at the memory
 
 @dataclass
 class Outcome:
-    """What came of a measurement: `status` is ok, slow, memory or failed."""
+    """Outcome of a measurement: `status` is ok, slow, memory or failed."""
 
     status: str
     lines: list[dict[str, Any]] = field(default_factory=list)
@@ -138,5 +138,5 @@ def memory_of(pid: int) -> float:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except (OSError, IndexError):
         return 0.0
-    own = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-    return own + sum(memory_of(int(child)) for child in children)
+    process_mib = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    return process_mib + sum(memory_of(int(child)) for child in children)

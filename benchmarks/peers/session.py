@@ -19,22 +19,26 @@ from benchmarks.peers.store import Store
 
 def prepare_all(peers: tuple[Peer, ...], folder: Path, store: Store) -> dict[str, Environment]:
     """Return every peer's environment; what could not be made is kept with its reason."""
-    made = {}
+    environments = {}
     for peer in peers:
-        made[peer.script] = prepare(peer, folder)
-        known = store.environments.setdefault(peer.script, {})
-        known["trouble"] = made[peer.script].trouble
-        say(f"environment {peer.script}: {made[peer.script].trouble or 'ready'}")
+        environments[peer.script] = prepare(peer, folder)
+        record = store.environments.setdefault(peer.script, {})
+        record["trouble"] = environments[peer.script].trouble
+        say(f"environment {peer.script}: {environments[peer.script].trouble or 'ready'}")
     store.write()
-    return made
+    return environments
 
 
 def time_all(
-    peers: tuple[Peer, ...], made: dict[str, Environment], extent: Extent, store: Store, data: Path
+    peers: tuple[Peer, ...],
+    environments: dict[str, Environment],
+    extent: Extent,
+    store: Store,
+    data: Path,
 ) -> None:
     """Time every question; a size is skipped where a smaller one was too much already."""
     for peer, job in time_jobs(peers, extent):
-        python = made[peer.script].python
+        python = environments[peer.script].python
         if python is None or store.has(job):
             continue
         earlier = too_much(job, extent, store)
@@ -49,15 +53,19 @@ def time_all(
 
 
 def score_all(
-    peers: tuple[Peer, ...], made: dict[str, Environment], extent: Extent, store: Store, data: Path
+    peers: tuple[Peer, ...],
+    environments: dict[str, Environment],
+    extent: Extent,
+    store: Store,
+    data: Path,
 ) -> None:
     """Score every data set that is there."""
-    known = datasets()
-    for peer, job in score_jobs(peers, extent, tuple(known)):
-        python = made[peer.script].python
+    available = datasets()
+    for peer, job in score_jobs(peers, extent, tuple(available)):
+        python = environments[peer.script].python
         if python is None or store.has(job):
             continue
-        dataset = known[job.dataset]
+        dataset = available[job.dataset]
         file = points_file(job.dataset, job.rows, data)
         outcome = run(python, peer, job.question(str(file), dataset.bounds), job)
         _remember_versions(outcome, peer, store)
@@ -69,8 +77,8 @@ def run(python: str, peer: Peer, question: dict[str, Any], job: TimeJob | ScoreJ
     """Run one job in a folder of its own that is gone afterwards."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         limit = job.seconds if isinstance(job, TimeJob) else 4 * job.seconds
-        place = Path(folder)
-        return measure(python, peer.file, question, limit=limit, mib=job.mib, folder=place)
+        path = Path(folder)
+        return measure(python, peer.file, question, limit=limit, mib=job.mib, folder=path)
 
 
 def too_much(job: TimeJob, extent: Extent, store: Store) -> int | None:
@@ -105,8 +113,8 @@ def scored(outcome: Outcome, true: float) -> dict[str, Any]:
     answers = [value for line in outcome.of("released") for value in line["values"]]
     if len(answers) < 2:
         return {"status": outcome.status, "trouble": outcome.trouble}
-    found = asdict(score(answers, true))
-    return {"status": "ok", "truth": true, "made": len(answers), **found}
+    figures = asdict(score(answers, true))
+    return {"status": "ok", "truth": true, "made": len(answers), **figures}
 
 
 def _remember_versions(outcome: Outcome, peer: Peer, store: Store) -> None:
@@ -115,5 +123,5 @@ def _remember_versions(outcome: Outcome, peer: Peer, store: Store) -> None:
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Write a line of progress to standard error."""
     sys.stderr.write(text + "\n")

@@ -26,17 +26,17 @@ class Store:
         """Open a file of results, to be continued or begun anew."""
         store = cls(file)
         if resume and file.exists():
-            kept = json.loads(file.read_text())
-            store.measured, store.environments = kept["measured"], kept["environments"]
+            content = json.loads(file.read_text())
+            store.measured, store.environments = content["measured"], content["environments"]
         store.machine = machine()
         return store
 
     def has(self, job: TimeJob | ScoreJob) -> bool:
-        """Say whether just this has been measured already; what failed is tried again."""
-        found = self.measured.get(job.name)
-        if found is None or found["status"] == "failed":
+        """Return whether this very job has been measured; failed ones are tried again."""
+        record = self.measured.get(job.name)
+        if record is None or record["status"] == "failed":
             return False
-        return found["asked"] == asked(job)
+        return record["asked"] == asked(job)
 
     def keep(self, job: TimeJob | ScoreJob, result: dict[str, Any]) -> None:
         """Remember a measurement, on disk too."""
@@ -46,17 +46,17 @@ class Store:
     def write(self) -> None:
         """Replace the file by what is known now."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        known = {
+        content = {
             "machine": self.machine,
             "environments": self.environments,
             "measured": dict(sorted(self.measured.items())),
         }
         half = self.file.with_suffix(".half")
-        half.write_text(json.dumps(known, indent=1) + "\n")
+        half.write_text(json.dumps(content, indent=1) + "\n")
         half.replace(self.file)
 
     def status(self, name: str) -> str | None:
-        """Return what came of a measurement, None when there is none."""
+        """Return the status of a measurement, None when there is none."""
         return self.measured[name]["status"] if name in self.measured else None
 
 
@@ -66,7 +66,7 @@ def load() -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return the facts of the machine on which the figures depend."""
     return {
         "cores": os.cpu_count(),
         "processor": _processor(),
@@ -77,9 +77,9 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    known = Path("/proc/cpuinfo")
-    if known.exists():
-        for line in known.read_text().splitlines():
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

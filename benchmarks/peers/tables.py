@@ -27,8 +27,8 @@ class Notes:
         return f"<sup>{self.texts.index(text) + 1}</sup>"
 
     def lines(self) -> list[str]:
-        """Return what stands below the tables."""
-        return [f"{place}. {text}" for place, text in enumerate(self.texts, start=1)]
+        """Return the lines below the tables."""
+        return [f"{number}. {text}" for number, text in enumerate(self.texts, start=1)]
 
 
 def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
@@ -39,8 +39,8 @@ def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
 
 def measured_rows(store: Store) -> list[int]:
     """Return the sizes that were timed."""
-    times = [found["asked"] for name, found in store.measured.items() if name.startswith("time/")]
-    return sorted({asked["rows"] for asked in times})
+    times = [record["asked"] for name, record in store.measured.items() if name.startswith("time/")]
+    return sorted({settings["rows"] for settings in times})
 
 
 def common_size(store: Store) -> int | None:
@@ -70,34 +70,34 @@ def time_cell(store: Store, peer: Peer, work: str, groups: str, rows: int, notes
     trouble = store.environments.get(peer.script, {}).get("trouble")
     if trouble:
         return "-" + notes.mark(f"{peer.name} could not be installed: {trouble}")
-    found = store.measured.get(time_name(peer.script, work, groups, rows))
-    if found is None:
+    record = store.measured.get(time_name(peer.script, work, groups, rows))
+    if record is None:
         return ""
-    if found["status"] == "ok":
-        return seconds(found["seconds"])
-    return reason(found, peer, notes)
+    if record["status"] == "ok":
+        return seconds(record["seconds"])
+    return reason(record, peer, notes)
 
 
-def reason(found: dict[str, Any], peer: Peer, notes: Notes) -> str:
-    """Return what a table says of a measurement without a time."""
-    limit, mib = found["asked"]["seconds"], found["asked"]["mib"]
-    if found["status"] == "slow":
-        if "loading" in found:
+def reason(record: dict[str, Any], peer: Peer, notes: Notes) -> str:
+    """Return the text of a table for a measurement without a time."""
+    limit, mib = record["asked"]["seconds"], record["asked"]["mib"]
+    if record["status"] == "slow":
+        if "loading" in record:
             return f"> {limit:g} s"
         return f"> {limit:g} s" + notes.mark("The rows were not read in ten times that limit.")
-    if found["status"] == "memory":
+    if record["status"] == "memory":
         return f"> {mib / 1024:g} GiB"
-    if found["status"] == "skipped":
-        text = f"Not tried: {found['after']:,} rows were too much already."
+    if record["status"] == "skipped":
+        text = f"Not tried: {record['after']:,} rows were too much already."
         return "-" + notes.mark(text)
-    return "-" + notes.mark(f"{peer.name} failed: {found.get('trouble', 'without a word')}")
+    return "-" + notes.mark(f"{peer.name} failed: {record.get('trouble', 'without a word')}")
 
 
 def fastest_plain(store: Store, work: str, groups: str, rows: int) -> float | None:
     """Return the time of the fastest engine without privacy."""
     names = [time_name(peer.script, work, groups, rows) for peer in PEERS if peer.plain]
-    found = [store.measured[name] for name in names if store.status(name) == "ok"]
-    return min((one["seconds"] for one in found), default=None)
+    records = [store.measured[name] for name in names if store.status(name) == "ok"]
+    return min((record["seconds"] for record in records), default=None)
 
 
 def present(store: Store) -> list[Peer]:
@@ -107,14 +107,14 @@ def present(store: Store) -> list[Peer]:
 
 def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
     """Return the times of one grouping and size, with the ratio to the fastest plain engine."""
-    known = [work for work in WORKS if fastest_plain(store, work, groups, rows) is not None]
-    if not known:
+    works = [work for work in WORKS if fastest_plain(store, work, groups, rows) is not None]
+    if not works:
         return []
-    head = ["", *[f"{work}, s" for work in known], *[f"{work}, ratio" for work in known]]
+    head = ["", *[f"{work}, s" for work in works], *[f"{work}, ratio" for work in works]]
     lines = []
     for peer in tried(store, rows):
-        cells = [time_cell(store, peer, work, groups, rows, notes) for work in known]
-        ratios = [ratio_cell(store, peer, work, groups, rows) for work in known]
+        cells = [time_cell(store, peer, work, groups, rows, notes) for work in works]
+        ratios = [ratio_cell(store, peer, work, groups, rows) for work in works]
         if any(cells):
             lines.append([label(peer, notes), *cells, *ratios])
     return markdown(head, lines) if lines else []
@@ -122,12 +122,12 @@ def time_table(store: Store, groups: str, rows: int, notes: Notes) -> list[str]:
 
 def tried(store: Store, rows: int) -> list[Peer]:
     """Return the peers that were asked anything at a size, or could not be installed."""
-    timed = [found["asked"] for name, found in store.measured.items() if name.startswith("time/")]
-    asked = {one["peer"] for one in timed if one["rows"] == rows}
+    timed = [record["asked"] for name, record in store.measured.items() if name.startswith("time/")]
+    scripts = {job["peer"] for job in timed if job["rows"] == rows}
     return [
         peer
         for peer in present(store)
-        if peer.script in asked or store.environments[peer.script].get("trouble")
+        if peer.script in scripts or store.environments[peer.script].get("trouble")
     ]
 
 
@@ -149,12 +149,12 @@ def memory_table(store: Store, notes: Notes) -> list[str]:
     head = ["", *[f"{groups}, {rows:,} rows" for rows in sizes[-2:] for groups in GROUPS]]
     lines = []
     for peer in present(store):
-        found = [
+        records = [
             store.measured.get(time_name(peer.script, "mean", groups, rows), {})
             for rows in sizes[-2:]
             for groups in GROUPS
         ]
-        cells = [f"{one['peak_mib']:,}" if "peak_mib" in one else "" for one in found]
+        cells = [f"{record['peak_mib']:,}" if "peak_mib" in record else "" for record in records]
         if any(cells):
             lines.append([label(peer, notes), *cells])
     return markdown(head, lines)
@@ -164,9 +164,9 @@ def scores_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, Score]:
     """Return the errors of a peer by setting."""
     start = f"score/{peer.script}/{work}/"
     return {
-        name.removeprefix(start): Score.of(found)
-        for name, found in store.measured.items()
-        if name.startswith(start) and found["status"] == "ok"
+        name.removeprefix(start): Score.of(record)
+        for name, record in store.measured.items()
+        if name.startswith(start) and record["status"] == "ok"
     }
 
 
@@ -179,7 +179,7 @@ def ratios_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, tuple[f
     """Return our mean squared error over a peer's, by setting, with standard errors."""
     mine = ours(store, work)
     theirs = scores_of(store, peer, work)
-    return {key: mine[key].over(one) for key, one in theirs.items() if key in mine}
+    return {key: mine[key].over(score) for key, score in theirs.items() if key in mine}
 
 
 def scored_peers(store: Store) -> list[Peer]:
@@ -231,7 +231,7 @@ def pooled_table(store: Store) -> list[str]:
 
 
 def verdict(ratios: list[tuple[float, float]]) -> str:
-    """Say whether all settings together meet the target: three standard errors must not matter."""
+    """Compare all settings together with the target: three standard errors must not matter."""
     middle, error = pooled(ratios)
     if middle + 3 * error <= TARGET:
         return "met"
@@ -243,10 +243,11 @@ def other_errors(store: Store, notes: Notes) -> list[str]:
     works = ("count", "sum", "median")
     lines = []
     for peer in PEERS:
-        found = [next(iter(scores_of(store, peer, work).values()), None) for work in works]
-        if any(found):
+        scores = [next(iter(scores_of(store, peer, work).values()), None) for work in works]
+        if any(scores):
             cells = [
-                other_cell(peer, work, one, notes) for work, one in zip(works, found, strict=True)
+                other_cell(peer, work, score, notes)
+                for work, score in zip(works, scores, strict=True)
             ]
             lines.append([peer.name, *cells])
     return markdown(["RMSE", *works], lines) if lines else []

@@ -33,5 +33,5 @@ class ShareAbove(LinearStatistic):
         return ProportionEstimator(2, 0, 1)
 
     def unit(self, *, found_bounds: bool = False) -> str:  # noqa: ARG002 nothing is found
-        """Return what a share is measured in."""
+        """Return the unit in which a share is measured."""
         return "parts of the rows"

@@ -10,7 +10,7 @@ from dfprivacy.accounting.loss import delta_of, loss_of
 
 
 def charge(epsilon=None, rho=None, delta=None):
-    """Return what a release costs."""
+    """Return the charge of a release."""
     return Charge(loss_of(epsilon, rho), delta_of(delta) or Fraction(0), "count()")
 
 
@@ -39,7 +39,7 @@ def confirmed(path):
     """Return the charges in a log that remembers nothing, up to its newest confirmed hash."""
     head = Path(f"{path}-head")
     slots = head.read_bytes().split(b"\n") if head.exists() else []
-    newest = max((slot.strip(b".").split() for slot in slots[:2]), key=lambda own: int(own[1]))
+    newest = max((slot.strip(b".").split() for slot in slots[:2]), key=lambda parts: int(parts[1]))
     rows = []
     for line in path.read_bytes().splitlines()[1:]:
         digest, _, body = line.split(b" ", 2)

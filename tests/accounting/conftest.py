@@ -42,10 +42,10 @@ def stored():
     def rows(ledger):
         if not ledger.path.with_name(f"{ledger.path.name}-head").exists():
             return []
-        found = confirmed(ledger.path)
+        charges = confirmed(ledger.path)
         return [
             (row["dataset"], row["cost"] * 10**9 // PER_ONE, row["cost_delta"] // 10**18)
-            for row in found
+            for row in charges
         ]
 
     return rows

@@ -87,7 +87,7 @@ def kill(path, runs, seed):
 
     In two runs of three the moment comes after the first release, however slow the machine is.
     """
-    chance, found = random.Random(seed), []
+    chance, figures = random.Random(seed), []
     ledger = dfp.Ledger(path, epsilon=1000, timeout=WAIT)
     frame = pd.DataFrame({"x": range(10)})
 
@@ -110,13 +110,13 @@ def kill(path, runs, seed):
             os.waitpid(child, 0)
             printed += sum(line.endswith("\n") for line in pipe)
         spent = dfp.Ledger(path, timeout=WAIT).spent("d").epsilon
-        found.append([printed, len(ledger.history("d")) - before, round(spent * 1000)])
-    return found
+        figures.append([printed, len(ledger.history("d")) - before, round(spent * 1000)])
+    return figures
 
 
 def create(path, runs, seed):
     """Kill children that make a ledger; return whether a whole ledger, or none, is there."""
-    chance, found = random.Random(seed), []
+    chance, outcomes = random.Random(seed), []
     for run in range(runs):
         file = Path(path) / f"{run}.db"
         child = os.fork()
@@ -127,9 +127,9 @@ def create(path, runs, seed):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         there = file.exists()
-        whole = dfp.Ledger(file, epsilon=1).remaining("d") == dfp.Budget(epsilon=1.0)
-        found.append([there, whole])
-    return found
+        is_complete = dfp.Ledger(file, epsilon=1).remaining("d") == dfp.Budget(epsilon=1.0)
+        outcomes.append([there, is_complete])
+    return outcomes
 
 
 def fork(path, number):
@@ -138,8 +138,8 @@ def fork(path, number):
     private = pd.DataFrame({"x": range(10)}).dp(ledger=ledger, dataset="d", epsilon=2.0**-50)
     ask = lambda: [float(private.count()) for _ in range(5)]  # noqa: E731
     answers = ask()
-    for found in children([ask] * number):
-        answers += found
+    for child_answers in children([ask] * number):
+        answers += child_answers
     answers += ask()
     return {"answers": answers, "stored": len(ledger.history("d"))}
 
@@ -149,18 +149,18 @@ def memory(path, runs, seed):
 
     A release is looked up first; if it is not there it is paid for, made, kept, and said.
     """
-    chance, said = random.Random(seed), []
+    chance, answers = random.Random(seed), []
     ledger = dfp.Ledger(path, epsilon=1, remember=True, timeout=WAIT)
-    own = account(ledger, "d", version="1")
+    ledger_account = account(ledger, "d", version="1")
 
     def job(writing):
         for number in range(20):
-            mark = own.fingerprint(f"question {number}", {})
-            table = own.remembered(mark)
+            mark = ledger_account.fingerprint(f"question {number}", {})
+            table = ledger_account.remembered(mark)
             if table is None:
-                own.pay(UNIT)
+                ledger_account.pay(UNIT)
                 table = pa.table({"answer": [int.from_bytes(os.urandom(7))]})
-                own.remember(mark, table)
+                ledger_account.remember(mark, table)
             os.write(writing, f"{number} {table['answer'][0]}\n".encode())
         os._exit(0)
 
@@ -175,10 +175,10 @@ def memory(path, runs, seed):
             if run < runs:
                 time.sleep(chance.uniform(0, 0.15))
                 os.kill(child, signal.SIGKILL)
-            said += [line.split() for line in pipe if line.endswith("\n")]
+            answers += [line.split() for line in pipe if line.endswith("\n")]
         done += os.WIFEXITED(os.waitpid(child, 0)[1])
     return {
-        "said": said,
+        "answers": answers,
         "charged": len(ledger.history("d")),
         "kept": ledger.stored(),
         "done": done,
@@ -191,7 +191,11 @@ COMMANDS = {
 }  # fmt: skip
 
 if __name__ == "__main__":
-    folder, wanted = Path(sys.argv[1]), json.loads(sys.argv[2])
+    folder, jobs = Path(sys.argv[1]), json.loads(sys.argv[2])
     (folder / "create").mkdir()
     places = {name: folder / ("create" if name == "create" else f"{name}.db") for name in COMMANDS}
-    print(json.dumps({name: COMMANDS[name](places[name], *own) for name, own in wanted.items()}))
+    print(
+        json.dumps(
+            {name: COMMANDS[name](places[name], *arguments) for name, arguments in jobs.items()}
+        )
+    )

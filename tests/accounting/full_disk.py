@@ -15,11 +15,11 @@ import pandas as pd
 
 import dfprivacy as dfp
 
-frame, drawn, urandom = pd.DataFrame({"x": range(10)}), [], os.urandom
+frame, draws, urandom = pd.DataFrame({"x": range(10)}), [], os.urandom
 
 
 def spy(size):
-    drawn.append(size)
+    draws.append(size)
     return urandom(size)
 
 
@@ -37,12 +37,12 @@ if __name__ == "__main__":
     attempt(ledger)
     os.urandom = spy
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    found = []
+    attempts = []
     for limit in [0, 1, 511, 512, 513, 1024, 4096, 8192, *range(12_000, 60_000, 4096)]:
-        drawn.clear()
+        draws.clear()
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
         error = attempt(ledger)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
         charges = len(dfp.Ledger(sys.argv[1]).history())
-        found.append([error, sum(drawn), charges])
-    print(json.dumps(found))
+        attempts.append([error, sum(draws), charges])
+    print(json.dumps(attempts))

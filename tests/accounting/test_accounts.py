@@ -36,15 +36,15 @@ def test_a_strict_ledger_has_announced_accounts_alone(path):
     again = dfp.Ledger(path)
     assert again.strict
     assert eval(repr(again), {"Ledger": dfp.Ledger}).strict
-    for own in (ledger, again):
+    for opened_ledger in (ledger, again):
         with pytest.raises(
             dfp.errors.UnknownAccountError, match=r"(?s)'fligts'.*did you mean 'flights'"
         ):
-            count(own, "fligts")
+            count(opened_ledger, "fligts")
         with pytest.raises(dfp.errors.UnknownAccountError, match="'fligts'"):
-            own.remaining("fligts")
+            opened_ledger.remaining("fligts")
         with pytest.raises(dfp.errors.UnknownAccountError, match="'fligts'"):
-            own.allow("ann", "fligts", epsilon=1)
+            opened_ledger.allow("ann", "fligts", epsilon=1)
     count(again, "flights")
     assert ledger.datasets() == ["flights"]
     assert ledger.announced() == ["flights"]
@@ -83,17 +83,17 @@ def test_each_period_of_the_data_has_a_budget(path, kind, strict):
     assert ledger.remaining("visits", period=name) == dfp.Budget(epsilon=0.0)
     with pytest.raises(dfp.BudgetExceededError):
         count(ledger, "visits", 0.1, period=name)
-    for given in [*({"period": own} for own in wrong), {}]:
+    for arguments in [*({"period": period} for period in wrong), {}]:
         with pytest.raises(dfp.errors.UnknownAccountError):
-            count(ledger, "visits", 0.1, **given)
+            count(ledger, "visits", 0.1, **arguments)
         with pytest.raises(dfp.errors.UnknownAccountError):
-            ledger.remaining("visits", **given)
+            ledger.remaining("visits", **arguments)
     assert ledger.datasets() == [f"visits [{name}]"]
     assert ledger.periods() == {"visits": kind}
 
 
 def test_periods_add_up_for_a_unit_in_all_of_them(path):
-    """What a unit loses over all periods is their sum; that of a period is its own."""
+    """The loss of a unit over all periods is their sum; that of a period is its own."""
     ledger = dfp.Ledger(path, epsilon=1)
     ledger.announce("visits", periods="month")
     for month, epsilon in (("2024-01", 0.5), ("2024-02", 0.75), ("2024-02", 0.125)):
@@ -138,13 +138,13 @@ def test_what_goes_wrong_with_periods_is_named(path):
         ledger.announce("others", periods="quarter")
     with pytest.raises(dfp.BudgetExceededError, match=r"remaining\('visits', period='2024-01'\)"):
         FRAME.dp(ledger=ledger, dataset="visits", period="2024-01").count(epsilon=2)
-    asked = {"ledger": ledger, "dataset": "visits", "f": FRAME, "epsilon": 0.5}
+    arguments = {"ledger": ledger, "dataset": "visits", "f": FRAME, "epsilon": 0.5}
     with pytest.raises(dfp.errors.UnknownArgumentError, match=r"dfp.spending\(.*'2024-01'"):
-        dfp.sql("SELECT dp_count(*) FROM f", period="2024-01", **asked)
+        dfp.sql("SELECT dp_count(*) FROM f", period="2024-01", **arguments)
     assert ledger.spent("visits").epsilon == 0
-    del asked["ledger"], asked["dataset"]
+    del arguments["ledger"], arguments["dataset"]
     with dfp.spending(ledger, dataset="visits", period="2024-01"):
-        dfp.sql("SELECT dp_count(*) FROM f", **asked)
+        dfp.sql("SELECT dp_count(*) FROM f", **arguments)
     assert ledger.spent("visits").epsilon == 0.5
 
 
@@ -195,7 +195,7 @@ def test_parts_can_be_changed_and_hold_for_each_period(path):
 
 
 def test_why_a_delta_can_not_be_had(path):
-    """What is said of a delta that lacks: that the ledger has none, or that it is spent."""
+    """The error names why a delta lacks: the ledger has none, or it is spent."""
     ledger = dfp.Ledger(path, epsilon=5, delta=1e-6)
     by = FRAME.dp(ledger=ledger, dataset="d").group_by("x")
     by.count(epsilon=1, delta=1e-6)
@@ -214,7 +214,7 @@ def test_a_question_that_is_printed_twice_costs_once(path):
     ledger.allow("bob", "d", epsilon=1)
     named = {"ledger": ledger, "dataset": "d", "period": "2024-01-31", "version": "1"}
     both = [FRAME.dp(**named, analyst=who) for who in ("ann", "bob")]
-    first, again = (own.mean("x", (0, 50), epsilon=0.75, clipping=False) for own in both)
+    first, again = (frame.mean("x", (0, 50), epsilon=0.75, clipping=False) for frame in both)
     assert repr(again) == f"{first!r}, remembered"
     assert ledger.spent("d") == dfp.Budget(epsilon=0.75)
 

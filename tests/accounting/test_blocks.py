@@ -86,23 +86,23 @@ def test_what_works_after_the_call_is_not_decorated(ledger, function):
 @pytest.mark.parametrize("make", [coroutine, generator, asynchronous])
 def test_a_function_that_returns_such_work_raises(ledger, make):
     """A plain function that makes a coroutine or a generator hands none out."""
-    found = make()
+    work = make()
     with pytest.raises(dfp.errors.InvalidLedgerError, match="after the call has ended"):
-        dfp.spending(ledger, dataset="flights")(lambda: found)()
+        dfp.spending(ledger, dataset="flights")(lambda: work)()
     if make is coroutine:
-        found.close()
+        work.close()
 
 
 @pytest.mark.parametrize("lazy", [map, filter])
 def test_a_function_that_returns_work_for_later_raises(ledger, count, lazy):
-    """What an iterator would release once the block has ended is handed out to nobody."""
+    """Releases that an iterator would make once the block has ended are handed out to nobody."""
     with pytest.raises(dfp.errors.InvalidLedgerError, match="after the call has ended"):
         dfp.spending(ledger, dataset="flights")(lambda: lazy(lambda _: count(), [1, 2]))()
     assert datasets(ledger) == []
 
 
 def test_blocks_inside_coroutines_and_generators(ledger, count):
-    """What the message advises is charged."""
+    """Releases in blocks within the work itself, as the message advises, are charged."""
 
     async def job(name):
         with dfp.spending(ledger, dataset=name):

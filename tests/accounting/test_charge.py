@@ -162,11 +162,11 @@ def placements(rows, groups, parts):
     universe = groups * parts
     chosen = list(itertools.combinations(range(universe), groups))
     for files in itertools.product(chosen, repeat=parts):
-        held = [0] * universe
+        counts = [0] * universe
         for file in files:
             for group in file:
-                held[group] += rows
-        yield tuple(held)
+                counts[group] += rows
+        yield tuple(counts)
 
 
 @pytest.mark.parametrize(("rows", "groups", "parts"), LIMITS)
@@ -179,9 +179,11 @@ def test_no_placement_costs_more_than_the_loss(rows, groups, parts):
     contribution = Contribution(rows, groups, parts)
     pure = contribution.row_loss(Epsilon(Fraction(1))).value
     concentrated = contribution.row_loss(Rho(Fraction(1))).value
-    found = set(placements(rows, groups, parts))
-    assert max(sum(held) * pure for held in found) == 1
-    assert max(sum(own * own for own in held) * concentrated for held in found) == 1
+    all_placements = set(placements(rows, groups, parts))
+    assert max(sum(counts) * pure for counts in all_placements) == 1
+    assert (
+        max(sum(count * count for count in counts) * concentrated for counts in all_placements) == 1
+    )
 
 
 @pytest.mark.parametrize("noise", [DiscreteLaplace(Fraction(7)), DiscreteGaussian(Fraction(40))])
@@ -189,9 +191,9 @@ def test_no_placement_costs_more_than_the_loss(rows, groups, parts):
 def test_no_placement_shows_groups_more_often_than_delta(rows, groups, parts, noise):
     """Wherever a unit is alone, its groups are shown with probability at most delta in all."""
     delta = Fraction(1, 1000)
-    least = Contribution(rows, groups, parts).key_rule(delta).least(noise, 1, 1)
-    for held in set(placements(rows, groups, parts)):
-        shown = sum(noise.tail(least - own) for own in held if own)
+    threshold = Contribution(rows, groups, parts).key_rule(delta).least(noise, 1, 1)
+    for counts in set(placements(rows, groups, parts)):
+        shown = sum(noise.tail(threshold - count) for count in counts if count)
         assert shown <= delta
 
 
@@ -219,31 +221,31 @@ def ball(number):
     return arb(fmpq(number.numerator, number.denominator))
 
 
-def formula(rho, delta, beyond):
-    """Evaluate epsilon at order 1 + beyond, in balls."""
-    order = ball(1 + beyond)
+def formula(rho, delta, excess):
+    """Evaluate epsilon at order 1 + excess, in balls."""
+    order = ball(1 + excess)
     log = -ball(delta).log() - order.log()
-    return order * ball(rho) + (ball(beyond) / order).log() + log / ball(beyond)
+    return order * ball(rho) + (ball(excess) / order).log() + log / ball(excess)
 
 
 @given(RHOS, DELTAS, st.fractions(Fraction(1, 10**6), 10**9))
-def test_an_order_is_rounded_up(rho, delta, beyond):
-    """What a single order gives is certainly not below the formula, and hardly above it."""
+def test_an_order_is_rounded_up(rho, delta, excess):
+    """The epsilon of a single order is certainly not below the formula, and hardly above it."""
     ctx.prec = 400
-    above = ball(epsilon_at_order(rho, delta, beyond)) - formula(rho, delta, beyond)
+    above = ball(epsilon_at_order(rho, delta, excess)) - formula(rho, delta, excess)
     assert above > 0
-    assert above < ball(Fraction(1, 10**20)) * (1 + ball(rho * (1 + beyond)))
+    assert above < ball(Fraction(1, 10**20)) * (1 + ball(rho * (1 + excess)))
 
 
 @given(RHOS, DELTAS)
 def test_the_order_is_well_chosen(rho, delta):
     """No order of a fine grid gives less; Bun and Steinke's formula gives more."""
-    found = float(approximate_epsilon(rho, delta))
+    epsilon = float(approximate_epsilon(rho, delta))
     r, log = float(rho), -math.log(delta)
-    beyond = np.geomspace(1e-9, 1e9, 400_000)
-    grid = (1 + beyond) * r - np.log1p(1 / beyond) + (log - np.log1p(beyond)) / beyond
-    assert found <= max(0.0, grid.min()) * (1 + 1e-9) + 1e-12
-    assert found <= r + 2 * math.sqrt(r * log)
+    excess = np.geomspace(1e-9, 1e9, 400_000)
+    grid = (1 + excess) * r - np.log1p(1 / excess) + (log - np.log1p(excess)) / excess
+    assert epsilon <= max(0.0, grid.min()) * (1 + 1e-9) + 1e-12
+    assert epsilon <= r + 2 * math.sqrt(r * log)
 
 
 @given(RHOS, RHOS, DELTAS, DELTAS)
@@ -324,8 +326,8 @@ def test_the_law_of_a_concentrated_release_dominates(rho):
         gaussian = mirrored if epsilon >= 0 else -math.expm1(epsilon) + math.exp(epsilon) * mirrored
         exact = [gaussian] + [
             delta_of_pair(*pair, epsilon)
-            for one, other in zip(pairs[::2], pairs[1::2], strict=True)
-            for pair in ((one, other), (other, one))
+            for left, right in zip(pairs[::2], pairs[1::2], strict=True)
+            for pair in ((left, right), (right, left))
         ]
         assert max(exact) <= bound * (1 + 1e-12) + 1e-15
     for epsilon in np.linspace(reach / 20, reach * 0.9, 50):
@@ -338,8 +340,8 @@ def test_the_law_is_a_distribution_and_symmetric(rho):
     """Probabilities add up to 1, and loss -l has exp(-l) times the probability of loss l."""
     law, cell, _ = law_of(rho)
     assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-9
-    for place, mass in law.masses.items():
-        mirrored = law.masses[-place] * math.exp(place * cell)
+    for position, mass in law.masses.items():
+        mirrored = law.masses[-position] * math.exp(position * cell)
         assert mass == pytest.approx(mirrored, rel=1e-12, abs=1e-300)
 
 
@@ -365,9 +367,9 @@ def optimal_delta(epsilon, times, total):
 def test_equal_releases_have_their_optimal_total(epsilon, times, delta):
     """Never below the optimal composition of that many pure releases, and hardly above it."""
     epsilon = Fraction(epsilon)
-    found = tight_total(pure((epsilon, times)), delta).epsilon
-    assert optimal_delta(float(epsilon), times, found) <= delta
-    assert optimal_delta(float(epsilon), times, found * 0.99 - 1e-4) > delta
+    total = tight_total(pure((epsilon, times)), delta).epsilon
+    assert optimal_delta(float(epsilon), times, total) <= delta
+    assert optimal_delta(float(epsilon), times, total * 0.99 - 1e-4) > delta
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 1000), Fraction(1, 5)])
@@ -376,7 +378,7 @@ def test_mixed_releases_are_covered(rho, delta):
     """Randomized responses and a Gaussian release together have no larger delta."""
     losses = ((Epsilon(Fraction(1, 4)), 12), (Epsilon(Fraction(1, 7)), 5), (Rho(rho), 1))
     composition = Composition(losses)
-    found = tight_total(composition, delta).epsilon
+    total = tight_total(composition, delta).epsilon
     shift, exact = math.sqrt(2 * rho), 0.0
     for first in range(13):
         for second in range(6):
@@ -384,21 +386,21 @@ def test_mixed_releases_are_covered(rho, delta):
             weight /= (1 + math.exp(-1 / 4)) ** 12 * (1 + math.exp(-1 / 7)) ** 5
             loss = (2 * first - 12) / 4 + (2 * second - 5) / 7
             weight *= math.exp(-(12 - first) / 4 - (5 - second) / 7)
-            left = found - loss
+            left = total - loss
             rest = math.exp(left + norm.logcdf(-left / shift - shift / 2))
             exact += weight * (norm.cdf(shift / 2 - left / shift) - rest)
     assert exact <= delta
-    assert found < composition.total(delta).epsilon
+    assert total < composition.total(delta).epsilon
 
 
 @pytest.mark.parametrize("spent", [Fraction(1, 10**7), Fraction(99, 10**8)])
 def test_deltas_leave_less_for_the_composition(spent):
-    """What releases spent on keys is taken off the delta before anything else."""
+    """The delta that releases spent on keys is taken off before anything else."""
     losses = ((Epsilon(Fraction(1, 10)), 50),)
-    found = tight_total(Composition(losses, spent), DELTA)
-    assert found.delta == DELTA
-    assert found.epsilon == tight_total(Composition(losses), Fraction(1, 10**6) - spent).epsilon
-    assert found.epsilon > tight_total(Composition(losses), DELTA).epsilon
+    total = tight_total(Composition(losses, spent), DELTA)
+    assert total.delta == DELTA
+    assert total.epsilon == tight_total(Composition(losses), Fraction(1, 10**6) - spent).epsilon
+    assert total.epsilon > tight_total(Composition(losses), DELTA).epsilon
 
 
 @pytest.mark.parametrize(
@@ -426,10 +428,10 @@ def test_the_law_of_responses(times, cells, cell):
     """It is a distribution whose losses are symmetric: exp(-l) times as probable at -l as at l."""
     law = responses_law(cells, times, cell)
     assert abs(sum(law.masses.values()) + law.infinite - 1) < 1e-12
-    for place, mass in law.masses.items():
-        if -place in law.masses and mass > 1e-200:
-            ratio = math.log(mass / law.masses[-place])
-            assert ratio == pytest.approx(place * cell, rel=1e-9, abs=1e-9)
+    for position, mass in law.masses.items():
+        if -position in law.masses and mass > 1e-200:
+            ratio = math.log(mass / law.masses[-position])
+            assert ratio == pytest.approx(position * cell, rel=1e-9, abs=1e-9)
 
 
 @given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 9), min_size=20, max_size=200))

@@ -120,15 +120,15 @@ def test_a_copy_with_more_charges_is_used(path, tmp_path):
 
 def test_a_ledger_that_was_moved(path, tmp_path):
     """A file without the one beside it is read to its end, and refused if its last line is cut."""
-    whole, moved = path.read_bytes(), tmp_path / "moved.db"
-    moved.write_bytes(whole)
+    content, moved = path.read_bytes(), tmp_path / "moved.db"
+    moved.write_bytes(content)
     assert dfp.Ledger(moved).spent("d").epsilon == 0.1
     assert not moved.with_name("moved.db-head").exists()
     dfp.Ledger(moved).charge("d", charge(0.1))
     assert moved.with_name("moved.db-head").exists()
-    cut, last_line = tmp_path / "cut.db", whole.rindex(b"\n", 0, -1) + 1
-    for size in range(last_line + 1, len(whole)):
-        cut.write_bytes(whole[:size])
+    cut, last_line = tmp_path / "cut.db", content.rindex(b"\n", 0, -1) + 1
+    for size in range(last_line + 1, len(content)):
+        cut.write_bytes(content[:size])
         with pytest.raises(dfp.errors.LedgerFileError):
             dfp.Ledger(cut)
 
@@ -140,7 +140,7 @@ def test_through_a_symbolic_link(path, tmp_path):
     old = path.read_bytes()
     ledger = dfp.Ledger(link)
     ledger.charge("d", charge(0.1))
-    assert sorted(own.name for own in tmp_path.iterdir()) == ["link.db", "own"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["link.db", "own"]
     ledger.forget()
     assert link.is_symlink()
     path.write_bytes(old)
@@ -150,15 +150,15 @@ def test_through_a_symbolic_link(path, tmp_path):
 
 @pytest.mark.parametrize("tail", [b"x", b"0" * 64 + b" 0 []\n", b"\0" * 5000, b"\n"])
 def test_what_was_never_confirmed_is_dropped(path, tail):
-    """What a crash has left at the end is passed over, and gone with the next charge."""
-    whole = path.read_bytes()
-    path.write_bytes(whole + tail)
+    """Lines that a crash has left at the end are passed over, and gone with the next charge."""
+    content = path.read_bytes()
+    path.write_bytes(content + tail)
     ledger = dfp.Ledger(path)
     assert ledger.spent("d").epsilon == 0.1
-    assert path.read_bytes() == whole + tail
+    assert path.read_bytes() == content + tail
     ledger.charge("d", charge(0.1))
-    assert path.read_bytes().startswith(whole)
-    assert path.read_bytes().count(b"\n") == whole.count(b"\n") + 1
+    assert path.read_bytes().startswith(content)
+    assert path.read_bytes().count(b"\n") == content.count(b"\n") + 1
     assert afresh(path) == "0.3"
 
 

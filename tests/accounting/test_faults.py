@@ -13,11 +13,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at files 
 @pytest.mark.parametrize("every", [31, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_fault_of_the_disk(every):
     """At each write, sync and rename: kills, power cuts, errors, and older copies beside them."""
-    found = battery(every)
-    assert found.broken == 0
-    assert found.operations > 60
-    assert found.kills >= 3 * (found.operations // every) > 0
-    assert min(found.power_cuts, found.errors, found.copies) > found.kills / 2
+    figures = battery(every)
+    assert figures.broken == 0
+    assert figures.operations > 60
+    assert figures.kills >= 3 * (figures.operations // every) > 0
+    assert min(figures.power_cuts, figures.errors, figures.copies) > figures.kills / 2
 
 
 @pytest.mark.slow

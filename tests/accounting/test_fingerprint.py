@@ -33,7 +33,7 @@ values = st.recursive(
 
 
 def typed(value):
-    """Tell values apart by type as well: 1, 1.0 and True are three values, and so are two zeros."""
+    """Pair values with their types: 1, 1.0 and True are three values, and so are two zeros."""
     if isinstance(value, dict):
         return dict, frozenset((key, typed(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
@@ -42,16 +42,16 @@ def typed(value):
 
 
 @given(values, values)
-def test_one_text_for_one_value(one, other):
+def test_one_text_for_one_value(first, second):
     """Two values have the same canonical text if and only if they are the same, types included."""
-    assert (canonical(one) == canonical(other)) == (typed(one) == typed(other))
+    assert (canonical(first) == canonical(second)) == (typed(first) == typed(second))
 
 
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
-def test_texts_do_not_run_together(one, other):
+def test_texts_do_not_run_together(first, second):
     """Where one text ends and the next begins can be told, whatever is in them."""
-    assert (canonical(one) == canonical(other)) == (one == other)
-    assert canonical([canonical(one)]) != canonical([one])
+    assert (canonical(first) == canonical(second)) == (first == second)
+    assert canonical([canonical(first)]) != canonical([first])
 
 
 REQUEST = {
@@ -105,7 +105,7 @@ class Limits:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (1, True), (1, 1.0), (1, "1"), (1, np.int64(1)), ("a", b"a"), (0.5, Decimal("0.5")),
         (pd.Timestamp(1, unit="ns"), pd.Timestamp(2, unit="ns")),
@@ -115,10 +115,10 @@ class Limits:
         (Limits(1), Limits(2)), (Limits(1), dfp.Bounds(0, 1)), (dfp.count(), dfp.count("x")),
     ],
 )  # fmt: skip
-def test_what_looks_alike_is_told_apart(one, other):
+def test_what_looks_alike_is_told_apart(first, second):
     """Keys and terms of different types, and of the least difference, are different terms."""
-    assert canonical(one) != canonical(other)
-    assert canonical(one) == canonical(one)
+    assert canonical(first) != canonical(second)
+    assert canonical(first) == canonical(first)
 
 
 @pytest.mark.parametrize("term", [object(), pd.NA, len, 1j, iter([])])
@@ -130,8 +130,8 @@ def test_what_has_no_text_is_refused(term):
 
 def derived(base, value, text):
     """Return a value of a type that is derived from its own, and writes itself as it likes."""
-    own = {"__str__": lambda _: text, "__repr__": lambda _: text, "isoformat": lambda _: text}
-    return type("Derived", (base,), own)(value)
+    methods = {"__str__": lambda _: text, "__repr__": lambda _: text, "isoformat": lambda _: text}
+    return type("Derived", (base,), methods)(value)
 
 
 @pytest.mark.parametrize("base", [str, int, float, bytes, Fraction, Decimal, np.float64, np.str_])
@@ -144,8 +144,8 @@ def test_a_derived_type_writes_nothing_of_its_own(base):
 
 def test_an_enumeration_is_its_value():
     """Members of one name and two values are two keys: what is released has the value."""
-    one, other = (enum.Enum("Key", {"A": value}, type=str).A for value in "ab")
-    assert canonical(one) == canonical("a") != canonical(other)
+    first, second = (enum.Enum("Key", {"A": value}, type=str).A for value in "ab")
+    assert canonical(first) == canonical("a") != canonical(second)
     assert canonical(enum.IntEnum("Key", {"A": 1}).A) == canonical(1)
 
 

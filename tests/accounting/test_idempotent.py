@@ -52,14 +52,14 @@ def test_another_mark_is_another_release(path):
 
 
 def test_a_claim_holds_when_nothing_is_left(path):
-    """What was claimed can be made even if the budget has been spent since."""
+    """A claimed release can be made even if the budget has been spent since."""
     claimed(path)
     dfp.Ledger(path).charge("d", CHARGE)
     assert claimed(path).keep(ONE).equals(ONE)
 
 
 def test_forgotten(path):
-    """What was forgotten is charged again; a release forgotten on its way is not kept."""
+    """A forgotten release is charged again; one that is forgotten on its way is not kept."""
     ledger = claimed(path)
     dfp.Ledger(path).forget("d")
     with pytest.raises(dfp.errors.InvalidLedgerError, match="forgotten"):
@@ -118,18 +118,18 @@ def test_nothing_is_kept_unpaid(path):
 @pytest.mark.usefixtures("fast_disk")  # waits for a slow disk would reach the ledgers' timeout
 def test_a_crowd_is_charged_once(path):
     """Threads that claim one release at the same time are charged once, and keep one answer."""
-    kept = []
+    answers = []
 
     def work(number):
-        kept.append(claimed(path).keep(pa.table({"n": [number]})))
+        answers.append(claimed(path).keep(pa.table({"n": [number]})))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(kept) == 8
-    assert all(table.equals(kept[0]) for table in kept)
+    assert len(answers) == 8
+    assert all(table.equals(answers[0]) for table in answers)
     assert len(dfp.Ledger(path).history()) == 1
 
 

@@ -90,9 +90,9 @@ def test_a_charge_waits_for_the_disk(ledger, monkeypatch):
     done, write, sync = [], os.write, os.fsync
     name = lambda descriptor: str(Path(f"/proc/self/fd/{descriptor}").readlink())  # noqa: E731
     monkeypatch.setattr(
-        os, "write", lambda own, text: done.append(("write", name(own))) or write(own, text)
+        os, "write", lambda file, text: done.append(("write", name(file))) or write(file, text)
     )
-    monkeypatch.setattr(os, "fsync", lambda own: done.append(("flush", name(own))) or sync(own))
+    monkeypatch.setattr(os, "fsync", lambda file: done.append(("flush", name(file))) or sync(file))
     ledger.charge("flights", charge(0.1))
     log, head = str(ledger.path), f"{ledger.path}-head"
     assert done == [("write", log), ("flush", log), ("write", head), ("flush", head)]
@@ -124,15 +124,15 @@ def test_a_log_keeps_the_rules(ledger, entry):
     The running hash of what breaks a rule is right.
     """
     ledger.charge("flights", charge(0.5))
-    whole = ledger.path.read_bytes()
+    content = ledger.path.read_bytes()
     forge(ledger.path, ("charge", CHARGE))
     assert dfp.Ledger(ledger.path).spent("flights").epsilon == 0.6
-    ledger.path.write_bytes(whole)
+    ledger.path.write_bytes(content)
     forge(ledger.path, entry)
     for use in (lambda: dfp.Ledger(ledger.path), lambda: ledger.charge("flights", charge(0.1))):
         with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
             use()
-    ledger.path.write_bytes(whole)
+    ledger.path.write_bytes(content)
     assert ledger.remaining("flights") == dfp.Budget(epsilon=0.5, delta=1e-6)
 
 

@@ -37,7 +37,7 @@ def crowd(request, tmp_path_factory):
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    return {name: (numbers[name], found) for name, found in json.loads(done.stdout).items()}
+    return {name: (numbers[name], result) for name, result in json.loads(done.stdout).items()}
 
 
 def test_processes_race(crowd):
@@ -55,29 +55,29 @@ def test_killed_processes(crowd):
 
     At most one charge more was under way, and the ledger opens whole at once.
     """
-    (runs, _), found = crowd["kill"]
-    assert len(found) == runs
+    (runs, _), figures = crowd["kill"]
+    assert len(figures) == runs
     total = 0
-    for printed, charged, spent in found:
+    for printed, charged, spent in figures:
         total += charged
         assert printed <= charged <= printed + 1
         assert spent == total
-    assert sum(printed for printed, _, _ in found) > runs / 3
+    assert sum(printed for printed, _, _ in figures) > runs / 3
 
 
 def test_killed_while_a_ledger_is_made(crowd):
     """A file under the ledger's name is whole from its first moment, or not there."""
-    (runs, _), found = crowd["create"]
-    assert [whole for _, whole in found] == [True] * runs
+    (runs, _), outcomes = crowd["create"]
+    assert [is_complete for _, is_complete in outcomes] == [True] * runs
 
 
 def test_a_fork_never_repeats_a_draw(crowd):
-    """What parent and 8 children release is all different, and all charged, to one ledger.
+    """The answers of a parent and 8 children are all different, and all charged to one ledger.
 
     The answers have more than 2**50 likely values: 50 of them repeat one with odds below 1e-12.
     """
-    found = crowd["fork"][1]
-    assert len(set(found["answers"])) == len(found["answers"]) == found["stored"] == 50
+    result = crowd["fork"][1]
+    assert len(set(result["answers"])) == len(result["answers"]) == result["stored"] == 50
 
 
 def test_a_killed_job_goes_on(crowd):
@@ -85,10 +85,10 @@ def test_a_killed_job_goes_on(crowd):
 
     Every answer was charged; a kill costs at most the one charge whose release was not kept.
     """
-    (runs, _), found = crowd["memory"]
-    said = dict(found["said"])
-    assert sorted(map(int, said)) == list(range(20))
-    assert all(said[number] == answer for number, answer in found["said"])
-    assert found["kept"] == 20
-    assert 20 <= found["charged"] <= 20 + runs
-    assert found["done"] >= 1
+    (runs, _), result = crowd["memory"]
+    answers = dict(result["answers"])
+    assert sorted(map(int, answers)) == list(range(20))
+    assert all(answers[number] == answer for number, answer in result["answers"])
+    assert result["kept"] == 20
+    assert 20 <= result["charged"] <= 20 + runs
+    assert result["done"] >= 1

@@ -75,11 +75,11 @@ def test_replaced_file(used, refused):
         dfp.Ledger(used.path, epsilon=1, delta=1e-6)
     assert "put it back" in caught.value.hint
     assert not used.path.exists()
-    kept = head.read_bytes()
+    head_content = head.read_bytes()
     head.unlink()
     dfp.Ledger(used.path, epsilon=1, delta=1e-6)
     assert refused(used).endswith("was replaced by another")
-    head.write_bytes(kept)
+    head.write_bytes(head_content)
     with pytest.raises(dfp.errors.LedgerFileError, match="lies the newest hash of another"):
         dfp.Ledger(used.path)
 
@@ -137,24 +137,26 @@ def test_other_schemas(used, refused, version):
 
 def test_truncated(used, refused):
     """A file cut at any length is refused, by an open ledger too, and never charged or mended."""
-    whole = used.path.read_bytes()
-    for size in sorted({*range(0, len(whole), 512), 1, 99, 101, 4095, len(whole) - 1}):
-        used.path.write_bytes(whole[:size])
+    content = used.path.read_bytes()
+    for size in sorted({*range(0, len(content), 512), 1, 99, 101, 4095, len(content) - 1}):
+        used.path.write_bytes(content[:size])
         with pytest.raises(dfp.errors.LedgerFileError):
             dfp.Ledger(used.path, epsilon=1, delta=1e-6)
         refused(used)
-        assert used.path.read_bytes() == whole[:size]
+        assert used.path.read_bytes() == content[:size]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(place=st.floats(0, 1, exclude_max=True), flipped=st.integers(1, 255), beside=st.booleans())
-def test_damaged(used, tmp_path_factory, fast_disk, place, flipped, beside):
+@given(
+    position=st.floats(0, 1, exclude_max=True), flipped=st.integers(1, 255), is_head=st.booleans()
+)
+def test_damaged(used, tmp_path_factory, fast_disk, position, flipped, is_head):
     """One damaged byte, in the log or in the file beside it, is noticed or changes nothing."""
     folder = tmp_path_factory.mktemp("damaged")
     for name in ("budget.db", "budget.db-head"):
         content = bytearray(used.path.with_name(name).read_bytes())
-        if beside == name.endswith("-head"):
-            content[int(place * len(content))] ^= flipped
+        if is_head == name.endswith("-head"):
+            content[int(position * len(content))] ^= flipped
         (folder / name).write_bytes(content)
     try:
         ledger = dfp.Ledger(folder / "budget.db", epsilon=1, delta=1e-6)
@@ -215,14 +217,14 @@ def script(name, *args):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs resource limits")
 def test_full_disk(tmp_path):
     """When a file can't grow, nothing is drawn and nothing charged; afterwards all is well."""
-    found = json.loads(script("full_disk.py", tmp_path / "b.db"))
+    attempts = json.loads(script("full_disk.py", tmp_path / "b.db"))
     before = 1
-    for error, drawn, charges in found:
+    for error, draws, charges in attempts:
         assert error in (None, "LedgerFileError")
-        assert (drawn > 0) == (error is None)
+        assert (draws > 0) == (error is None)
         assert charges == before + (error is None)
         before = charges
-    errors = [error for error, _, _ in found]
+    errors = [error for error, _, _ in attempts]
     assert errors[0] == "LedgerFileError"
     assert errors[-1] is None
 

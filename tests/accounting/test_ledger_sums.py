@@ -61,11 +61,11 @@ program = st.lists(
 
 
 def spent(measure, loss, delta):
-    """Return what a ledger shows for units: floats whose decimals are not above them."""
+    """Return the budget that a ledger shows for units: floats whose decimals are not above them."""
     floats = []
     for value in (Fraction(loss, PER_ONE), Fraction(delta, PER_ONE_DELTA)):
-        near = float(value)
-        floats.append(near if Fraction(repr(near)) <= value else math.nextafter(near, 0))
+        number = float(value)
+        floats.append(number if Fraction(repr(number)) <= value else math.nextafter(number, 0))
     return dfp.Budget(**{measure: floats[0], "delta": floats[1]})
 
 
@@ -77,19 +77,19 @@ def exactly(number):
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(releases=program)
 def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
-    """What is spent lies at or above the exact sum, by less than a unit for each charge.
+    """The budget spent lies at or above the exact sum, by less than a unit for each charge.
 
     A release is refused if and only if it does not fit, and then nothing is charged.
     """
     ledger = dfp.Ledger(tmp_path_factory.mktemp("t") / "b.db", **{measure: 1}, delta=1e-6)
     lost, lost_delta, before = Fraction(0), Fraction(0), (0, 0)
-    for number, (asked, amount, delta) in enumerate(releases, 1):
-        release = charge(**{asked: amount}, delta=delta)
-        if asked == "rho" and measure == "epsilon":
+    for number, (kind, amount, delta) in enumerate(releases, 1):
+        release = charge(**{kind: amount}, delta=delta)
+        if kind == "rho" and measure == "epsilon":
             with pytest.raises(dfp.errors.InvalidLossError):
                 ledger.charge("d", release)
             continue
-        cost = exactly(amount) ** 2 / 2 if asked != measure else exactly(amount)
+        cost = exactly(amount) ** 2 / 2 if kind != measure else exactly(amount)
         units = math.ceil(cost * PER_ONE), math.ceil(exactly(delta or 0) * PER_ONE_DELTA)
         limits = PER_ONE + PER_ONE // 2**40, PER_ONE_DELTA // 10**6 * (1 + Fraction(1, 2**40))
         fits = before[0] + units[0] <= limits[0] and before[1] + units[1] <= limits[1]
@@ -109,8 +109,8 @@ def test_random_programs(tmp_path_factory, fast_disk, measure, releases):
         assert (loss, lost_to_keys) == before
         assert ledger.spent("d") == spent(measure, loss, lost_to_keys)
         assert lost <= Fraction(loss, PER_ONE) <= lost + Fraction(number, PER_ONE)
-        most = lost_delta + Fraction(number, PER_ONE_DELTA)
-        assert lost_delta <= Fraction(lost_to_keys, PER_ONE_DELTA) <= most
+        highest = lost_delta + Fraction(number, PER_ONE_DELTA)
+        assert lost_delta <= Fraction(lost_to_keys, PER_ONE_DELTA) <= highest
 
 
 def test_tiny_charges_are_not_lost(tmp_path, fast_disk):
@@ -226,8 +226,8 @@ def test_a_ledger_of_the_schema_before_stays_readable(tmp_path, fast_disk):
 
 
 @given(st.floats(2**-60, 1), st.floats(2**-60, 1))
-def test_more_epsilon_never_costs_less(one, other):
+def test_more_epsilon_never_costs_less(first, second):
     """The cost grows with epsilon, in either measure."""
-    small, large = sorted([one, other])
+    small, large = sorted([first, second])
     for measure in ("epsilon", "rho"):
         assert charge(small).units(measure).loss <= charge(large).units(measure).loss

@@ -83,8 +83,8 @@ class Blocks(RuleBasedStateMachine):
     @rule(target=contexts)
     def branch(self):
         """Begin work that goes on by itself, as a task or a thread would."""
-        own = [(name, block) for name, block in self.begun if not block.closed]
-        return copy_context(), own
+        open_blocks = [(name, block) for name, block in self.begun if not block.closed]
+        return copy_context(), open_blocks
 
     @rule()
     def release(self):
@@ -93,28 +93,28 @@ class Blocks(RuleBasedStateMachine):
     @rule(branch=contexts)
     def release_in_a_branch(self, branch):
         """Where the innermost block that it was begun in has ended, nothing comes out."""
-        context, own = branch
+        context, blocks = branch
         expected = None
-        if own:
-            name, block = own[-1]
+        if blocks:
+            name, block = blocks[-1]
             expected = "ended" if block.closed else name
         self.released(expected, lambda: context.run(self.ask))
 
     @rule()
     def release_in_a_thread(self):
         """Release in a thread, which knows of no block."""
-        found = []
+        errors = []
 
         def work():
             try:
                 self.ask()
             except dfp.MissingLedgerError as error:
-                found.append(error)
+                errors.append(error)
 
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-        assert bool(found) == NoAccount.required
+        assert bool(errors) == NoAccount.required
 
     @rule(name=names)
     def decorated(self, name):
@@ -129,8 +129,8 @@ class Blocks(RuleBasedStateMachine):
     @invariant()
     def charged(self):
         if hasattr(self, "ledger"):
-            found = self.ledger.history()["dataset"].value_counts().to_dict()
-            assert found == {name: count for name, count in self.expected.items() if count}
+            counts = self.ledger.history()["dataset"].value_counts().to_dict()
+            assert counts == {name: count for name, count in self.expected.items() if count}
 
 
 class Ledgers(RuleBasedStateMachine):
@@ -151,7 +151,7 @@ class Ledgers(RuleBasedStateMachine):
 
     def tried(self, ledger, name, units):
         """Charge, and check against the model; tell whether it was charged."""
-        fits = sum(own for other, own in self.charges if other == name) + units <= 10**9
+        fits = sum(amount for other, amount in self.charges if other == name) + units <= 10**9
         error = dfp.errors.LedgerFileError if self.lacking else dfp.BudgetExceededError
         if self.lacking or not fits:
             with pytest.raises(error):
@@ -186,7 +186,7 @@ class Ledgers(RuleBasedStateMachine):
             finally:
                 os._exit(status)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        fits = sum(own for other, own in self.charges if other == name) + units <= 10**9
+        fits = sum(amount for other, amount in self.charges if other == name) + units <= 10**9
         assert status == (0 if fits and not self.lacking else 2)
         if status == 0:
             self.charges.append((name, units))
@@ -219,7 +219,7 @@ class Ledgers(RuleBasedStateMachine):
             return
         ledger = dfp.Ledger(self.path)
         for name in "abc":
-            units = sum(own for other, own in self.charges if other == name)
+            units = sum(amount for other, amount in self.charges if other == name)
             assert round(ledger.spent(name).epsilon * 10**9) == units
         assert ledger.history()["dataset"].tolist() == [name for name, _ in self.charges]
 

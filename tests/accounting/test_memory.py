@@ -15,15 +15,15 @@ TERMS = {"epsilon": Fraction(1, 10)}
 TABLE = pa.table({"carrier": ["AA", None], "count": [1.5, 2.5]})
 
 
-def released(own, question="count()", table=TABLE):
+def released(ledger_account, question="count()", table=TABLE):
     """Do what a release does: look, pay, make, keep."""
-    mark = own.fingerprint(question, TERMS)
-    found = own.remembered(mark)
-    if found is not None:
-        return found
-    own.check(TENTH)
-    own.pay(TENTH)
-    own.remember(mark, table)
+    mark = ledger_account.fingerprint(question, TERMS)
+    remembered_table = ledger_account.remembered(mark)
+    if remembered_table is not None:
+        return remembered_table
+    ledger_account.check(TENTH)
+    ledger_account.pay(TENTH)
+    ledger_account.remember(mark, table)
     return table
 
 
@@ -38,10 +38,10 @@ def test_a_fingerprint_is_bound_to_its_dataset(memory, flights):
 
 def test_without_a_version_nothing_is_remembered(memory):
     """The data may have changed: every release is made anew, and charged."""
-    own = account(memory, "flights")
-    assert own.fingerprint("count()", TERMS) is None
+    ledger_account = account(memory, "flights")
+    assert ledger_account.fingerprint("count()", TERMS) is None
     for _ in range(3):
-        released(own)
+        released(ledger_account)
     assert len(memory.history()) == 3
     assert memory.stored() == 0
 
@@ -77,11 +77,11 @@ def test_two_at_the_same_time(flights):
 
 
 def test_forget(memory, flights):
-    """What is forgotten is charged again when it is asked again; nothing is paid back."""
+    """A forgotten release is charged again when it is asked for again; nothing is paid back."""
     trains = account(memory, "trains", version="1")
-    for own in (flights, trains):
-        released(own)
-        released(own, "count('x')")
+    for ledger_account in (flights, trains):
+        released(ledger_account)
+        released(ledger_account, "count('x')")
     assert (memory.stored("flights"), memory.stored()) == (2, 4)
     assert memory.forget("flights") == 2
     assert (memory.stored("flights"), memory.stored()) == (0, 2)
@@ -101,8 +101,8 @@ def test_a_release_that_is_not_kept_is_not_lost(memory, flights, monkeypatch, tr
     mark = flights.fingerprint("count()", TERMS)
     flights.pay(TENTH)
     if trouble == "locked":
-        own = dfp.Ledger(memory.path, timeout=0.05)
-        flights = account(own, "flights", version="2026-11-20")
+        impatient_ledger = dfp.Ledger(memory.path, timeout=0.05)
+        flights = account(impatient_ledger, "flights", version="2026-11-20")
         other = memory.path.open("rb")
         fcntl.flock(other, fcntl.LOCK_EX)
     if trouble == "gone":
@@ -170,10 +170,10 @@ def test_a_damaged_release_is_not_handed_out(memory, flights):
 def test_remember_belongs_to_the_file(tmp_path, remember):
     """It is chosen when the file is made, found out from it, and never changes."""
     path = tmp_path / "b.db"
-    made = dfp.Ledger(path, rho=0.5, delta=1e-6, remember=remember)
+    ledger = dfp.Ledger(path, rho=0.5, delta=1e-6, remember=remember)
     assert dfp.Ledger(path).remembers is dfp.Ledger(path, rho=0.5, delta=1e-6).remembers is remember
-    assert repr(dfp.Ledger(path)) == repr(made)
-    assert eval(repr(made), {"Ledger": dfp.Ledger}).remembers is remember
+    assert repr(dfp.Ledger(path)) == repr(ledger)
+    assert eval(repr(ledger), {"Ledger": dfp.Ledger}).remembers is remember
     with pytest.raises(dfp.errors.LedgerBudgetError, match=f"was made with remember={remember}"):
         dfp.Ledger(path, remember=not remember)
     assert not dfp.Ledger(tmp_path / "c.db", epsilon=1).remembers

@@ -9,12 +9,12 @@ SECRET = b"SECRET42"
 NUMBER = int.from_bytes(SECRET, "little")
 
 
-def kept(own, table):
+def kept(ledger_account, table):
     """Pay, keep a release, and return what is handed out from then on."""
-    mark = own.fingerprint("q", {})
-    own.pay(charge(0.1))
-    own.remember(mark, table)
-    return own.remembered(mark)
+    mark = ledger_account.fingerprint("q", {})
+    ledger_account.pay(charge(0.1))
+    ledger_account.remember(mark, table)
+    return ledger_account.remembered(mark)
 
 
 def hidden(kind, values, storage):
@@ -52,10 +52,10 @@ def test_nothing_is_kept_but_what_was_released(memory, flights, name):
     """Whatever a table drags along is not in the file; what it shows is, types included."""
     table = TABLES[name]
     assert SECRET not in repr(table.to_pylist()).encode()
-    found = kept(flights, table)
+    kept_table = kept(flights, table)
     assert SECRET not in memory.path.read_bytes()
-    assert found.to_pylist() == table.to_pylist()
-    assert found.schema.types == table.schema.types
+    assert kept_table.to_pylist() == table.to_pylist()
+    assert kept_table.schema.types == table.schema.types
 
 
 def test_the_file_of_a_real_release_holds_no_row(memory, flights):

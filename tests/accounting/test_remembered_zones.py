@@ -59,8 +59,8 @@ def test_jobs_in_two_zones_are_two_releases(source, tmp_path):
     budget = {"ledger": "ledger.db", "dataset": "d", "version": "1", "epsilon": 20}
     release = {"budget": budget, "outputs": "answer.parquet"}
     if source == "where":
-        asked = {"where": "year(t) = 2024", "questions": {"n": {"count": "*"}}}
-        release |= {"source": {"file": "t.parquet"}} | asked
+        terms = {"where": "year(t) = 2024", "questions": {"n": {"count": "*"}}}
+        release |= {"source": {"file": "t.parquet"}} | terms
     else:
         release["source"] = {"query": QUERY, "tables": {"t": "t.parquet"}}
     answers = []

@@ -52,8 +52,8 @@ def test_the_charge_is_on_the_disk_before_the_first_random_byte(
     delta = 10**10 if question == "groups" else 0
     row = ("flights", 10**8, delta)
     assert events[0] == ("pass", [])
-    assert {name for name, found in events if found != [row]} == {"pass"}
-    assert {name for name, found in events if found == [row]} == {"draw"}
+    assert {name for name, charges in events if charges != [row]} == {"pass"}
+    assert {name for name, charges in events if charges == [row]} == {"draw"}
 
 
 @pytest.mark.parametrize("failure", [OSError(5, "no bytes"), NotImplementedError(), None])
@@ -66,10 +66,10 @@ def test_a_release_that_fails_stays_charged(frame, ledger, stored, monkeypatch, 
         raise failure
 
     monkeypatch.setattr("os.urandom", broken)
-    for made in (1, 2):
+    for number in (1, 2):
         with pytest.raises(dfp.errors.EntropyError):
             frame.dp(ledger=ledger, dataset="flights").count(epsilon=0.25)
-        assert stored(ledger) == [("flights", 250_000_000, 0)] * made
+        assert stored(ledger) == [("flights", 250_000_000, 0)] * number
 
 
 MISTAKES = {
@@ -109,7 +109,7 @@ def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
 
 
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger):
-    """What can't be paid for is not computed."""
+    """A release that cannot be paid for is not computed."""
     passes = []
     private = dfp.frame(watched(frame, lambda: passes.append(1)))
     with pytest.raises(dfp.BudgetExceededError):
@@ -133,11 +133,11 @@ def test_every_front_end_is_charged(frame, ledger, engine, stored):
 class Growing(float):
     """A number that is 0.1 when it is asked first, and a thousand million from then on."""
 
-    asked = 0
+    readings = 0
 
     def __float__(self):
-        self.asked += 1
-        return 0.1 if self.asked == 1 else 1e9
+        self.readings += 1
+        return 0.1 if self.readings == 1 else 1e9
 
 
 SPENT = {
@@ -154,10 +154,10 @@ SPENT = {
 
 @pytest.mark.parametrize("question", SPENT)
 def test_a_number_is_read_once(frame, ledger, question):
-    """What is charged and what is spent come of one reading of a number, whatever its class."""
+    """The loss charged and the loss spent come of one reading of a number, whatever its class."""
     epsilon = Growing(0.1)
     SPENT[question](frame.dp(ledger=ledger, dataset="flights"), epsilon)
-    assert epsilon.asked == 1
+    assert epsilon.readings == 1
     assert ledger.spent("flights").epsilon == 0.1
 
 
@@ -260,8 +260,8 @@ def test_threads_and_blocks(frame, ledger):
             frame.dp.count(epsilon=0.5)
 
     with dfp.spending(ledger, dataset="given"):
-        given = copy_context()
-        jobs = [lambda: given.run(lambda: frame.dp.count(epsilon=0.5)), own]
+        context = copy_context()
+        jobs = [lambda: context.run(lambda: frame.dp.count(epsilon=0.5)), own]
         threads = [threading.Thread(target=job) for job in jobs]
         for thread in threads:
             thread.start()

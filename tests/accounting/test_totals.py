@@ -43,16 +43,16 @@ def test_totals_in_rho(tmp_path):
     ledger.charge("d", charge(0.5))
     with pytest.raises(dfp.MissingDeltaError, match="no epsilon without a delta"):
         ledger.total("d")
-    found = ledger.total("d", delta=DELTA)
-    assert found == Composition(
+    total = ledger.total("d", delta=DELTA)
+    assert total == Composition(
         ((charge(rho=0.25).loss, 1), (charge(0.5).loss, 1)), Fraction(1, 10**7)
     ).total(DELTA)
-    assert 4.4 < found.epsilon < 4.6
-    assert ledger.tight_total("d", delta=DELTA).epsilon <= found.epsilon
+    assert 4.4 < total.epsilon < 4.6
+    assert ledger.tight_total("d", delta=DELTA).epsilon <= total.epsilon
 
 
 def test_a_promise_is_that_of_the_whole_budget(tmp_path):
-    """What is promised does not depend on what was spent, and no history has a larger total."""
+    """The promise does not depend on what was spent, and no history has a larger total."""
     ledger = dfp.Ledger(tmp_path / "b.db", rho=0.5, delta=1e-7)
     promised = ledger.promise(delta=DELTA)
     assert promised == Composition(((charge(rho=0.5).loss, 1),), Fraction(1, 10**7)).total(DELTA)
@@ -94,9 +94,9 @@ def test_why_a_delta_can_not_be_had(ledger, tmp_path):
 def test_a_history_that_does_not_add_up_is_damaged(ledger):
     """An amount in the file that is not what was charged gives an error and no total."""
     ledger.charge("d", charge(0.5))
-    whole = ledger.path.read_bytes()
+    content = ledger.path.read_bytes()
     for amount in ("1/4", "none", "1/0"):
-        ledger.path.write_bytes(whole)
+        ledger.path.write_bytes(content)
         forge(ledger.path, ("charge", confirmed(ledger.path)[0] | {"amount": amount}))
         for method in (ledger.total, ledger.tight_total):
             with pytest.raises(dfp.errors.LedgerFileError, match="is damaged"):
@@ -131,7 +131,7 @@ def lower_bound(releases):
         make = pld.from_gaussian_mechanism if gaussian else pld.from_laplace_mechanism
         law = make(1 / amount, value_discretization_interval=1e-3, pessimistic_estimate=False)
         laws.append(law)
-    return functools.reduce(lambda one, other: one.compose(other), laws)
+    return functools.reduce(lambda left, right: left.compose(right), laws)
 
 
 @settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -151,14 +151,14 @@ def test_random_programs_against_dp_accounting(tmp_path_factory, fast_disk, rele
             ledger.charge("d", charge(rho=Fraction(repr(amount)) ** 2 / 2))
             continue
         exact += Fraction(repr(amount))
-        for each in (ledger, plain):
-            each.charge("d", charge(amount, delta=delta))
+        for charged_ledger in (ledger, plain):
+            charged_ledger.charge("d", charge(amount, delta=delta))
     spent = sum(row["cost"] for row in confirmed(plain.path))
     assert exact <= Fraction(spent, PER_ONE) <= exact + Fraction(50, PER_ONE)
-    whole = lower_bound(releases)
+    lowest = lower_bound(releases)
     for delta in (1e-5, DELTA):
         tight, total = ledger.tight_total("d", delta=delta), ledger.total("d", delta=delta)
-        assert whole.get_epsilon_for_delta(delta) <= tight.epsilon <= total.epsilon
+        assert lowest.get_epsilon_for_delta(delta) <= tight.epsilon <= total.epsilon
         assert tight.delta == total.delta == delta
     pure_only = [release for release in releases if release[0] != "gaussian"]
     tight = plain.tight_total("d", delta=DELTA)

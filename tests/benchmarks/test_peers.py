@@ -33,24 +33,24 @@ def measured(tmp_path_factory):
     folder = tmp_path_factory.mktemp("peers")
     peers = chosen("plain_duckdb,ours_duckdb")
     store = Store.opened(folder / "peers.json", resume=False)
-    made = prepare_all(peers, folder, store)
+    environments = prepare_all(peers, folder, store)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(session, "datasets", lambda: {"uniform": DATASETS["uniform"]})
         patch.setattr("benchmarks.peers.jobs.SCORED", ((100, 1.0),))
         patch.setattr("benchmarks.peers.jobs.ALSO_SCORED", ())
         patch.setattr("benchmarks.peers.jobs.GROUPS", {"1,000,000 groups": "g6"})
-        time_all(peers, made, TINY, store, folder)
-        score_all(peers, made, TINY, store, folder)
+        time_all(peers, environments, TINY, store, folder)
+        score_all(peers, environments, TINY, store, folder)
     return store
 
 
 def test_every_measurement_of_our_engines_succeeds(measured):
     """A question to our own engines and the plain ones has a time, or an error that is a number."""
-    status = {name: found["status"] for name, found in measured.measured.items()}
+    status = {name: record["status"] for name, record in measured.measured.items()}
     assert len(status) == 3
     assert set(status.values()) == {"ok"}
     assert all(
-        math.isfinite(found["mse"]) for found in measured.measured.values() if "mse" in found
+        math.isfinite(record["mse"]) for record in measured.measured.values() if "mse" in record
     )
 
 
@@ -68,7 +68,7 @@ def test_tables_show_every_time(measured):
 
 
 def test_results_survive_the_process(measured):
-    """What was measured is in the file, and is not measured again when a run goes on."""
+    """A measurement is in the file, and is not made again when a run goes on."""
     again = Store.opened(measured.file, resume=True)
     assert again.measured == measured.measured
     peers = chosen("plain_duckdb,ours_duckdb")
@@ -93,7 +93,7 @@ def test_report_is_written_by_the_command(measured, tmp_path):
 
 
 def load_of(store):
-    return [found["load"] for name, found in store.measured.items() if name.startswith("time/")]
+    return [record["load"] for name, record in store.measured.items() if name.startswith("time/")]
 
 
 def test_what_failed_is_tried_again(tmp_path):
@@ -120,7 +120,7 @@ def test_what_is_too_much_is_not_tried_on_more_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("found", "cell"),
+    ("record", "cell"),
     [
         ({"status": "ok", "seconds": 1.2345}, "1.23"),
         ({"status": "slow", "loading": 1.0}, "> 60 s"),
@@ -129,10 +129,10 @@ def test_what_is_too_much_is_not_tried_on_more_rows(tmp_path):
         ({"status": "failed", "trouble": "no Java"}, "-<sup>1</sup>"),
     ],
 )
-def test_a_cell_without_a_time_says_why(tmp_path, found, cell):
+def test_a_cell_without_a_time_says_why(tmp_path, record, cell):
     """Every end of a measurement has its own text in a table, with a note where one is needed."""
     store = Store(tmp_path / "peers.json", environments={"google_pydp": {"trouble": None}})
-    store.keep(job(10), found)
+    store.keep(job(10), record)
     plain = job(10, peer="plain_polars")
     store.keep(plain, {"status": "ok", "seconds": 1.0})
     notes = Notes()
@@ -177,8 +177,8 @@ def test_a_run_that_was_ended_after_an_answer_keeps_the_answer():
 
 def test_scores_are_mean_squared_errors():
     """A score is the mean of squared errors; a ratio carries both standard errors."""
-    found = score([1.0, 3.0, math.nan], 2.0)
-    assert found == Score(1.0, 0.0, 2)
+    actual = score([1.0, 3.0, math.nan], 2.0)
+    assert actual == Score(1.0, 0.0, 2)
     ratio, error = Score(1.0, 0.1, 100).over(Score(2.0, 0.2, 100))
     assert (ratio, error) == (0.5, pytest.approx(0.5 * math.sqrt(0.02)))
     assert pooled([(0.5, 0.05), (2.0, 0.2)]) == (1.0, pytest.approx(math.sqrt(0.02) / 2))
@@ -230,7 +230,7 @@ def test_scripts_stand_alone(peer):
     "peer", [peer for peer in PEERS if not peer.plain], ids=lambda peer: peer.script
 )
 def test_every_concept_is_shown_by_the_marked_code(peer):
-    """What is counted as a concept can be pointed at in the region, once each."""
+    """Every counted concept can be pointed at in the region, once each."""
     code = region(peer)
     assert code
     assert [name for name, word in peer.concepts.items() if word not in code] == []

@@ -12,7 +12,7 @@ TABLE = read_table()
 
 
 def group_of(name):
-    """Return what a case is about: its door, and its setting or statistic."""
+    """Return the door of a case, and its setting or statistic."""
     return "/".join(name.split("/")[:2])
 
 
@@ -27,9 +27,9 @@ SAMPLE = {
 
 def test_the_same_random_bytes_give_the_same_releases():
     """Releases with replayed random bytes are those that were recorded, to twelve digits."""
-    found = recorded(SAMPLE)
-    assert found.keys() == SAMPLE.keys()
-    assert not differences(found, SAMPLE)
+    releases = recorded(SAMPLE)
+    assert releases.keys() == SAMPLE.keys()
+    assert not differences(releases, SAMPLE)
 
 
 def test_a_release_that_differs_is_told():
@@ -43,9 +43,9 @@ def test_a_release_that_differs_is_told():
 def test_bytes_follow_from_the_name(monkeypatch):
     """A stream gives the same bytes however many are taken at a time, others for another name."""
     monkeypatch.setitem(globals(), "__name__", "dfprivacy.test")
-    whole, parts = Stream("a"), Stream("a")
-    data = whole(10_000)
+    stream, parts = Stream("a"), Stream("a")
+    data = stream(10_000)
     assert data == b"".join(parts(size) for size in (1, 4095, 0, 5000, 904))
     assert Stream("b")(10_000) != data
-    whole.restart()
-    assert whole(10_000) == data
+    stream.restart()
+    assert stream(10_000) == data

@@ -19,8 +19,10 @@ def loaded(first, then):
     """Return the modules that a fresh Python loads by what comes then."""
     code = f"import sys\n{first}\nbefore = set(sys.modules)\n{then}\n"
     code += "print(*sorted(set(sys.modules) - before))"
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return set(said.stdout.split())
+    completed = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    return set(completed.stdout.split())
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -69,13 +71,13 @@ except AttributeError as error:
 @pytest.mark.parametrize("first", ["dfprivacy, pandas, polars", "pandas, polars, dfprivacy"])
 def test_frames_answer_whichever_is_imported_first(first):
     """`.dp` is put on frames and series when their library is imported; its classes are known."""
-    asked = ""
+    code = ""
     for library, count in (("pandas", 101), ("polars", 102)):
         frame = f"{library}.DataFrame({{'x': [0.5] * {count}}})"
-        asked += f"print({frame}.dp(epsilon=9e5).count(), {library}.Series([1]).dp)\n"
-        asked += f"print('{library}', {library}.DataFrame.dp is dfprivacy.Private, sep=':')\n"
-    said = loaded(f"import {first}", asked)
-    assert {"101", "102", "pandas:True", "polars:True"} <= said
+        code += f"print({frame}.dp(epsilon=9e5).count(), {library}.Series([1]).dp)\n"
+        code += f"print('{library}', {library}.DataFrame.dp is dfprivacy.Private, sep=':')\n"
+    output = loaded(f"import {first}", code)
+    assert {"101", "102", "pandas:True", "polars:True"} <= output
 
 
 AGAIN = "import importlib, dfprivacy\nimportlib.reload(dfprivacy)\nimport pandas, polars"
@@ -97,9 +99,12 @@ BESIDE += "import dfprivacy\nother.join()\n{0} = sys.modules['{0}']"
 )
 def test_frames_answer_however_the_package_is_imported(first, libraries):
     """A second import, or one while another thread imports the library, changes nothing."""
-    asked = [f"print('{own}', {own}{FRAME}.dp(epsilon=9e5).count(), sep=':')" for own in libraries]
-    said = loaded(first.format(*libraries), "\n".join(asked))
-    assert {f"{own}:100" for own in libraries} <= said
+    statements = [
+        f"print('{library}', {library}{FRAME}.dp(epsilon=9e5).count(), sep=':')"
+        for library in libraries
+    ]
+    output = loaded(first.format(*libraries), "\n".join(statements))
+    assert {f"{library}:100" for library in libraries} <= output
 
 
 def test_what_is_handed_out_is_a_boundary_before_any_name_is_used():
@@ -114,8 +119,10 @@ for kind in map(type, answers):
                 if name[0] != "_" and type(own).__name__ == "function":
                     print(base.__name__, name, getattr(own, "is_boundary", False))
 """
-    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    doors = [line.split() for line in said.stdout.splitlines()]
+    completed = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    doors = [line.split() for line in completed.stdout.splitlines()]
     assert {"Private", "Explanation", "Estimate"} <= {kind for kind, *_ in doors}
     assert [door for door in doors if door[2] != "True"] == []
 

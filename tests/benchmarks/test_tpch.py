@@ -36,9 +36,9 @@ def test_answered(con, name):
 def test_public(con, name):
     """A query of public tables alone is exact, and free."""
     assert found_out(con, name)[0] == "public"
-    made = dfp.sql(QUERIES[name], con=con, **terms_of(name))
+    release = dfp.sql(QUERIES[name], con=con, **terms_of(name))
     plain = con.sql(QUERIES[name])
-    assert (made.columns, made.types) == (plain.columns, plain.types)
+    assert (release.columns, release.types) == (plain.columns, plain.types)
 
 
 @pytest.mark.parametrize("name", ABOUT_ONE)

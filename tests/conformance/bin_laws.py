@@ -24,12 +24,12 @@ def octave(value):
 
 def part(value):
     """Return the number of the bin of 1/2048 octave, the larger end in it, and its smaller end."""
-    size, whole = abs(value), abs(octave(value))
-    if not whole:
+    size, exponent = abs(value), abs(octave(value))
+    if not exponent:
         return 0, 0.0
-    least = 2.0 ** (whole - 128)
-    place = math.ceil((Fraction(size) / Fraction(least) - 1) * 2048)
-    number, base = (whole - 1) * 2048 + place, least * (1 + (place - 1) / 2048)
+    smallest = 2.0 ** (exponent - 128)
+    step = math.ceil((Fraction(size) / Fraction(smallest) - 1) * 2048)
+    number, base = (exponent - 1) * 2048 + step, smallest * (1 + (step - 1) / 2048)
     return (-number, -base) if value < 0 else (number, base)
 
 
@@ -48,14 +48,14 @@ def by_definition(values, kind):
     Files have octaves cut into 2048 bins, whose sums are of what is beyond their ends.
     """
     present = [float(v) for v in values if v is not None and v == v]
-    held = {}
+    entries = {}
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
-        own = kept(value, 22)
-        number, base = part(own)
+        rounded_value = kept(value, 22)
+        number, base = part(rounded_value)
         number = rank(kept(value, BITS), BITS) if kind == "values" else number
-        powers = [own - base, kept((own - base) ** 2, 21)][: KINDS[kind]]
-        held.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
+        powers = [rounded_value - base, kept((rounded_value - base) ** 2, 21)][: KINDS[kind]]
+        entries.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
     return [
         (number, len(rows), *(float(sum(column)) for column in zip(*rows, strict=True)))
-        for number, rows in sorted(held.items())
+        for number, rows in sorted(entries.items())
     ]

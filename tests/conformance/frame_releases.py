@@ -61,7 +61,7 @@ def many_rows():
 
 
 def shown(released):
-    """Return what a release shows, from a frame of any kind."""
+    """Return the values of a release, from a frame of any kind."""
     released = released.to_pyarrow() if hasattr(released, "to_pyarrow") else released
     if isinstance(released, pd.DataFrame | pa.Table):
         table = pa.table(released) if isinstance(released, pd.DataFrame) else released

@@ -24,8 +24,8 @@ def reference(rows, kind, keys=None, column="x"):
     names = sorted({row["g"] for row in rows}, key=order) if keys is None else keys
     entries = []
     for index, name in enumerate(names):
-        own = [row[column] for row in rows if row["g"] == name]
-        entries += [(index, *entry) for entry in by_definition(own, kind)]
+        values = [row[column] for row in rows if row["g"] == name]
+        entries += [(index, *entry) for entry in by_definition(values, kind)]
     return [(name,) for name in names], entries
 
 
@@ -33,11 +33,11 @@ def reference(rows, kind, keys=None, column="x"):
 @given(data=st.data())
 def test_every_engine_follows_the_law_of_the_bins(data, engine, rows, table_of, exact):
     """Counts and sums of bins are those of the law in words, bit for bit, for any values."""
-    drawn = data.draw(st.lists(rows, max_size=25))
+    table_rows = data.draw(st.lists(rows, max_size=25))
     kind, column = data.draw(st.sampled_from(list(KINDS))), data.draw(st.sampled_from("xxi"))
-    found = exact.bins(engine(table_of(drawn)), ASK[kind](column))
-    expected = by_definition([row[column] for row in drawn], kind)
-    assert found == ([()], [(0, *entry) for entry in expected])
+    bins = exact.bins(engine(table_of(table_rows)), ASK[kind](column))
+    expected = by_definition([row[column] for row in table_rows], kind)
+    assert bins == ([()], [(0, *entry) for entry in expected])
 
 
 @settings(max_examples=6)
@@ -48,21 +48,21 @@ def test_every_engine_follows_the_law_by_group(data, way, rows, table_of, exact)
     Groups are sorted, NULL is the last; with public keys exactly the listed groups come out, in the
     order listed, the absent ones with no bins at all.
     """
-    drawn = data.draw(st.lists(rows, max_size=25))
+    table_rows = data.draw(st.lists(rows, max_size=25))
     kind = data.draw(st.sampled_from(list(KINDS)))
     keys = data.draw(st.sampled_from([None, ["b", "a", "zz", None], [None], ["", "A", "b "]]))
-    found = exact.bins(way(table_of(drawn)), ASK[kind]("x"), "g", keys=keys)
-    assert found == reference(drawn, kind, keys)
+    bins = exact.bins(way(table_of(table_rows)), ASK[kind]("x"), "g", keys=keys)
+    assert bins == reference(table_rows, kind, keys)
 
 
 @settings(max_examples=4)
 @given(data=st.data())
 def test_every_engine_follows_the_law_of_edges(data, way, rows, table_of):
     """With next to no noise a histogram counts a value in the bin that begins at or below it."""
-    drawn = data.draw(st.lists(rows, max_size=25))
-    released = dfp.frame(way(table_of(drawn))).histogram("x", EDGES, epsilon=2**60)
+    table_rows = data.draw(st.lists(rows, max_size=25))
+    released = dfp.frame(way(table_of(table_rows))).histogram("x", EDGES, epsilon=2**60)
     counted = [0] * (len(EDGES) - 1)
-    for value in (row["x"] for row in drawn):
+    for value in (row["x"] for row in table_rows):
         if value is not None and EDGES[0] <= value <= EDGES[-1]:
             counted[sum(edge <= value for edge in EDGES[1:-1])] += 1
     assert to_polars(released)["count"].to_list() == counted
@@ -74,24 +74,24 @@ def many():
     size = 4_000
     x = generator.normal(0, 1, size) * 2.0 ** generator.integers(-140, 140, size)
     x[::97], x[::101], x[::103], x[::107] = np.nan, np.inf, 0.0, -0.0
-    near = 2.0 ** generator.integers(-3, 3, 800)
-    x[:800] = near * (1 + generator.integers(-4, 5, 800) * 2.0**-23)
+    edges = 2.0 ** generator.integers(-3, 3, 800)
+    x[:800] = edges * (1 + generator.integers(-4, 5, 800) * 2.0**-23)
     g = generator.choice(["a", "b", "c", None], size)
-    whole = generator.integers(-(2**20), 2**20, size)
-    return pa.table({"g": g.tolist(), "x": x, "h": generator.integers(0, 60, size), "i": whole})
+    integers = generator.integers(-(2**20), 2**20, size)
+    return pa.table({"g": g.tolist(), "x": x, "h": generator.integers(0, 60, size), "i": integers})
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_rows_of_any_magnitude(kind, many, way, exact):
     """4,000 rows of all magnitudes, next to edges of octaves and of rounding, in every engine."""
-    found = exact.bins(way(many), ASK[kind]("x"), "g")
-    assert found == reference(many.to_pylist(), kind)
+    bins = exact.bins(way(many), ASK[kind]("x"), "g")
+    assert bins == reference(many.to_pylist(), kind)
 
 
 def test_integers_are_ranked_as_floats(many, way, exact):
     """By group the values of integers are told apart by 17 bits, as those of floats."""
-    found = exact.bins(way(many), dfp.median("i"), "g")
-    assert found == reference(many.to_pylist(), "values", column="i")
+    bins = exact.bins(way(many), dfp.median("i"), "g")
+    assert bins == reference(many.to_pylist(), "values", column="i")
 
 
 @pytest.mark.parametrize("frame", ["polars", "arrow"])
@@ -99,9 +99,11 @@ def test_integers_are_ranked_as_floats(many, way, exact):
 def test_many_edges_are_no_trouble(frame, bins, engines):
     """A histogram of thousands of bins runs in every engine, and counts each value where it is."""
     values = np.arange(0, bins, 0.5)
-    asked = dfp.frame(engines[frame](pa.table({"x": values})))
-    found = pl.DataFrame(asked.histogram("x", bins=bins, bounds=(0, bins), epsilon=1e12))
-    assert found["count"].to_list() == [2] * bins
+    private_frame = dfp.frame(engines[frame](pa.table({"x": values})))
+    histogram = pl.DataFrame(
+        private_frame.histogram("x", bins=bins, bounds=(0, bins), epsilon=1e12)
+    )
+    assert histogram["count"].to_list() == [2] * bins
 
 
 KEYS = {
@@ -134,11 +136,11 @@ def test_keys_of_the_whole_range_of_their_type_are_told_apart(bits):
     keys = np.repeat(np.arange(-half, half), 2)
     for kind in (pa.int64(), getattr(pa, f"int{bits}")()):
         table = pa.table({"k": pa.array(keys, kind), "x": keys})
-        found = pl.DataFrame(
+        release = pl.DataFrame(
             dfp.frame(table)
             .group_by("k")
             .agg(n=dfp.count(), s=dfp.sum("x", (-half, half)), epsilon=2**60, delta=0.5)
         )
-        assert found["k"].to_list() == list(range(-half, half))
-        assert found["n"].to_list() == [2] * 2 * half
-        assert (found["s"] == 2 * found["k"].cast(pl.Float64)).all()
+        assert release["k"].to_list() == list(range(-half, half))
+        assert release["n"].to_list() == [2] * 2 * half
+        assert (release["s"] == 2 * release["k"].cast(pl.Float64)).all()

@@ -26,11 +26,11 @@ def hard_values(lower, upper):
     size = max(abs(lower), abs(upper))
     with np.errstate(over="ignore"):
         ends = np.array([lower, upper, 0.0, -0.0, np.inf, -np.inf, 1.79e308, -1.79e308, 5e-324])
-        near = [np.nextafter(ends, side) for side in (np.inf, -np.inf)]
+        neighbors = [np.nextafter(ends, side) for side in (np.inf, -np.inf)]
         sizes = generator.normal(0, 1, 300) * 10.0 ** generator.integers(-320, 308, 300)
         around = lower + (upper / 2 - lower / 2) * generator.uniform(-1, 3, 300)
         return np.concatenate([
-            ends, *near, around, sizes,
+            ends, *neighbors, around, sizes,
             size * 2.0 ** generator.integers(0, 60, 100),
         ])  # fmt: skip
 
@@ -43,10 +43,10 @@ def by_law(values, grid):
 
 def grids(bounds):
     """Return the grids of a mean and of a sum, by the questions that use them."""
-    made = {"mean": grid_from_lower(Bounds(*bounds))}
+    grid_by_question = {"mean": grid_from_lower(Bounds(*bounds))}
     with contextlib.suppress(dfp.errors.InvalidBoundsError):
-        made["total"] = grid_from_zero(Bounds(*bounds))
-    return made
+        grid_by_question["total"] = grid_from_zero(Bounds(*bounds))
+    return grid_by_question
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -61,9 +61,9 @@ def test_each_row_has_the_integer_of_the_grid(exact, bounds, setting):
     for name, grid in grids(bounds).items():
         for by in (["i"], []):
             table = exact.table(con.table("t"), {name: QUESTIONS[name]("x", bounds)}, by=by)
-            found = table.column("sum_0_1").to_pylist()
+            sums = table.column("sum_0_1").to_pylist()
             integers = grid.integers(values)
-            assert found == (integers.tolist() if by else [int(integers.sum())])
+            assert sums == (integers.tolist() if by else [int(integers.sum())])
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,8 @@ def test_statistics_of_files_that_hide_nan(exact, registered, tmp_path, bounds, 
         keys = [[], ["g"]] if shift >= 0 else [["g"], []]
         for frame, by in zip((str(file), con.read_parquet(str(file))), keys, strict=True):
             table = exact.table(frame, {name: QUESTIONS[name]("x", bounds)}, by=by)
-            found = table.column("sum_0_0").to_pylist(), table.column("sum_0_1").to_pylist()
-            assert found == ([rows], [total])
+            sums = table.column("sum_0_0").to_pylist(), table.column("sum_0_1").to_pylist()
+            assert sums == ([rows], [total])
     lower, upper = bounds
     count = con.sql(f"SELECT dp_sum(x, {lower}, {upper}, 1e12) FROM '{file}'").fetchall()[0][0]
     clipped = np.clip(values[~np.isnan(values)], lower, upper)
@@ -103,7 +103,7 @@ def test_every_engine_has_the_same_sums(exact, bounds):
     con = duckdb.connect()
     con.register("arrow", pa.table({"g": np.arange(len(values)) % 7, "x": values}))
     con.execute("CREATE TABLE t AS SELECT * FROM arrow")
-    asked = {name: ask("x", bounds) for name, ask in QUESTIONS.items()}
+    statistics = {name: ask("x", bounds) for name, ask in QUESTIONS.items()}
     for by in (["g"], []):
-        found = exact.sums(con.table("t"), asked, by)
-        assert found == exact.sums(con.table("t").pl(), asked, by)
+        sums = exact.sums(con.table("t"), statistics, by)
+        assert sums == exact.sums(con.table("t").pl(), statistics, by)

@@ -35,37 +35,37 @@ def reference(rows, low, high):
     x, i = [r["x"] for r in rows], [r["i"] for r in rows]
     variance = grid_sums(x, low, high, low, high - low)
     total = grid_sums(x, low, 2 * high, 0.0, max(2 * high, 0.0) - min(low, 0.0))
-    whole = grid_sums(i, low, high, low, high - low)
+    integer_sums = grid_sums(i, low, high, low, high - low)
     texts = sum(r["g"] is not None for r in rows)
     integers = sum(r["h"] is not None for r in rows)
-    return [len(rows), texts, *variance, *total[:2], *whole[:2], integers]
+    return [len(rows), texts, *variance, *total[:2], *integer_sums[:2], integers]
 
 
 def grouped_reference(rows, low, high):
     names = sorted({r["g"] for r in rows}, key=lambda g: (g is None, (g or "").encode()))
-    found = {g: reference([r for r in rows if r["g"] == g], low, high) for g in names}
-    return [[g, *found[g]] for g in names]
+    sums = {g: reference([r for r in rows if r["g"] == g], low, high) for g in names}
+    return [[g, *sums[g]] for g in names]
 
 
 @settings(max_examples=12)
 @given(data=st.data())
 def test_every_engine_follows_the_law_of_the_grid(data, engine, exact, rows, table_of):
     """Exact sums are those of the law in words, bit for bit, for NULL, NaN, inf and huge values."""
-    drawn = data.draw(st.lists(rows, max_size=25))
+    table_rows = data.draw(st.lists(rows, max_size=25))
     low, high = data.draw(st.sampled_from(BOUNDS))
-    found = exact.sums(engine(table_of(drawn)), questions(low, high, clipping=False))
-    assert found == [reference(drawn, low, high)]
+    sums = exact.sums(engine(table_of(table_rows)), questions(low, high, clipping=False))
+    assert sums == [reference(table_rows, low, high)]
 
 
 @settings(max_examples=8)
 @given(data=st.data())
 def test_every_engine_follows_the_law_by_group(data, way, exact, rows, table_of):
     """By group the sums are those of each group's rows; groups are sorted, NULL is the last."""
-    drawn = data.draw(st.lists(rows, max_size=25))
+    table_rows = data.draw(st.lists(rows, max_size=25))
     low, high = data.draw(st.sampled_from(BOUNDS))
-    found = exact.sums(way(table_of(drawn)), questions(low, high, clipping=False), ["g"])
+    sums = exact.sums(way(table_of(table_rows)), questions(low, high, clipping=False), ["g"])
     # "rows" comes before the keys' own sums: the table starts with the key
-    assert found == grouped_reference(drawn, low, high)
+    assert sums == grouped_reference(table_rows, low, high)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_every_engine_follows_the_law_by_group(data, way, exact, rows, table_of)
 def test_nan_in_parquet_is_no_value(name, bounds, other, engines, exact):
     """NaN contributes nothing, whatever the smallest and the largest value of the file are."""
     column = [math.nan] * 3 + [other]
-    asked = {"v": dfp.var("x", bounds)}
-    assert exact.sums(engines[name](pa.table({"x": column})), asked)[0][0] == 1
+    statistics = {"v": dfp.var("x", bounds)}
+    assert exact.sums(engines[name](pa.table({"x": column})), statistics)[0][0] == 1
 
 
 NUMBERS = [
@@ -108,14 +108,14 @@ def test_every_numeric_type_gives_the_same_integers(kind, values, engines, exact
     plain = [None if v is None else float(v) for v in array.to_pylist()]
     rows = [{"g": None, "h": None, "x": v, "i": None} for v in plain]
     expected = reference(rows, 0, 100)[2:5]
-    asked = {"variance": dfp.var("x", (0, 100), clipping=False)}
+    statistics = {"variance": dfp.var("x", (0, 100), clipping=False)}
     bins = [(0, *entry) for entry in by_definition(plain, "octaves")]
     for (name, convert), is_binned in itertools.product(engines.items(), (False, True)):
         frame = convert(pa.table({"x": array}))
         if name == "pandas" and kind in PANDAS:
             frame = pd.DataFrame({"x": pd.array(values, dtype=PANDAS[kind])})
-        found = exact.bins(frame, dfp.std("x"))[1] if is_binned else exact.sums(frame, asked)
-        assert found == (bins if is_binned else [expected]), name
+        answer = exact.bins(frame, dfp.std("x"))[1] if is_binned else exact.sums(frame, statistics)
+        assert answer == (bins if is_binned else [expected]), name
 
 
 @pytest.mark.parametrize(("digits", "scale"), [(38, 18), (38, 10), (18, 2), (9, 9), (38, 0)])
@@ -125,13 +125,13 @@ def test_decimals_give_the_same_integers(digits, scale, engines, exact):
     reach = 10 ** min(digits, 18) - 1
     values = [Decimal(int(v)).scaleb(-scale) for v in generator.integers(-reach, reach, 3000)]
     table = pa.table({"x": pa.array([*values, None], pa.decimal128(digits, scale))})
-    asked = {}
+    statistics = {}
     for bounds in ((0, 1), (-1e6, 1e6), (0.1, 0.3)):
-        asked |= {f"v{bounds}": dfp.var("x", bounds), f"s{bounds}": dfp.sum("x", bounds)}
-    found = {name: exact.sums(convert(table), asked) for name, convert in engines.items()}
-    assert all(value == found["arrow"] for value in found.values()), found
-    found = {name: exact.bins(convert(table), dfp.std("x")) for name, convert in engines.items()}
-    assert all(value == found["arrow"] for value in found.values()), found
+        statistics |= {f"v{bounds}": dfp.var("x", bounds), f"s{bounds}": dfp.sum("x", bounds)}
+    answers = {name: exact.sums(convert(table), statistics) for name, convert in engines.items()}
+    assert all(value == answers["arrow"] for value in answers.values()), answers
+    answers = {name: exact.bins(convert(table), dfp.std("x")) for name, convert in engines.items()}
+    assert all(value == answers["arrow"] for value in answers.values()), answers
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])
@@ -141,9 +141,9 @@ def test_float_keys_are_one_group_for_each_number(kind, engines, exact):
     table = pa.table({"g": pa.array(values, getattr(pa, kind)())})
     expected = [[-math.inf, 1], [0.0, 2], [0.5, 1], [math.inf, 1], [None, 2]]
     for name, convert in engines.items():
-        found = exact.sums(convert(table), {"n": dfp.count()}, ["g"])
-        assert found == expected, name
-        assert math.copysign(1, found[1][0]) == 1, name
+        sums = exact.sums(convert(table), {"n": dfp.count()}, ["g"])
+        assert sums == expected, name
+        assert math.copysign(1, sums[1][0]) == 1, name
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_float_keys_are_one_group_for_each_number(kind, engines, exact):
 def test_a_public_key_meets_a_float32_column(name, engines, exact):
     """A public key counts the rows whose key is that number in the column's own type."""
     table = pa.table({"g": pa.array([0.1, 0.1, 0.5], pa.float32())})
-    found = exact.sums(engines[name](table), {"n": dfp.count()}, ["g"], keys=[0.1, 0.5])
-    assert [row[-1] for row in found] == [2, 1]
+    sums = exact.sums(engines[name](table), {"n": dfp.count()}, ["g"], keys=[0.1, 0.5])
+    assert [row[-1] for row in sums] == [2, 1]
 
 
 @pytest.mark.parametrize("size", [1, 3, 16, 10**6])
@@ -163,11 +163,11 @@ def test_full_columns_do_not_wrap(size, kind, high):
     """Rows that all sit at a bound, the largest the grid knows, add up without overflow."""
     column = pl.repeat(high, size, dtype=getattr(pl, kind), eager=True)
     frame = pl.DataFrame({"x": column})
-    for one in (frame, frame.to_arrow(), frame.to_pandas()):
+    for table in (frame, frame.to_arrow(), frame.to_pandas()):
         for bounds in ((0, high), (-high, high)):
-            mean = dfp.frame(one).mean("x", bounds, epsilon=2**60)
+            mean = dfp.frame(table).mean("x", bounds, epsilon=2**60)
             assert mean == pytest.approx(high, rel=2**-29)
-        assert dfp.frame(one).sum("x", (0, high), epsilon=2**60) == pytest.approx(
+        assert dfp.frame(table).sum("x", (0, high), epsilon=2**60) == pytest.approx(
             high * size, rel=2**-29
         )
 

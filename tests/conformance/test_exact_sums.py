@@ -33,9 +33,9 @@ def stored(query):
 def test_large_groups_are_exact(exact):
     """So they are where floats could round: a group of nine million values is added as integers."""
     frame = stored("SELECT 1 AS g, 256 - 9 * sqrt(range / 9e6) AS x FROM range(9_000_000)")
-    asked = {"mean": dfp.mean("x", (0, 256), clipping=False), "rows": dfp.count()}
-    ((_, rows, total, everything),) = exact.sums(frame, asked, ["g"])
-    assert [[rows, total, everything]] == exact.sums(frame, asked)
+    statistics = {"mean": dfp.mean("x", (0, 256), clipping=False), "rows": dfp.count()}
+    ((_, rows, total, everything),) = exact.sums(frame, statistics, ["g"])
+    assert [[rows, total, everything]] == exact.sums(frame, statistics)
     assert total > 2**53
 
 
@@ -46,9 +46,9 @@ def test_groups_beyond_the_exact_floats(exact):
         "SELECT 1 AS g, 239.9999999 - 0.0000003 * (range % 2) AS x FROM range(40_000_000)"
     )
     sums = exact.sums(frame, {"mean": dfp.mean("x", (-60, 240))}, ["g"])
-    whole = exact.sums(frame, {"mean": dfp.mean("x", (-60, 240))})
-    assert sums[0][1:] == whole[0]
-    assert whole[0][1] > 2**53
+    ungrouped = exact.sums(frame, {"mean": dfp.mean("x", (-60, 240))})
+    assert sums[0][1:] == ungrouped[0]
+    assert ungrouped[0][1] > 2**53
 
 
 @pytest.mark.parametrize("by", [[], ["g"], ["g", "h"]])
@@ -61,13 +61,13 @@ def test_many_columns_are_exact(exact, by):
     ]
     keys = "range % 3 AS g, nullif(range % 2, 0)::VARCHAR AS h"
     frame = stored(f"SELECT {keys}, {', '.join(columns)} FROM range(3000)")
-    asked = {f"m{i}": dfp.mean(f"x{i}", (-60, 240)) for i in range(21)}
-    asked |= {"v": dfp.var("x3", (-60, 240)), "rows": dfp.count(), "some": dfp.count("x2")}
-    expected = exact.sums(frame.pl(), asked, by)
-    assert exact.sums(frame, asked, by) == expected
+    statistics = {f"m{i}": dfp.mean(f"x{i}", (-60, 240)) for i in range(21)}
+    statistics |= {"v": dfp.var("x3", (-60, 240)), "rows": dfp.count(), "some": dfp.count("x2")}
+    expected = exact.sums(frame.pl(), statistics, by)
+    assert exact.sums(frame, statistics, by) == expected
     table = frame.to_arrow_table()
     for other in (table, table.to_reader(), table.to_pandas().astype({"h": "string"})):
-        assert exact.sums(other, asked, by) == expected
+        assert exact.sums(other, statistics, by) == expected
 
 
 def test_a_group_that_comes_between_passes_is_left_out(exact):
@@ -86,11 +86,11 @@ def test_a_group_that_comes_between_passes_is_left_out(exact):
     connection.execute(f"CREATE TABLE t (g BIGINT, {columns})")
     connection.execute("INSERT INTO t SELECT range % 3 FROM range(100)")
     frame = connection.table("t")
-    asked = {f"m{i}": dfp.mean(f"x{i}", (0, 9)) for i in range(21)}
-    assert len(exact.sums(frame, asked, ["g"])) == 3
+    statistics = {f"m{i}": dfp.mean(f"x{i}", (0, 9)) for i in range(21)}
+    assert len(exact.sums(frame, statistics, ["g"])) == 3
     coming.append(7)
-    assert len(exact.sums(frame, asked, ["g"])) == 3
-    assert len(exact.sums(frame, asked, ["g"])) == 4
+    assert len(exact.sums(frame, statistics, ["g"])) == 3
+    assert len(exact.sums(frame, statistics, ["g"])) == 4
 
 
 def test_what_can_be_read_once_is_read_once(exact):

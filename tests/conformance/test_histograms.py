@@ -38,16 +38,16 @@ def table():
     exponents, digits = generator.integers(-130, 130, 800), generator.integers(-4, 5, 800)
     x[:800] = 2.0**exponents * (1 + digits * 2.0**-23)
     special = (np.nan, np.inf, 0.0, -0.0, -np.inf, 5e-324, 2.0**-127, -(2.0**-126), 1e308)
-    for place, value in enumerate(special):
-        x[place :: 97 + place] = value
-    far = np.array([-(2**63), 2**63 - 1, 0, 7])
+    for index, value in enumerate(special):
+        x[index :: 97 + index] = value
+    extremes = np.array([-(2**63), 2**63 - 1, 0, 7])
     return pa.table({
         "x": pa.array(x, mask=generator.random(size) < 0.05),
         "f": x.clip(-3e38, 3e38).astype(np.float32),
         "i": generator.integers(-(2**62), 2**62, size),
         "small": pa.array(generator.integers(0, 60, size), mask=generator.random(size) < 0.1),
         "wide": generator.integers(-300_000_000, 300_000_000, size).astype(np.int32),
-        "far": far[generator.integers(0, 4, size)],
+        "far": extremes[generator.integers(0, 4, size)],
         "float": np.array([0.0, -0.0, 1.5, np.nan])[generator.integers(0, 4, size)],
         "text": pa.array(["é", "a", "", "Z", "aa"]).take(
             pa.array(generator.integers(0, 5, size), mask=generator.random(size) < 0.1)),
@@ -107,7 +107,9 @@ def test_every_engine_counts_the_same_rows(table, frames, by):
     assert all(counts(law, by, QUERIES) == counts(frame, by, QUERIES) for frame in others)
     for rows in (0, 1):
         law, *others = frames(table.slice(1, rows))
-        assert all(counts(law, by, QUERIES[::5]) == counts(own, by, QUERIES[::5]) for own in others)
+        assert all(
+            counts(law, by, QUERIES[::5]) == counts(other, by, QUERIES[::5]) for other in others
+        )
 
 
 def test_public_keys(table, frames):
@@ -150,10 +152,13 @@ def test_values_in_memory_are_counted_as_columns_are(table):
     group = np.asarray(table["small"].fill_null(60))
     values = table["x"].combine_chunks()
     for query in QUERIES[:4] + QUERIES[5:8]:
-        own = count_values(group, values, query, 61)
+        counted = count_values(group, values, query, 61)
         (law,) = counts(table, ["small"], [query])
-        found = (own.groups, *(column.tobytes() for column in (own.group, own.bins, own.rows)))
-        assert (*found, *(column.tobytes() for column in own.moments)) == law[1:]
+        actual = (
+            counted.groups,
+            *(column.tobytes() for column in (counted.group, counted.bins, counted.rows)),
+        )
+        assert (*actual, *(column.tobytes() for column in counted.moments)) == law[1:]
 
 
 LIMITS = [(1, 1), (2, 3), (5, 2), (2**20, 1), (7, 50)]
@@ -161,7 +166,7 @@ UNIT_KEYS = [[], ["small"], ["text"], ["flag", "float"], ["far", "wide"]]
 
 
 def in_engine(work):
-    """Return what work returns where rows stay in the embedded engine."""
+    """Return the result of work on rows that stay in the embedded engine."""
     with dfp.Engine(memory="100MB"):
         return work()
 
@@ -175,9 +180,9 @@ def test_rows_of_units_count_as_in_the_engine(table, unit, kind, bits, monkeypat
     """
     monkeypatch.setattr(units, "_PLACE_BITS", bits)
     monkeypatch.setattr(units, "_HALF", 2 ** (63 - bits))
-    for place, by in enumerate(UNIT_KEYS):
-        limits = dfp.Unit(unit, *LIMITS[place])
-        queries = QUERIES[place::7]
+    for index, by in enumerate(UNIT_KEYS):
+        limits = dfp.Unit(unit, *LIMITS[index])
+        queries = QUERIES[index::7]
         if kind == "polars":
             frame = pl.from_arrow(table)
             law = counts(frame.lazy(), by, queries, unit=limits)
@@ -193,15 +198,19 @@ def test_sums_of_units_are_those_of_the_engine(table, exact, by, bits, monkeypat
     """Sums of the groups that each unit keeps are the same, sorted here or by windows."""
     monkeypatch.setattr(units, "_PLACE_BITS", bits)
     monkeypatch.setattr(units, "_HALF", 2 ** (63 - bits))
-    asked = {"rows": dfp.count(), "total": dfp.sum("x", (-5, 20)), "spread": dfp.var("x", (-5, 20))}
+    statistics = {
+        "rows": dfp.count(),
+        "total": dfp.sum("x", (-5, 20)),
+        "spread": dfp.var("x", (-5, 20)),
+    }
     for groups in (1, 2, 50):
         terms = {"unit": "day", "max_rows": 2, "max_groups": groups}
-        law = in_engine(lambda terms=terms: exact.sums(table, asked, by, **terms))
-        assert exact.sums(table, asked, by, **terms) == law
+        law = in_engine(lambda terms=terms: exact.sums(table, statistics, by, **terms))
+        assert exact.sums(table, statistics, by, **terms) == law
         if bits == 31:
             frame = pl.from_arrow(table)
-            law = exact.sums(frame.lazy(), asked, by, **terms)
-            assert exact.sums(frame, asked, by, **terms) == law
+            law = exact.sums(frame.lazy(), statistics, by, **terms)
+            assert exact.sums(frame, statistics, by, **terms) == law
 
 
 def test_listed_keys_and_empty_groups_of_units(table):

@@ -36,15 +36,15 @@ def many():
 @pytest.mark.parametrize("by", [[], ["h", "g"]])
 def test_order_chunks_and_slices_do_not_matter(by, many, way, exact):
     """Permuted, re-chunked, sliced and concatenated rows give the same tables, bit for bit."""
-    asked = questions(0, 100)
-    expected = exact.sums(way(many), asked, by)
+    statistics = questions(0, 100)
+    expected = exact.sums(way(many), statistics, by)
     permuted = many.take(np.random.default_rng(2).permutation(len(many)))
     turned = many.take(np.arange(len(many))[::-1])
     pieces = [many.slice(start, 37) for start in range(0, len(many), 37)]
     padded = pa.concat_tables([many.slice(0, 17), many]).slice(17)
     bins = exact.bins(way(many), dfp.std("x"), by)
     for other in (permuted, turned, pa.concat_tables(pieces), padded):
-        assert exact.sums(way(other), asked, by) == expected
+        assert exact.sums(way(other), statistics, by) == expected
         assert exact.bins(way(other), dfp.std("x"), by) == bins
 
 
@@ -53,10 +53,10 @@ def test_a_slice_counts_its_own_rows_only(offset, many, engines, exact):
     """Arrays that start in the middle of a buffer are read from their own start."""
     part = many.slice(offset, 64)
     copied = pa.Table.from_pylist(part.to_pylist(), schema=part.schema)
-    asked = questions(-50, 50)
-    expected = exact.sums(copied, asked, ["g"])
+    statistics = questions(-50, 50)
+    expected = exact.sums(copied, statistics, ["g"])
     for name, convert in engines.items():
-        assert exact.sums(convert(part), asked, ["g"]) == expected, name
+        assert exact.sums(convert(part), statistics, ["g"]) == expected, name
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -82,12 +82,12 @@ SETTINGS = [
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_settings_of_the_callers_connection_do_not_matter(setting, many, exact):
-    """What a caller has set on the DuckDB connection changes no exact statistic."""
+    """Settings of the caller's DuckDB connection change no exact statistic."""
     connection = duckdb.connect()
     connection.register("many", many)
     connection.execute(f"SET {setting}")
-    found = exact.sums(connection.table("many"), questions(0, 100), ["g"])
-    assert found == exact.sums(many, questions(0, 100), ["g"])
+    sums = exact.sums(connection.table("many"), questions(0, 100), ["g"])
+    assert sums == exact.sums(many, questions(0, 100), ["g"])
 
 
 POLARS_THREADS = """
@@ -123,5 +123,5 @@ def test_a_csv_file_gives_the_integers_of_its_numbers(tmp_path, many, exact):
         for g, x, h in zip(*(many[c].to_pylist() for c in "gxh"), strict=True)
     ]
     path.write_text("\n".join(["g,x,h", *text]) + "\n")
-    asked = {"v": dfp.var("x", (0, 100)), "s": dfp.sum("h", (0, 2)), "n": dfp.count()}
-    assert exact.sums(path, asked, ["g"]) == exact.sums(many, asked, ["g"])
+    statistics = {"v": dfp.var("x", (0, 100)), "s": dfp.sum("h", (0, 2)), "n": dfp.count()}
+    assert exact.sums(path, statistics, ["g"]) == exact.sums(many, statistics, ["g"])

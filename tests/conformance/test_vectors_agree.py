@@ -24,10 +24,10 @@ def sources(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vectors")
     flat = pl.DataFrame(X, schema=COLUMNS).with_columns(g=pl.Series(np.arange(N) % 3))
     holey = [None if i == 9 else row[: 4 if i == 11 else D] for i, row in enumerate(X.tolist())]
-    whole = flat.with_columns(
+    vectors = flat.with_columns(
         v=pl.Series(holey, dtype=pl.List(pl.Float64)), w=pl.Series(X, dtype=pl.Array(pl.Float64, D))
     )
-    arrow = whole.to_arrow()
+    arrow = vectors.to_arrow()
     connection = duckdb.connect()
     pq.write_table(arrow, folder / "v.parquet", row_group_size=90)
     flat.write_csv(folder / "v.csv")
@@ -36,9 +36,9 @@ def sources(tmp_path_factory):
     frames = {
         "pandas": pd.DataFrame(columns).assign(v=objects, w=list(X)),
         "pandas, reversed": pd.DataFrame(columns).assign(v=objects, w=list(X)).iloc[::-1],
-        "polars": whole,
-        "polars lazy": whole.lazy(),
-        "polars, reversed": whole.reverse(),
+        "polars": vectors,
+        "polars lazy": vectors.lazy(),
+        "polars, reversed": vectors.reverse(),
         "arrow": arrow,
         "arrow, small chunks": pa.Table.from_batches(arrow.to_batches(max_chunksize=17)),
         "duckdb": connection.from_arrow(arrow),
@@ -50,7 +50,7 @@ def sources(tmp_path_factory):
 
 @pytest.fixture
 def shown(replayed):
-    """Return what a mean shows that is released with the same random bytes every time."""
+    """Return a function that shows a mean, released with the same random bytes every time."""
 
     def of(frame, columns, by=(), **terms):
         private = dfp.frame(frame).group_by(*by) if by else dfp.frame(frame)
@@ -144,9 +144,9 @@ def test_item_sets_agree(items_of, tmp_path):
         pd.DataFrame({"s": sets}),
         tmp_path / "s.parquet",
     ]
-    given = [items_of(each) for each in frames]
-    assert given[1:] == given[:1] * 5
-    assert given[0][1] == 18
+    means = [items_of(source) for source in frames]
+    assert means[1:] == means[:1] * 5
+    assert means[0][1] == 18
 
 
 def test_missing_sets_count_for_nothing_whatever_lies_under_them(items_of):
@@ -155,29 +155,31 @@ def test_missing_sets_count_for_nothing_whatever_lies_under_them(items_of):
     array = pl.Array(pl.Int64, 2)
     full = pl.DataFrame({"s": pl.Series([[0, 2], [1, 5], [4, 3]] * 60, dtype=pl.List(pl.Int64))})
     hidden = full.with_columns(s=pl.when(pl.col("s").list.first() < 4).then(pl.col("s")))
-    kept = [items_of(each) for each in (lists, hidden, hidden.lazy(), hidden.to_arrow())]
-    fixed = [each.with_columns(s=pl.col("s").cast(array)) for each in (lists, hidden)]
-    kept += [items_of(each) for frame in fixed for each in (frame, frame.lazy(), frame.to_arrow())]
+    means = [items_of(source) for source in (lists, hidden, hidden.lazy(), hidden.to_arrow())]
+    fixed = [source.with_columns(s=pl.col("s").cast(array)) for source in (lists, hidden)]
+    means += [
+        items_of(source) for frame in fixed for source in (frame, frame.lazy(), frame.to_arrow())
+    ]
     values = pa.array([0, 2, 1, 5, 4, 3] * 60)
     masks = pa.array([False, False, True] * 60)
     under = pa.FixedSizeListArray.from_arrays(values, 2, mask=masks)
-    kept.append(items_of(pa.table({"s": under})))
+    means.append(items_of(pa.table({"s": under})))
     offsets = pa.array(np.arange(0, 362, 2), pa.int32())
     under = pa.ListArray.from_arrays(offsets, values, mask=masks)
-    kept += [items_of(pa.table({"s": under})), items_of(pa.table({"s": under}).slice(3))]
-    assert kept[:-1] == kept[:1] * (len(kept) - 1)
-    assert kept[0][1] == 12
+    means += [items_of(pa.table({"s": under})), items_of(pa.table({"s": under}).slice(3))]
+    assert means[:-1] == means[:1] * (len(means) - 1)
+    assert means[0][1] == 12
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_items_of_any_integer_type_agree(bits, items_of):
     """Items may have any declared integer type, with or without a sign."""
     sets = [[0, 2], [], [5, 1, 99], [3, None, 0], None] * 60
-    made = [
+    means = [
         items_of(pa.table({"s": pa.array(sets, pa.list_(kind))}))
         for kind in (pa.int64(), getattr(pa, f"int{bits}")(), getattr(pa, f"uint{bits}")())
     ]
-    assert made[1:] == made[:1] * 2
+    assert means[1:] == means[:1] * 2
 
 
 def test_groups_of_many_keys_are_told_apart():
@@ -185,11 +187,11 @@ def test_groups_of_many_keys_are_told_apart():
     group = np.repeat(np.arange(200), 20)
     keys = {f"k{index}": group for index in range(9)}
     frame = pl.DataFrame({**keys, "x": group / 100, "y": np.ones(len(group))})
-    found = frame.dp.group_by(*keys).mean_vector(
+    means = frame.dp.group_by(*keys).mean_vector(
         ["x", "y"], rho=1e9, radius=20, delta=1e-6, method="clipped"
     )
-    assert found["k8"].to_list() == list(range(200))
-    np.testing.assert_allclose(found["x"], np.arange(200) / 100, atol=0.01)
+    assert means["k8"].to_list() == list(range(200))
+    np.testing.assert_allclose(means["x"], np.arange(200) / 100, atol=0.01)
 
 
 def test_no_noise_is_the_mean():

@@ -25,8 +25,8 @@ def project(tmp_path_factory):
     """Copy the example project into a folder of its own, and make the ledger as it says."""
     folder = tmp_path_factory.mktemp("dbt") / "flights"
     shutil.copytree(EXAMPLE, folder)
-    said = (folder / "profiles.yml").read_text()
-    (command,) = [line[2:] for line in said.splitlines() if line.startswith("# dfprivacy")]
+    profile = (folder / "profiles.yml").read_text()
+    (command,) = [line[2:] for line in profile.splitlines() if line.startswith("# dfprivacy")]
     program = Path(sys.executable).with_name("dfprivacy")
     subprocess.run([str(program), *command.split()[1:]], cwd=folder, check=True)
     return folder
@@ -62,12 +62,12 @@ def test_the_example_builds(project):
     private = rows(project, "private_delays")
     assert [row[0] for row in private] == ["AA", "UA"]  # ZZ flew three times
     assert rows(project, "late_carriers") == [(n, round(d)) for n, d, _ in private if d > 0]
-    kept = rows(project, "remembered_delays")
+    remembered = rows(project, "remembered_delays")
     second = dbt(project, "build")
     assert second.returncode == 0, second.stdout
     assert ledger.spent("flights") == dfp.Budget(epsilon=1.5, delta=2e-7)
     assert rows(project, "private_delays") != private
-    assert rows(project, "remembered_delays") == kept
+    assert rows(project, "remembered_delays") == remembered
     assert set(ledger.history()["note"]) == {"dbt build"}
 
 
@@ -82,17 +82,17 @@ def test_previews_cost_nothing(project):
     assert "UA" not in shown.stdout
     plain = dbt(project, "show", "--select", "late_carriers")
     assert plain.returncode == 0, plain.stdout
-    made = project / "models" / "unbuilt.sql"
-    made.write_text(PRIVATE)
+    model = project / "models" / "unbuilt.sql"
+    model.write_text(PRIVATE)
     refused = dbt(project, "show", "--select", "unbuilt")
     assert refused.returncode != 0
     assert "a preview releases nothing" in refused.stdout
-    made.unlink()
+    model.unlink()
     assert ledger.spent("flights") == spent
 
 
 def test_what_is_refused(project):
-    """What dfp.sql refuses fails its model and charges nothing; other models have no functions."""
+    """A refused statement fails its model and charges nothing; other models have no functions."""
     spent = dfp.Ledger(project / "budget.db").spent("flights")
     texts = {"joined": JOINED, "plain": PLAIN, "misspelt": MISSPELT, "secret": SECRET}
     for name, text in texts.items():
@@ -112,12 +112,12 @@ def test_what_is_refused(project):
 
 def test_a_view_becomes_a_private_table_between_its_hooks(project):
     """A private model takes the place of a view of its name; hooks run before and after it."""
-    made = project / "models" / "counted.sql"
-    made.write_text("{{ config(materialized='view') }} select 1 as n")
+    model = project / "models" / "counted.sql"
+    model.write_text("{{ config(materialized='view') }} select 1 as n")
     assert dbt(project, "run", "--select", "counted").returncode == 0
     hooks = "pre_hook='create table early (a int)', post_hook='create table late (a int)'"
     terms = "meta={'dfprivacy': {'unit': 'carrier', 'max_rows': 2, 'epsilon': 0.25}}"
-    made.write_text(PRIVATE.replace("'private'", f"'private', {hooks}, {terms}"))
+    model.write_text(PRIVATE.replace("'private'", f"'private', {hooks}, {terms}"))
     before = dfp.Ledger(project / "budget.db").spent("flights").epsilon
     done = dbt(project, "run", "--select", "counted")
     assert done.returncode == 0, done.stdout
@@ -125,7 +125,7 @@ def test_a_view_becomes_a_private_table_between_its_hooks(project):
     ((counted,),) = rows(project, "counted")
     assert counted < 1000  # three carriers with two rows each, not 30,000
     assert rows(project, "early") == rows(project, "late") == []
-    made.unlink()
+    model.unlink()
 
 
 def test_models_join_the_tables_of_a_schema(project):
@@ -157,8 +157,8 @@ def test_options():
     ):
         with pytest.raises(dfp.errors.InvalidLedgerError, match=what):
             Plugin("dfprivacy", config)
-    known = {"ledger": "no.db", "dataset": "flights"}
+    required = {"ledger": "no.db", "dataset": "flights"}
     settings = {"memory_limit": "1GB"}  # dbt hands the profile's settings to every plugin
-    for config, profile in ((known, {}), (known | settings, settings)):
+    for config, profile in ((required, {}), (required | settings, settings)):
         with pytest.raises(dfp.errors.LedgerFileError, match="does not exist"):
             Plugin("dfprivacy", config, SimpleNamespace(settings=profile))

@@ -103,7 +103,7 @@ def test_a_saved_chart_is_drawn(browser, tmp_path, width):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("colors", ["white; color: #111", "#111; color: #ddd"])
 def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colors):
-    """What a notebook shows draws itself without a request, fits, and takes the page's ink."""
+    """Views in a notebook draw themselves without a request, fit, and take the page's ink."""
     pytest.importorskip("vl_convert")
     days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 30), "1w", eager=True)
     frame = pl.DataFrame({"week": days}).join(pl.DataFrame({"i": range(50)}), how="cross")
@@ -129,8 +129,8 @@ def test_a_notebook_shows_charts_and_tables(browser, tmp_path, width, colors):
 def test_a_description_fits(browser, tmp_path, width):
     """Its page stands on a desk and on a telephone, and loads nothing."""
     frame = pl.DataFrame({"a_column_with_a_long_name": [1.0] * 900, "city": ["Rome"] * 900})
-    made = frame.dp.describe(epsilon=100, delta=1e-6)
-    address = dfp.show(made).save(tmp_path / "described.html").as_uri()
+    description = frame.dp.describe(epsilon=100, delta=1e-6)
+    address = dfp.show(description).save(tmp_path / "described.html").as_uri()
     opened(browser, address, width)
     assert {url for url in requests_of(browser) if not url.startswith("data:")} == {address}
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -43,11 +43,11 @@ def axis_titles(chart):
 
 def test_an_estimate(numbers):
     """A number is drawn with its interval, its cost, the level and the meaning of the bar."""
-    one = numbers["estimate"]
-    chart = one.plot(measured_in="minutes")
+    estimate = numbers["estimate"]
+    chart = estimate.plot(measured_in="minutes")
     (row,) = rows_of(chart)
-    drawn = {"label": "delay", "value": float(one), "low": one.low, "high": one.high}
-    assert row.items() >= drawn.items()
+    bar = {"label": "delay", "value": float(estimate), "low": estimate.low, "high": estimate.high}
+    assert row.items() >= bar.items()
     assert subtitle(chart) == ["epsilon=0.5", BARS]
     assert axis_titles(chart) == {"delay (minutes)"}
     assert subtitle(numbers["gaussian"].plot()) == ["rho=0.5", BARS.replace("95", "90")]
@@ -55,9 +55,9 @@ def test_an_estimate(numbers):
 
 def test_quantiles(flights):
     """A list of numbers stands on one axis; what was chosen has no bars."""
-    several = flights.dp.quantiles("delay", [0.25, 0.5, 0.75], epsilon=1)
-    chart = dfp.plot(several)
-    assert [row["value"] for row in rows_of(chart)] == [float(one) for one in several]
+    quantiles = flights.dp.quantiles("delay", [0.25, 0.5, 0.75], epsilon=1)
+    chart = dfp.plot(quantiles)
+    assert [row["value"] for row in rows_of(chart)] == [float(quantile) for quantile in quantiles]
     assert [row["label"] for row in rows_of(chart)] == ["delay_0.25", "delay_0.5", "delay_0.75"]
     assert subtitle(chart) == ["epsilon=1 for all 3"]
 
@@ -145,18 +145,18 @@ def test_null_of_an_expression_is_no_missing_answer(form):
     released = dfp.sql(query, t=rows, keys=[0, 1, 2])
     assert "Without an answer" not in repr(dfp.show(released))
     assert "Without an answer" not in str(subtitle(dfp.plot(released)))
-    few = form({"m": [0, 1], "x": [1.0, 2.0]})
-    released = dfp.sql("SELECT m, dp_mean(x) AS x FROM t GROUP BY m", t=few, keys=[0, 1])
+    small_frame = form({"m": [0, 1], "x": [1.0, 2.0]})
+    released = dfp.sql("SELECT m, dp_mean(x) AS x FROM t GROUP BY m", t=small_frame, keys=[0, 1])
     assert "because values are too few: 2." in repr(dfp.show(released))
 
 
 def test_histograms(flights, histogram):
     """Whole and by group: every bin with its noisy count and its bar."""
-    whole = flights.dp.histogram("delay", [0, 20, 40, 60], epsilon=1)
-    for released in (whole, histogram):
+    ungrouped = flights.dp.histogram("delay", [0, 20, 40, 60], epsilon=1)
+    for released in (ungrouped, histogram):
         chart = dfp.plot(released, measured_in="minutes")
-        drawn = [(r["lower"], r["upper"], r["count"], r["low"], r["high"]) for r in rows_of(chart)]
-        assert drawn == released.select("lower", "upper", "count", "low", "high").rows()
+        bars = [(r["lower"], r["upper"], r["count"], r["low"], r["high"]) for r in rows_of(chart)]
+        assert bars == released.select("lower", "upper", "count", "low", "high").rows()
         assert axis_titles(chart) == {"delay (minutes)"}
         assert BARS in subtitle(chart)
     assert dfp.plot(histogram).to_dict()["facet"]["sort"] == ["<\u2060/script><b>", "AA", "UA"]
@@ -190,9 +190,9 @@ def test_vectors_by_group(flights):
     keyed = frame.dp.group_by("carrier", keys=["AA"])
     chart = dfp.plot(keyed.mean_vector(names, rho=0.5, radius=10))
     assert "Shows 6 of 8 answers." in subtitle(chart)
-    whole = frame.select("carrier", v=pl.concat_arr(names)).dp.group_by("carrier", keys=["AA"])
+    vectors = frame.select("carrier", v=pl.concat_arr(names)).dp.group_by("carrier", keys=["AA"])
     with pytest.raises(dfp.errors.InvalidQuestionError, match="vector for each group"):
-        dfp.plot(whole.mean_vector("v", rho=0.5, radius=10))
+        dfp.plot(vectors.mean_vector("v", rho=0.5, radius=10))
 
 
 def test_text_can_not_leave_a_script(means, histogram, numbers):
@@ -217,8 +217,8 @@ def test_pictures_cost_nothing(tmp_path, flights):
     """Plots, views and pages leave the ledger as it was."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=5)
     with dfp.spending(ledger, dataset="flights"):
-        one = flights.dp.mean("delay", (0, 60), epsilon=1)
-        dfp.plot(one), dfp.show(one), one._repr_html_(), ledger.report(tmp_path / "b.html")
+        mean = flights.dp.mean("delay", (0, 60), epsilon=1)
+        dfp.plot(mean), dfp.show(mean), mean._repr_html_(), ledger.report(tmp_path / "b.html")
     assert ledger.spent("flights") == dfp.Budget(epsilon=1.0)
     assert len(ledger.history()) == 1
 
@@ -359,6 +359,6 @@ def test_a_tiny_group_does_not_stretch_the_axis():
 
 def test_what_is_compared_stands_in_the_title():
     """A chart of compared answers is called what they are: no count, but its change."""
-    made = pl.DataFrame({"month": [1, 2] * 500}).dp.group_by("month", keys=[1, 2]).count()
-    title = dfp.plot(dfp.released(made).change()).to_dict()["title"]["text"]
+    release = pl.DataFrame({"month": [1, 2] * 500}).dp.group_by("month", keys=[1, 2]).count()
+    title = dfp.plot(dfp.released(release).change()).to_dict()["title"]["text"]
     assert title == "change of count by month"

@@ -50,10 +50,10 @@ def test_every_frame_type_is_shown(engine):
         "duckdb": duckdb.from_arrow(FRAME.to_arrow()),
         "lazy": FRAME.lazy(),
     }[engine]
-    made = dfp.frame(frame).describe(["x", "city", "day"], **TERMS)
-    told = repr(dfp.show(made))
-    assert told.startswith("describe('x', 'city', 'day')")
-    assert "2020-02-" in told
+    description = dfp.frame(frame).describe(["x", "city", "day"], **TERMS)
+    text = repr(dfp.show(description))
+    assert text.startswith("describe('x', 'city', 'day')")
+    assert "2020-02-" in text
 
 
 def test_files_of_a_description(described, tmp_path):

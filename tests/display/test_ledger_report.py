@@ -23,12 +23,12 @@ def charged(ledger, dataset, note=None, column=None, **loss):
 @pytest.fixture
 def ledger(tmp_path):
     """Return a ledger with three charges to two datasets, whose texts are hostile."""
-    made = dfp.Ledger(tmp_path / "budget.db", epsilon=2, delta=1e-6)
-    private = FRAME.dp(ledger=made, dataset="flights", note="monthly report", epsilon=0.1)
+    new_ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=2, delta=1e-6)
+    private = FRAME.dp(ledger=new_ledger, dataset="flights", note="monthly report", epsilon=0.1)
     private.group_by("carrier", keys=["AA"]).mean("delay", (0, 60))
-    charged(made, "flights", XSS, epsilon=0.2)
-    charged(made, f"patients {XSS}", "two\nlines \x00\u202e", XSS, epsilon=0.5)
-    return made
+    charged(new_ledger, "flights", XSS, epsilon=0.2)
+    charged(new_ledger, f"patients {XSS}", "two\nlines \x00\u202e", XSS, epsilon=0.5)
+    return new_ledger
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def test_every_charge_is_listed(ledger, page):
     rows, history = rows_of(page, "charges"), ledger.history()
     assert [row[0] for row in rows] == [f"{t:%Y-%m-%d %H:%M:%S}" for t in history["time"][::-1]]
     assert [float(row[3]) for row in rows] == list(history["epsilon"][::-1])
-    asked = "mean(&#39;delay&#39;, bounds=(0.0, 60.0)) by &#39;carrier&#39;"
-    assert rows[2][1:] == ["flights", asked, "0.1", "0", "monthly report"]
+    question = "mean(&#39;delay&#39;, bounds=(0.0, 60.0)) by &#39;carrier&#39;"
+    assert rows[2][1:] == ["flights", question, "0.1", "0", "monthly report"]
 
 
 def test_what_is_spent_and_left(ledger, page):
@@ -114,7 +114,7 @@ def test_no_answers_and_no_paths(tmp_path, page):
 
 
 def test_a_ledger_in_rho(tmp_path):
-    """What was asked and what it cost both stand there; epsilons are quoted with delta to spare."""
+    """The loss as named and its cost both stand there; epsilons are quoted with delta to spare."""
     ledger = dfp.Ledger(tmp_path / "r.db", rho=1, delta=1e-6)
     charged(ledger, "d", epsilon=0.1)
     charged(ledger, "d", rho=0.25)
@@ -122,9 +122,9 @@ def test_a_ledger_in_rho(tmp_path):
     assert [row[3:6] for row in rows_of(page, "charges")] == [
         ["rho 0.25", "0.25", "0"], ["epsilon 0.1", "0.005", "0"],
     ]  # fmt: skip
-    (told,) = re.findall(r"epsilon ([0-9.]+) and delta 2e-6\.", page)
+    (quoted,) = re.findall(r"epsilon ([0-9.]+) and delta 2e-6\.", page)
     promised = ledger.promise(delta=2e-6).epsilon
-    assert promised <= float(told) <= promised * 1.001
+    assert promised <= float(quoted) <= promised * 1.001
     other = ledger.report(tmp_path / "r.html", delta=1e-3).read_text()
     assert "and delta 0.001." in other
     with pytest.raises(dfp.errors.InvalidLossError):

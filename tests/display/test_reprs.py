@@ -32,10 +32,10 @@ def test_html_has_the_facts_of_the_line(numbers, read_html, kind):
         assert word in words
 
 
-@pytest.mark.parametrize(("level", "said"), [(0.95, "95%"), (0.999, "99.9%"), (0.29, "29%")])
-def test_levels_are_told_as_they_are(flights, level, said):
+@pytest.mark.parametrize(("level", "text"), [(0.95, "95%"), (0.999, "99.9%"), (0.29, "29%")])
+def test_levels_are_told_as_they_are(flights, level, text):
     """No level of an interval is rounded to another one."""
-    assert f"] at {said}, " in repr(flights.dp.count(interval=level))
+    assert f"] at {text}, " in repr(flights.dp.count(interval=level))
 
 
 def test_a_remembered_number(tmp_path, flights, read_html):
@@ -58,18 +58,18 @@ def test_html_takes_the_colors_around_it(numbers, means):
 def test_no_markup_from_names_and_keys(numbers, means, vector, flights, read_html):
     """Names of columns and keys are text: the HTML has the tags of its own alone."""
     views = [numbers["hostile"], dfp.show(means), vector, flights.dp, flights.dp.group_by("<i>")]
-    own = {"div", "b", "span", "svg", "line", "circle", "br", "small", "code"}
-    own |= {"table", "thead", "tbody", "tr", "th", "td"}
+    allowed_tags = {"div", "b", "span", "svg", "line", "circle", "br", "small", "code"}
+    allowed_tags |= {"table", "thead", "tbody", "tr", "th", "td"}
     for view in views:
         html = view._repr_html_()
         assert "<i>" not in html
         assert "</script" not in html
         assert html.count("<b>") == len([tag for tag in read_html(html).tags if tag == "b"]) <= 1
-        assert set(read_html(html).tags) <= own
+        assert set(read_html(html).tags) <= allowed_tags
 
 
 def test_private_frames_show_their_kind(flights, read_html):
-    """What answers shows what it is in both forms, and no row."""
+    """A private frame shows what it is in both forms, and no row."""
     for private in (flights.dp, flights.dp.group_by("carrier"), flights.dp(epsilon=2)):
         assert read_html(private._repr_html_()).words == repr(private)
 
@@ -103,8 +103,8 @@ def test_a_view_is_the_same_in_both_forms(kind, request, read_html):
 def test_a_view_of_every_frame_type(flights, engine):
     """Released frames of every type are known with their cost and their keys."""
     private = dfp.Private(FRAME_TYPES[engine](flights.to_arrow()))
-    asked = {"bounds": (0, 60), "clipping": False, "epsilon": 2, "delta": 1e-6}
-    released = private.group_by("carrier").mean("delay", **asked)
+    arguments = {"bounds": (0, 60), "clipping": False, "epsilon": 2, "delta": 1e-6}
+    released = private.group_by("carrier").mean("delay", **arguments)
     lines = repr(dfp.show(released)).splitlines()
     assert lines[0] == "mean('delay', bounds=(0.0, 60.0), clipping=False) by 'carrier'"
     assert lines[1].split() == ["carrier", "delay", "interval", "count"]
@@ -127,16 +127,16 @@ def test_intervals_of_the_population_say_so(flights):
 
 def test_a_number_names_the_limits_of_users(flights):
     """Rows beyond limits are left out: the repr has the limits, given or found."""
-    given = flights.dp(unit="carrier", max_rows=2)
-    assert repr(given.count(epsilon=1)).endswith(", a unit with more than 2 rows counts as 2")
-    by = given.group_by("delay", keys=[1.0]).count(epsilon=1)
+    limited = flights.dp(unit="carrier", max_rows=2)
+    assert repr(limited.count(epsilon=1)).endswith(", a unit with more than 2 rows counts as 2")
+    by = limited.group_by("delay", keys=[1.0]).count(epsilon=1)
     assert "clipping by given bounds and rows beyond max_rows or without a unit." in repr(
         dfp.show(by)
     )
     assert "max_rows=" in repr(flights.dp(unit="carrier").count(epsilon=1))
-    several = flights.dp(unit="delay", max_rows=2, max_groups=1)
+    by_delay = flights.dp(unit="delay", max_rows=2, max_groups=1)
     keys = flights["carrier"].unique().to_list()
-    groups = several.group_by("carrier", keys=keys).count(epsilon=1)
+    groups = by_delay.group_by("carrier", keys=keys).count(epsilon=1)
     assert "rows beyond max_rows, beyond max_groups or without a unit." in repr(dfp.show(groups))
     assert "max_rows" not in repr(flights.dp.count(epsilon=1))
 
@@ -226,17 +226,17 @@ def test_the_cost_of_a_public_frame_is_unknown(means):
 
 @pytest.mark.parametrize("engine", ["polars", "pandas", "arrow", "duckdb"])
 def test_results_of_sql_are_shown(flights, engine):
-    """What dfp.sql returns is shown and drawn, with its keys, its answers and its cost."""
+    """A result of dfp.sql is shown and drawn, with its keys, its answers and its cost."""
     query = "SELECT carrier, dp_mean(delay, 0, 60) AS m, dp_count(*) AS n FROM t GROUP BY carrier"
-    made = dfp.sql(query, t=FRAME_TYPES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
-    lines = repr(dfp.show(made)).splitlines()
+    release = dfp.sql(query, t=FRAME_TYPES[engine](flights.to_arrow()), epsilon=2, delta=1e-6)
+    lines = repr(dfp.show(release)).splitlines()
     assert lines[1].split() == ["carrier", "m", "n"]
     assert lines[-2] == "epsilon=2, delta=1e-06"
     assert lines[-1] == "Groups with a noisy count below 15 are not shown."
-    assert dfp.plot(made).to_dict()["title"]["text"] == "m, n by carrier"
+    assert dfp.plot(release).to_dict()["title"]["text"] == "m, n by carrier"
     windows = f"WITH r AS ({query}) SELECT carrier, m, n, n / sum(n) OVER () AS part FROM r"
-    apart = dfp.sql(windows, t=flights, epsilon=2, delta=1e-6, intervals=True)
-    head = repr(dfp.show(apart)).splitlines()[1].split()
+    windowed = dfp.sql(windows, t=flights, epsilon=2, delta=1e-6, intervals=True)
+    head = repr(dfp.show(windowed)).splitlines()[1].split()
     assert head == ["carrier", "m", "interval", "n", "interval", "part"]
 
 
@@ -262,8 +262,8 @@ def test_saved_numbers_read_back(tmp_path, means, numbers, ending):
     read = {"csv": pd.read_csv, "parquet": pd.read_parquet, "xlsx": pd.read_excel}[ending]
     for released in (means, numbers["estimate"]):
         table = read(dfp.show(released).save(tmp_path / f"release.{ending}"))
-        wanted = means["delay"].to_list() if released is means else [float(released)]
-        assert table.iloc[:, 1].tolist() == pytest.approx(wanted, rel=1e-14)
+        expected = means["delay"].to_list() if released is means else [float(released)]
+        assert table.iloc[:, 1].tolist() == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("ending", ["html", "svg", "png"])

@@ -38,8 +38,8 @@ def blocks(page):
 def modules():
     for package in (dfprivacy, sql_udfs):
         yield package.__name__
-        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-            yield found.name
+        for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            yield module.name
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def room_of(name):
 
 
 def installed(name):
-    """Tell whether a library is there."""
+    """Check whether a library is installed."""
     try:
         importlib.import_module(name)
     except ImportError:
@@ -111,7 +111,9 @@ def installed(name):
 @pytest.mark.parametrize("room", sorted({room_of(name) for name in modules()}))
 def test_docstrings_run(room):
     """Every example in a docstring of a room gives what it says."""
-    for name in (own for own in modules() if room_of(own) == room and not own.startswith(DRAWING)):
+    for name in (
+        module for module in modules() if room_of(module) == room and not module.startswith(DRAWING)
+    ):
         if all(map(installed, NEEDS.get(name, ()))):
             result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
             assert (name, result.failed) == (name, 0)

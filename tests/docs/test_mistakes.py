@@ -50,7 +50,7 @@ RUN = {
 
 
 def message_of(error):
-    """Return what a reader sees: the kind of error and its message, without this test's folder."""
+    """Return the text of an error for readers: kind and message, without this test's folder."""
     kind = "" if isinstance(error, CommandFailedError) else f"{type(error).__name__}: "
     return re.sub(
         r"[ \t]+$", "", f"{kind}{error}".replace(f"{Path.cwd()}/", ""), flags=re.MULTILINE

@@ -72,9 +72,9 @@ def executed(notebook, claims, folder):
     )
     end = time.monotonic() + SECONDS
     with client.setup_kernel(env=environment()):
-        for place, cell in enumerate(pages.cells):
+        for index, cell in enumerate(pages.cells):
             client.timeout = max(1, int(end - time.monotonic()))
-            client.execute_cell(cell, place)
+            client.execute_cell(cell, index)
     return [output for cell in pages.cells for output in cell.get("outputs", [])]
 
 

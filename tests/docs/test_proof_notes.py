@@ -10,22 +10,26 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*
 
 def known_tests():
     """Return the names of the tests in every file of tests, by the file's name."""
-    found = {}
+    names_by_file = {}
     for path in ROOT.glob("tests/**/test_*.py"):
         names = {n.name for n in ast.parse(path.read_text()).body if isinstance(n, ast.FunctionDef)}
-        found.setdefault(path.name, set()).update(names)
-    return found
+        names_by_file.setdefault(path.name, set()).update(names)
+    return names_by_file
 
 
 def test_the_tests_that_pages_name_exist():
     """A test that a page names is somewhere; one named with its file is in that file."""
-    known = known_tests()
-    everything = {*known, *(f.removesuffix(".py") for f in known), *set().union(*known.values())}
+    names_by_file = known_tests()
+    everything = {
+        *names_by_file,
+        *(f.removesuffix(".py") for f in names_by_file),
+        *set().union(*names_by_file.values()),
+    }
     for page in PAGES:
         text = page.read_text()
         assert [n for n in re.findall(r"\btest_\w+(?:\.py)?", text) if n not in everything] == []
         placed = re.findall(r"(test_\w+\.py)::(test_\w+)", text)
-        assert [(file, name) for file, name in placed if name not in known[file]] == []
+        assert [(file, name) for file, name in placed if name not in names_by_file[file]] == []
 
 
 def test_the_pages_that_code_names_exist():

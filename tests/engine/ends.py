@@ -52,7 +52,7 @@ def count():
 
 
 def interrupted_at(number):
-    """Return what counts twice, interrupted before the given line of the engine's module."""
+    """Return a call that counts twice, interrupted before a line of the engine's module."""
     left = [number]
 
     def lines(frame, event, argument):
@@ -150,10 +150,10 @@ def main(every):
     while heard is True and not left:
         lines += every
         heard, left = ended(interrupted_at(lines))
-    found = {"lines": [lines, heard, left]}
+    outcomes = {"lines": [lines, heard, left]}
     for work in (interrupted_making, interrupted_end, forked, somebody_elses):
-        found[work.__name__] = ended(work)
-    print(json.dumps(found))
+        outcomes[work.__name__] = ended(work)
+    print(json.dumps(outcomes))
 
 
 if __name__ == "__main__":

@@ -45,37 +45,37 @@ def release(folder, ledger, writing):
 
 
 def interrupted(folder, ledger, moment):
-    """Interrupt a child once, a moment after its first release; return what it said."""
+    """Interrupt a child once, a moment after its first release; return the lines it printed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         release(folder, ledger, writing)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        said = [pipe.readline().strip()]
+        lines = [pipe.readline().strip()]
         time.sleep(moment)
         os.kill(child, signal.SIGINT)
-        said += [line.strip() for line in pipe]
+        lines += [line.strip() for line in pipe]
     os.waitpid(child, 0)
-    return said
+    return lines
 
 
 def main(folder, path, runs, seed):
-    chance, found = random.Random(seed), []
+    chance, results = random.Random(seed), []
     ledger = dfp.Ledger(path, epsilon=1000, delta=1e-3)
     for _ in range(int(runs)):
         before = len(ledger.history("d"))
-        said = interrupted(folder, ledger, chance.uniform(0, 1.5))
-        whole = dfp.Ledger(path)
-        found.append({
-            "released": said.count("released"),
-            "charged": len(whole.history("d")) - before,
-            "ended": said[-1],
+        lines = interrupted(folder, ledger, chance.uniform(0, 1.5))
+        reopened = dfp.Ledger(path)
+        results.append({
+            "released": lines.count("released"),
+            "charged": len(reopened.history("d")) - before,
+            "ended": lines[-1],
             "left": [str(left) for left in Path(tempfile.gettempdir()).iterdir()],
-            "spent": round(whole.spent("d").epsilon * 1000),
+            "spent": round(reopened.spent("d").epsilon * 1000),
             "files": sorted(file.name for file in Path(path).parent.iterdir()),
         })  # fmt: skip
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

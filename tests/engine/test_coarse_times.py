@@ -18,8 +18,8 @@ FAR = [2**62, -(2**62), 2**63 - 1, -(2**63)]
 
 
 def _ticks(extra):
-    near = int(NEAR.timestamp() * 1000)
-    return [*[near] * 100, *[0] * 50, *[None] * 30, *extra]
+    milliseconds = int(NEAR.timestamp() * 1000)
+    return [*[milliseconds] * 100, *[0] * 50, *[None] * 30, *extra]
 
 
 def _table(zone, extra=()):
@@ -32,7 +32,7 @@ def _table(zone, extra=()):
 def paths(request, tmp_path):
     """Return a path to ordinary times, and one to these with far times."""
     zone, kind = request.param
-    made = []
+    files = []
     for name, extra in (("near", ()), ("far", FAR)):
         path = tmp_path / (name if kind == "folder" else f"{name}.parquet")
         if kind == "folder":
@@ -46,18 +46,21 @@ def paths(request, tmp_path):
             parquet.write_table(fine, path / "b.parquet")
         else:
             parquet.write_table(_table(zone, extra), path, row_group_size=7)
-        made.append(path)
-    return made
+        files.append(path)
+    return files
 
 
 def test_far_milliseconds_change_answers_by_their_rows_alone(paths):
     """Aggregates, keys, units and statements count far times, and never fail for them."""
-    near, far = (dfp.frame(path) for path in paths)
-    assert near.count("t", epsilon=EXACT) == 150
-    assert far.count("t", epsilon=EXACT) == 154
-    assert near.nunique("t", epsilon=EXACT) == 2
-    assert far.nunique("t", epsilon=EXACT) == 4  # farther ones are the farthest
-    for frame, count, groups in ((near, 150, [30, 50, 100]), (far, 154, [2, 2, 30, 50, 100])):
+    near_frame, far_frame = (dfp.frame(path) for path in paths)
+    assert near_frame.count("t", epsilon=EXACT) == 150
+    assert far_frame.count("t", epsilon=EXACT) == 154
+    assert near_frame.nunique("t", epsilon=EXACT) == 2
+    assert far_frame.nunique("t", epsilon=EXACT) == 4  # farther ones are the farthest
+    for frame, count, groups in (
+        (near_frame, 150, [30, 50, 100]),
+        (far_frame, 154, [2, 2, 30, 50, 100]),
+    ):
         chosen = frame.quantile("t", 0.6, epsilon=EXACT)
         assert abs(chosen.replace(tzinfo=dt.UTC) - NEAR) < dt.timedelta(days=1)
         released = frame.group_by("t").count(**SECRET)

@@ -30,8 +30,8 @@ def test_a_name_that_is_no_key_is_refused(name, write):
 def released(folder, by):
     """Return the groups of a folder with what they hold, as nearly no noise shows it."""
     grouped = dfp.frame(folder).group_by(by)
-    found = grouped.agg(n=dfp.count(), s=dfp.sum("x", (0, 9)), epsilon=2**60, delta=0.5)
-    return {row[by]: (row["n"], round(row["s"], 3)) for row in found.to_pylist()}
+    table = grouped.agg(n=dfp.count(), s=dfp.sum("x", (0, 9)), epsilon=2**60, delta=0.5)
+    return {row[by]: (row["n"], round(row["s"], 3)) for row in table.to_pylist()}
 
 
 @pytest.mark.parametrize("below", ["{}", "{}/B=2/a=%20", "l=4/{}"])
@@ -58,15 +58,15 @@ def test_directories_left_out_change_no_release(condition, write):
     """A condition keeps the rows that it keeps of the same rows in one file."""
     for index, name in enumerate(PLAIN):
         folder = write(f"{name}/a.parquet", x=[float(index), 1.0])
-    whole = duckdb.sql(
+    single_table = duckdb.sql(
         f"SELECT * FROM read_parquet('{folder}/**', hive_partitioning = true, "
         "hive_types_autocast = false)"
     ).to_arrow_table()
     text = f"SELECT dp_count(*) AS n, dp_sum(x, 0, 9) AS s FROM t WHERE {condition}"
     for path in (folder, folder / "*/*.parquet"):
-        found, wanted = (dfp.sql(text, t=frame, epsilon=1e12) for frame in (path, whole))
-        assert found.to_pylist() == wanted.to_pylist()
-        assert found.schema == wanted.schema
+        answer, expected = (dfp.sql(text, t=frame, epsilon=1e12) for frame in (path, single_table))
+        assert answer.to_pylist() == expected.to_pylist()
+        assert answer.schema == expected.schema
 
 
 def test_files_in_directories_without_a_match_are_not_opened(write):

@@ -25,16 +25,16 @@ def mean(frame=FRAME):
 
 def state(database):
     """Return the names that a database knows, and its settings."""
-    own = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
-    own += " UNION ALL SELECT table_name FROM duckdb_tables() WHERE NOT internal"
-    own += " UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal"
+    query = "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+    query += " UNION ALL SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+    query += " UNION ALL SELECT function_name FROM duckdb_functions() WHERE NOT internal"
     settings = "SELECT name, value FROM duckdb_settings() WHERE name <> 'temp_directory'"
     cursor = database.cursor()
-    return cursor.execute(own).fetchall(), cursor.execute(settings).fetchall()
+    return cursor.execute(query).fetchall(), cursor.execute(settings).fetchall()
 
 
 def is_locked(database):
-    """Tell a database whose settings nobody can change."""
+    """Check whether nobody can change the settings of a database."""
     (value,) = database.cursor().execute("SELECT current_setting('lock_configuration')").fetchone()
     return value
 
@@ -72,8 +72,8 @@ def test_calls_at_the_same_time_share_none(opened):
     count_during(lambda: count_during(dfp.frame(TABLE).count))
     assert len(opened) == 3
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: mean()["x"].round(3).tolist(), range(16)))
-    assert found == [found[0]] * 16
+        answers = list(pool.map(lambda _: mean()["x"].round(3).tolist(), range(16)))
+    assert answers == [answers[0]] * 16
 
 
 @pytest.mark.usefixtures("patient")
@@ -87,28 +87,28 @@ def test_a_call_leaves_no_settings_and_no_names(opened):
     dfp.frame(FRAME).group_by("g").median("x", delta=1e-6)
     dfp.frame(FRAME).mean("x")
     dfp.sql("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g", t=FRAME, delta=1e-6)
-    assert all(state(own) == before for own, _ in opened)
+    assert all(state(database) == before for database, _ in opened)
 
 
 @pytest.mark.usefixtures("patient")
 def test_a_statement_leaves_nothing_to_the_next(opened):
-    """What is done with answers is done where those of no other statement are, nor its settings."""
+    """Answers are computed with where those of no other statement are, nor its settings."""
     text = "SELECT g, m, lag(m) OVER (ORDER BY g) AS before FROM ({})"
     text = text.format("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g")
     for _ in range(3):
         assert len(dfp.sql(text, t=FRAME, delta=1e-6)) == 3
-    locked = [own for own in opened if is_locked(own[0])]
+    locked = [entry for entry in opened if is_locked(entry[0])]
     assert len(locked) == 1
     with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.sql(text.replace("lag(m)", "no_such(m)"), t=FRAME, delta=1e-6)
     with pytest.raises(duckdb.ConnectionException):  # it has failed, and is not used again
         locked[0][0].cursor()
     dfp.sql(text, t=FRAME, delta=1e-6)
-    found, config = opened[-1]
+    database, config = opened[-1]
     assert config == locked[0][1]
     fresh = duckdb.connect(config=dict(config))
     fresh.execute("SET GLOBAL TimeZone = 'UTC'; SET lock_configuration = true")
-    assert state(found) == state(fresh)
+    assert state(database) == state(fresh)
 
 
 def test_what_failed_or_had_limits_is_not_used_again(opened):
@@ -134,12 +134,12 @@ def test_what_takes_long_is_not_held(opened):
 def test_a_place_is_that_of_the_call(opened, tmp_path):
     """Each call writes temporary files where its own Engine says, quotes in the name and all."""
     for name in ("one", "it's"):
-        place, seen = tmp_path / name, []
-        place.mkdir()
-        with dfp.Engine(temporary=place):
-            count_during(lambda place=place, seen=seen: seen.extend(place.iterdir()))
+        folder, seen = tmp_path / name, []
+        folder.mkdir()
+        with dfp.Engine(temporary=folder):
+            count_during(lambda folder=folder, seen=seen: seen.extend(folder.iterdir()))
         assert len(seen) == 1
-        assert list(place.iterdir()) == []
+        assert list(folder.iterdir()) == []
     assert len(opened) == 1
 
 

@@ -95,9 +95,9 @@ def test_interrupts_at_random_moments(many_rows, tmp_path):
         capture_output=True, text=True, env=environment(tmp_path / "temporary"), check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    found, total = json.loads(done.stdout), 0
-    assert len(found) == INTERRUPTS
-    for run in found:
+    runs, total = json.loads(done.stdout), 0
+    assert len(runs) == INTERRUPTS
+    for run in runs:
         total += run["charged"]
         assert run["ended"] == "bare"
         assert run["released"] <= run["charged"] <= run["released"] + 1
@@ -125,7 +125,7 @@ def test_an_interrupt_on_the_command_line(many_rows, tmp_path):
         time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=120)
-    said = "Interrupted. Charges in a ledger stay.\n"
-    assert (child.returncode, out, err) == (130, "", said)
+    message = "Interrupted. Charges in a ledger stay.\n"
+    assert (child.returncode, out, err) == (130, "", message)
     assert not answer.exists()
     assert list(temporary.iterdir()) == []

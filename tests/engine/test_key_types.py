@@ -62,8 +62,8 @@ def test_uuids_are_keys_and_units(ids):
     assert float(ids.share("u", IDS[0], epsilon=EXACT)) == pytest.approx(0.2, abs=1e-3)
     released = ids.group_by("u").count(**SECRET)
     assert sorted(_column(released, "count")) == [30, *[40] * 5]
-    listed = ids.group_by("u", keys=[IDS[1], uuid.UUID(int=7), None]).count(epsilon=EXACT)
-    assert _column(listed, "count") == [40, 0, 30]
+    counts = ids.group_by("u", keys=[IDS[1], uuid.UUID(int=7), None]).count(epsilon=EXACT)
+    assert _column(counts, "count") == [40, 0, 30]
 
 
 def test_uuids_are_keys_and_units_of_statements():
@@ -116,8 +116,8 @@ def test_times_of_a_zone_in_nanoseconds_are_answered(source, tmp_path):
     assert ends <= dt.timedelta(seconds=1)
     keys = _column(private.group_by("at").count(**SECRET), "at")
     assert keys == list(start)
-    listed = private.group_by("at", keys=[start[1], None]).count(epsilon=EXACT)
-    assert _column(listed, "count") == [100, 0]
+    counts = private.group_by("at", keys=[start[1], None]).count(epsilon=EXACT)
+    assert _column(counts, "count") == [100, 0]
 
 
 def test_missing_durations_of_parquet_are_no_values(tmp_path):

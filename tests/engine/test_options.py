@@ -13,7 +13,7 @@ from tests.engine.conftest import failing
 
 @pytest.fixture
 def settings(opened):
-    """Return what a release sets on the database of its engine: memory and threads."""
+    """Return a function that reads the settings of a release's database: memory and threads."""
 
     def asked():
         failing()
@@ -55,17 +55,17 @@ def test_one_engine_for_several_blocks(settings):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         {"memory": 5}, {"memory": "5"}, {"memory": "0GB"}, {"memory": "-1GB"}, {"memory": "1 PB"},
         {"memory": "1GB; DROP"}, {"threads": 0}, {"threads": 1.5}, {"threads": True},
         {"threads": "2"}, {"threads": 5000}, {"temporary": "/no/such/place"}, {"temporary": 3},
     ],
 )  # fmt: skip
-def test_limits_that_cannot_be(given):
+def test_limits_that_cannot_be(arguments):
     """A limit that can't be is refused when it is named."""
     with pytest.raises(dfp.errors.InvalidEngineError):
-        dfp.Engine(**given)
+        dfp.Engine(**arguments)
 
 
 def test_spill_directories_are_private_and_go(spills):
@@ -84,7 +84,7 @@ def test_spill_directories_are_private_and_go(spills):
 
 
 def test_nothing_is_left_by_releases_and_errors(spills, many_rows, tmp_path, monkeypatch):
-    """Whether a call releases, refuses or fails, it leaves nothing: not in the folder it runs in.
+    """A call that releases, refuses or fails leaves nothing: not in the folder it runs in.
 
     Without a directory of its own an in-memory DuckDB spills into `.tmp` there.
     """
@@ -103,16 +103,16 @@ def test_nothing_is_left_by_releases_and_errors(spills, many_rows, tmp_path, mon
 
 def test_what_exceeds_memory_gives_the_same(spills, many_rows, replayed):
     """A release is the same under a limit that groups and values exceed, so that they spill."""
-    found, most = [], []
+    releases, peaks = [], []
     for memory in ("50MB", None):
         with (
             dfp.Engine(memory=memory, threads=1, temporary=str(spills)),
             spilled_mib(str(spills), every=0.005) as spilled,
         ):
-            found.append(replayed(lambda: _median_by_group(dfp.frame(many_rows))))
-        most.append(max(spilled))
-    assert found[0].equals(found[1])
-    assert most[0] > 1 > most[1]
+            releases.append(replayed(lambda: _median_by_group(dfp.frame(many_rows))))
+        peaks.append(max(spilled))
+    assert releases[0].equals(releases[1])
+    assert peaks[0] > 1 > peaks[1]
 
 
 def _median_by_group(frame):
@@ -131,10 +131,10 @@ class KernelWithoutWidgets:
     def cursor(self):
         return KernelWithoutWidgets(self.connection.cursor())
 
-    def execute(self, statement, *given):
+    def execute(self, statement, *arguments):
         if "progress_bar" in statement:
             raise duckdb.InvalidInputException(f"Could not change the progress bar: {statement}")
-        return self.connection.execute(statement, *given)
+        return self.connection.execute(statement, *arguments)
 
 
 def test_jupyter_without_widgets_gets_a_connection(opened, monkeypatch):

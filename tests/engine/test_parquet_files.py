@@ -49,7 +49,7 @@ def test_directories_named_by_keys_are_columns_of_text(write):
 
 
 def test_the_name_of_no_key_is_null(write):
-    """What Hive calls a directory without a key is NULL."""
+    """A directory that Hive names as one without a key is NULL."""
     folder = write("year=__HIVE_DEFAULT_PARTITION__/a.parquet", x=[1.0] * 3)
     years = dfp.frame(folder).group_by("year", keys=["2024", None]).count(epsilon=EXACT)
     assert years["count"].to_pylist() == [0, 3]
@@ -161,8 +161,8 @@ def test_a_folder_in_sql(write):
 def test_damage_is_told_from_a_failing_engine(write, tmp_path):
     """Damage inside of a file names its path, not the engine's words, and nothing is charged."""
     folder = write("a.parquet", x=[0.25 * (index % 977) for index in range(20_000)])
-    whole = (folder / "a.parquet").read_bytes()
-    (folder / "a.parquet").write_bytes(whole[:4] + b"\xff" * 60 + whole[64:])
+    content = (folder / "a.parquet").read_bytes()
+    (folder / "a.parquet").write_bytes(content[:4] + b"\xff" * 60 + content[64:])
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
     for ask in (lambda p: p.mean("x", (0, 9)), lambda p: p.mean("x"), lambda p: p.median("x")):
         with pytest.raises(dfp.errors.UnsupportedFrameError, match="can't be read to its end"):

@@ -31,11 +31,11 @@ def test_whenever_a_process_ends_it_leaves_nothing(spills, every):
              "DFPRIVACY_LEDGER_NOTICE": "off"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    found = json.loads(done.stdout)
-    lines, heard, left = found.pop("lines")
+    outcomes = json.loads(done.stdout)
+    lines, heard, left = outcomes.pop("lines")
     assert (heard, left) == (False, [])
     assert lines > 100
-    assert found == {
+    assert outcomes == {
         "interrupted_making": [True, []],
         "interrupted_end": [True, []],
         "forked": [True, []],
@@ -62,10 +62,10 @@ def test_a_folder_goes_whole_before_the_interrupt_is_heard(spills, monkeypatch):
 
 def test_a_place_that_is_not_there_is_refused(tmp_path):
     """A call that finds no place for its folder fails in fixed words; the next one is served."""
-    place = tmp_path / "place"
-    place.mkdir()
-    with dfp.Engine(temporary=place):
-        place.rmdir()
+    folder = tmp_path / "place"
+    folder.mkdir()
+    with dfp.Engine(temporary=folder):
+        folder.rmdir()
         with pytest.raises(dfp.EngineError, match="withheld"):
             dfp.frame(TABLE).count()
     assert round(dfp.frame(TABLE).count(epsilon=1e9)) == 9

@@ -57,7 +57,7 @@ def test_a_pass_shows_one_bar(capsys):
 
 @pytest.mark.slow
 def test_an_error_is_erased_too(capsys):
-    """What was shown goes when a pass fails."""
+    """A line of progress is erased when a pass fails."""
     dfp.progress("on")
     with pytest.raises(dfp.EngineError):
         slow(error=ZeroDivisionError())
@@ -72,12 +72,12 @@ def test_quick_calls_stay_silent(capsys):
 
 
 @pytest.mark.parametrize(
-    "said", [None, *(pytest.param(own, marks=pytest.mark.slow) for own in ("off", "loud"))]
+    "setting", [None, *(pytest.param(value, marks=pytest.mark.slow) for value in ("off", "loud"))]
 )
-def test_nothing_is_shown_where_nobody_looks(said, capsys, monkeypatch):
+def test_nothing_is_shown_where_nobody_looks(setting, capsys, monkeypatch):
     """By itself nothing is shown under pytest, nor where the environment says so or is odd."""
-    if said is not None:
-        monkeypatch.setenv(VARIABLE, said)
+    if setting is not None:
+        monkeypatch.setenv(VARIABLE, setting)
     slow()
     assert capsys.readouterr() == ("", "")
 

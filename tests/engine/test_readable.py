@@ -19,8 +19,8 @@ def test_names_that_differ_in_case_are_told_apart(name, mean):
     """The column that is named is asked, though DuckDB gives such columns other names."""
     frame = dfp.frame(CASES)
     assert frame.mean(name, (0, 9), epsilon=EXACT) == pytest.approx(mean)
-    found = frame.group_by(name).count(epsilon=EXACT, delta=0.5)
-    assert found[name].to_pylist() == [mean]
+    counts = frame.group_by(name).count(epsilon=EXACT, delta=0.5)
+    assert counts[name].to_pylist() == [mean]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -41,7 +41,7 @@ def test_files_whose_names_differ_in_case_are_refused(ending, tmp_path):
 
 @pytest.mark.parametrize("name", ["*", "^x$", "^.*$"])
 def test_patterns_are_no_names(name):
-    """What polars would take for several columns, or for another one, is refused."""
+    """A name that polars would take for several columns, or for another one, is refused."""
     for make in (pl.DataFrame, pl.LazyFrame):
         frame = dfp.frame(make({"x": [5.0] * 9, name: [1.0] * 9}))
         assert frame.mean("x", (0, 9), epsilon=EXACT) == pytest.approx(5)
@@ -52,10 +52,10 @@ def test_patterns_are_no_names(name):
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("s", "UTC"), pa.timestamp("ms", "UTC")])
-@pytest.mark.parametrize("far", [0, 2**44])
-def test_times_that_the_engine_can_not_hold_are_refused_by_type(kind, far):
-    """Whether a far time is among the rows or not, the type decides; microseconds are fine."""
-    times = pa.array([0] * 9 + [far]).cast(kind)
+@pytest.mark.parametrize("last_tick", [0, 2**44])
+def test_times_that_the_engine_can_not_hold_are_refused_by_type(kind, last_tick):
+    """The type decides, with or without a far time among the rows; microseconds are fine."""
+    times = pa.array([0] * 9 + [last_tick]).cast(kind)
     table = pa.table({"t": times, "d": times.cast(pa.int64()).cast(pa.duration(kind.unit))})
     for ask in (
         lambda: dfp.frame(table).group_by("t").count(epsilon=1, delta=1e-6),
@@ -82,8 +82,8 @@ def test_a_public_key_is_no_nanosecond_off(kind):
     dtype, value, key = NEAR[kind]
     for rows, count in (([1] * 50, 0), ([*[1] * 50, 0], 1), ([*[0] * 50, 1], 50)):
         column = pl.Series([value + row for row in rows], dtype=pl.Int64).cast(dtype)
-        found = dfp.frame(pl.DataFrame({"g": column})).group_by("g", keys=[key])
-        assert found.count(epsilon=EXACT)["count"].to_list() == [count]
+        groups = dfp.frame(pl.DataFrame({"g": column})).group_by("g", keys=[key])
+        assert groups.count(epsilon=EXACT)["count"].to_list() == [count]
 
 
 def far_times(unit, more):
@@ -113,13 +113,13 @@ def test_a_far_key_fails_no_public_one(kind):
     key, make = FAR[kind]
     for more in (0, 1):
         frame = dfp.frame(make(more))(unit="u", max_rows=1)
-        found = frame.group_by("g", keys=[key]).count(epsilon=EXACT)
-        columns = found if isinstance(found, pa.Table) else found.to_arrow_table()
+        counts = frame.group_by("g", keys=[key]).count(epsilon=EXACT)
+        columns = counts if isinstance(counts, pa.Table) else counts.to_arrow_table()
         assert columns["count"].to_pylist() == [50]
 
 
 def test_a_dask_frame_is_refused_with_the_way_round():
-    """What lies in partitions is no frame here; the hint says what to make of it."""
+    """A frame in partitions is no frame here; the hint says what to make of it."""
     lazy = type("DataFrame", (), {"__module__": "dask.dataframe.dask_expr"})()
     with pytest.raises(
         dfp.errors.UnsupportedFrameError, match="type DataFrame is not a frame"
@@ -144,7 +144,7 @@ def test_types_that_the_engine_does_not_read(kind, rows, read):
 
 @pytest.mark.parametrize("name", ["empty.parquet", "text.parquet", "x" * 300 + ".csv", "a\0b.csv"])
 def test_files_that_are_none(name, tmp_path, monkeypatch):
-    """What can't be opened as its name says is refused with its name, before it is charged."""
+    """A file that can't be opened as its name says is refused by its name, before any charge."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.parquet").touch()
     (tmp_path / "text.parquet").write_text("no footer")

@@ -58,11 +58,11 @@ def test_an_archive_is_read_by_commands_and_statements(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(pack(ROWS, "gzip"))
     query = "SELECT g, dp_count(*) AS n FROM rows GROUP BY g"
-    for found in (
+    for table in (
         dfp.sql(query, rows=path, epsilon=EXACT, delta=1e-6),
         dfp.connect(path, epsilon=EXACT, delta=1e-6).sql(query).arrow(),
     ):
-        assert found["n"].to_pylist() == [1000, 1000]
+        assert table["n"].to_pylist() == [1000, 1000]
     part = dfp.statistics(path, "part.parquet", n=dfp.count())
     assert dfp.merge([part], epsilon=EXACT)["n"] == 2000
     words = ["count", "rows.csv.gz", "--where", "x > 2", "--epsilon", str(EXACT)]
@@ -105,7 +105,7 @@ def test_a_damaged_archive_is_refused(name, kind, damage, tmp_path, monkeypatch)
 
 
 def test_an_archive_that_was_mended_is_read(tmp_path):
-    """Whether an archive is sound is asked anew when the file has changed."""
+    """The soundness of an archive is checked anew when the file has changed."""
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(pack(ROWS, "gzip")[:-5])
     with pytest.raises(dfp.errors.UnsupportedFrameError):

@@ -54,10 +54,10 @@ def test_an_odd_record_leaves_the_others_as_they_are(header, end, multiline, row
     for odd, odd_end in list(product(ODD, ODD_ENDS))[:: 5 if width else 9]:
         first, *rest = (line + end for line in others)
         data = b"".join([header, end, first, odd, odd_end, *rest])
-        found = rows(data, multiline=multiline)
+        counts = rows(data, multiline=multiline)
         lines = 1 if multiline else len(odd.splitlines())
-        assert not expected - found, (odd, odd_end)
-        assert (found - expected).total() <= max(lines, 1), (odd, odd_end)
+        assert not expected - counts, (odd, odd_end)
+        assert (counts - expected).total() <= max(lines, 1), (odd, odd_end)
 
 
 JUNK = (
@@ -68,39 +68,39 @@ JUNK = (
 
 
 @pytest.mark.parametrize("block", [16, 64, 2**20])
-@pytest.mark.parametrize("place", [0, 50, 99])
-def test_one_line_never_decides_about_other_lines(block, place, rows, monkeypatch):
+@pytest.mark.parametrize("position", [0, 50, 99])
+def test_one_line_never_decides_about_other_lines(block, position, rows, monkeypatch):
     """A line that is replaced by junk leaves all other rows as they are, in blocks of any size."""
     monkeypatch.setattr("dfprivacy.engine.text_files._BLOCK_SIZE", block)
     monkeypatch.setattr("dfprivacy.engine.text_files._LINE_LIMIT", 2**16)
     lines = [b'"g%d","\xc3\xa9,1"' % index for index in range(100)]
-    expected = Counter(f"g{index}" for index in range(100) if index != place)
+    expected = Counter(f"g{index}" for index in range(100) if index != position)
     for junk in JUNK if block > 16 else JUNK[:-1]:
-        data = b"\n".join([b"k,v", *lines[:place], junk, *lines[place + 1 :]])
-        found = rows(data)
-        assert not expected - found, junk
-        assert (found - expected).total() == 1, junk
+        data = b"\n".join([b"k,v", *lines[:position], junk, *lines[position + 1 :]])
+        counts = rows(data)
+        assert not expected - counts, junk
+        assert (counts - expected).total() == 1, junk
 
 
 @pytest.mark.parametrize("cell", ["NA", "1,250", "", "\ufffd", "1e999", '"', "x" * 5000, "\0"])
 def test_the_cells_of_a_column_decide_about_no_other_column(cell, tmp_path):
-    """What is no number lacks in its own column, and counts in the answers about all others."""
+    """A cell that is no number lacks in its own column, and counts in answers about all others."""
     path = tmp_path / "rows.csv"
     field = '"' + cell.replace('"', '""') + '"'
     path.write_text("g,x,y\n" + "a,5,1\n" * 100 + f"b,{field},1\n" * 100)
     frame = dfp.frame(path)
-    together = frame.agg(
+    answers = frame.agg(
         n=dfp.count(), m=dfp.mean("x", (0, 10)), s=dfp.sum("y", (0, 10)), b=dfp.share("g", "b"),
         k=dfp.nunique("g"), epsilon=EXACT,
     )  # fmt: skip
-    assert (together["n"], together["k"]) == (200, 2)
-    assert (together["s"], together["b"]) == (pytest.approx(200), pytest.approx(0.5))
-    assert together["m"] == pytest.approx(7.5 if cell == "1e999" else 5, abs=1e-3)
-    asked = {"n": dfp.count(), "m": dfp.mean("x", (0, 10))}
-    groups = frame.group_by("g").agg(**asked, epsilon=EXACT, delta=1e-6)
-    listed = frame.group_by("g", keys=["a", "b"]).agg(**asked, epsilon=EXACT)
-    assert groups["n"].to_pylist() == listed["n"].to_pylist() == [100, 100]
-    dfp.statistics(path, tmp_path / "sums.parquet", **asked, by="g")
+    assert (answers["n"], answers["k"]) == (200, 2)
+    assert (answers["s"], answers["b"]) == (pytest.approx(200), pytest.approx(0.5))
+    assert answers["m"] == pytest.approx(7.5 if cell == "1e999" else 5, abs=1e-3)
+    questions = {"n": dfp.count(), "m": dfp.mean("x", (0, 10))}
+    groups = frame.group_by("g").agg(**questions, epsilon=EXACT, delta=1e-6)
+    public_groups = frame.group_by("g", keys=["a", "b"]).agg(**questions, epsilon=EXACT)
+    assert groups["n"].to_pylist() == public_groups["n"].to_pylist() == [100, 100]
+    dfp.statistics(path, tmp_path / "sums.parquet", **questions, by="g")
     merged = dfp.merge([tmp_path / "sums.parquet"], epsilon=EXACT, delta=1e-6)
     assert merged["n"].to_pylist() == [100, 100]
 
@@ -180,7 +180,7 @@ def test_the_header_alone_names_and_separates_the_columns(header, names, tmp_pat
     ],
 )
 def test_headers_that_are_refused_name_the_remedy(data, message, tmp_path):
-    """What stands above the column names, or in another encoding, is refused by the first line."""
+    """Text above the column names, or in another encoding, is refused by the first line."""
     path = tmp_path / "rows.csv"
     path.write_bytes(data)
     if message is None:

@@ -31,7 +31,7 @@ def file(tmp_path):
 
 
 def shown(released):
-    """Return what is released by group, as text: NaN too."""
+    """Return the columns of a release by group as text: NaN too."""
     table = released.to_arrow_table() if hasattr(released, "to_arrow_table") else released
     return [list(map(str, column.to_pylist())) for column in table.columns]
 
@@ -42,11 +42,11 @@ def test_files_hold_what_memory_holds(rows, by, file, replayed):
     """With the same random bytes a file gives what its relation gives."""
     path = file(ROWS[rows])
     relation = duckdb.connect().read_parquet(str(path))
-    one, other = (
+    file_release, memory_release = (
         replayed(lambda f=f: dfp.frame(f).group_by(*by).median("x", epsilon=9, delta=0.1))
         for f in (path, relation)
     )
-    assert shown(one) == shown(other)
+    assert shown(file_release) == shown(memory_release)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -69,25 +69,25 @@ def test_a_small_file_is_answered_as_a_large_one(rows, file, replayed):
 def test_many_groups_are_answered(file):
     """Each of 300,000 groups of a file is answered."""
     path = file("i % 300000 AS g, (2 + i % 30)::DOUBLE AS x FROM range(1500000) r(i)")
-    found = dfp.frame(path).group_by("g").median("x", epsilon=200, delta=1e-6)
-    assert found["g"].to_pylist() == list(range(300_000))
-    assert found["x"].to_pylist() == [2.0 + g % 30 for g in range(300_000)]
+    table = dfp.frame(path).group_by("g").median("x", epsilon=200, delta=1e-6)
+    assert table["g"].to_pylist() == list(range(300_000))
+    assert table["x"].to_pylist() == [2.0 + g % 30 for g in range(300_000)]
 
 
 def test_every_group_is_answered(file):
     """Groups of one value each have that value as their median."""
     path = file("i % 30 AS g, (2 + i % 30)::DOUBLE AS x FROM range(30000) r(i)")
-    asked = dfp.frame(path).group_by("g")
+    groups = dfp.frame(path).group_by("g")
     for question in ({"q": 0.5}, {"q": 0.3}):
-        found = asked.quantile("x", **question, epsilon=200, delta=1e-6).to_pydict()
-        assert found["g"] == list(range(30))
-        (name,) = set(found) - {"g", "count", "count_low", "count_high", "note"}
-        assert found[name] == [2.0 + g for g in range(30)]
-    several = asked.quantiles("x", [0.2, 0.8], epsilon=400, delta=1e-6)
-    assert several.num_rows == 30
-    columns = [name for name in several.column_names if name[-4:] in {"_0.2", "_0.8"}]
+        table = groups.quantile("x", **question, epsilon=200, delta=1e-6).to_pydict()
+        assert table["g"] == list(range(30))
+        (name,) = set(table) - {"g", "count", "count_low", "count_high", "note"}
+        assert table[name] == [2.0 + g for g in range(30)]
+    quantiles = groups.quantiles("x", [0.2, 0.8], epsilon=400, delta=1e-6)
+    assert quantiles.num_rows == 30
+    columns = [name for name in quantiles.column_names if name[-4:] in {"_0.2", "_0.8"}]
     assert len(columns) == 2
-    assert all(several[name].to_pylist() == [2.0 + g for g in range(30)] for name in columns)
+    assert all(quantiles[name].to_pylist() == [2.0 + g for g in range(30)] for name in columns)
 
 
 ASKED = {
@@ -106,10 +106,10 @@ ASKED = {
 def test_every_question_about_values_reads_files(name, file):
     """Each group of one value each has it as its answer."""
     path = file("i % 30 AS g, (2 + i % 30)::DOUBLE AS x FROM range(30000) r(i)")
-    found = ASKED[name](dfp.frame(path).group_by("g"), {"epsilon": 200, "delta": 1e-6})
-    assert found["g"].to_pylist() == list(range(30))
-    known = {"g", "count", "count_low", "count_high", "x_low", "x_high", "x_note", "note"}
-    columns = [name for name in found.column_names if name not in known]
+    table = ASKED[name](dfp.frame(path).group_by("g"), {"epsilon": 200, "delta": 1e-6})
+    assert table["g"].to_pylist() == list(range(30))
+    other_columns = {"g", "count", "count_low", "count_high", "x_low", "x_high", "x_note", "note"}
+    columns = [name for name in table.column_names if name not in other_columns]
     assert columns
     for column in columns:
-        assert found[column].to_pylist() == pytest.approx([2.0 + g for g in range(30)], abs=0.05)
+        assert table[column].to_pylist() == pytest.approx([2.0 + g for g in range(30)], abs=0.05)

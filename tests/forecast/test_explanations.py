@@ -47,8 +47,8 @@ def ledger(tmp_path):
 @pytest.mark.parametrize(
     ("name", "grouped", "loss"),
     [
-        (name, place % 2 == side, {"epsilon": 1.5} if place % 4 < 2 else {"rho": 0.25})
-        for place, name in enumerate(ASKS)
+        (name, index % 2 == side, {"epsilon": 1.5} if index % 4 < 2 else {"rho": 0.25})
+        for index, name in enumerate(ASKS)
         for side in range(2)
     ],
     ids=str,
@@ -57,10 +57,10 @@ def test_what_is_explained_is_what_is_charged(name, grouped, loss, ledger):
     """The charge is named in the ledger's words, with what it leaves; its draws add up."""
     private = FRAME.dp(ledger=ledger, dataset="d")
     terms = {**loss, "delta": 1e-6} if grouped else loss
-    asked = private.group_by("g") if grouped else private
-    plan = ASKS[name](asked.explain, **terms)
+    source = private.group_by("g") if grouped else private
+    plan = ASKS[name](source.explain, **terms)
     assert ledger.datasets() == []
-    ASKS[name](asked, **terms)
+    ASKS[name](source, **terms)
     (line,) = ledger.history().to_dict("records")
     assert (line["question"], line["delta"]) == (plan.asks, plan.delta)
     assert {"epsilon": plan.epsilon, "rho": plan.rho} == {"epsilon": None, "rho": None, **loss}
@@ -147,33 +147,33 @@ def test_a_budget_that_is_too_small(ledger):
 
 
 @pytest.mark.parametrize(
-    ("name", "grouped"), [(name, place % 2 == 0) for place, name in enumerate(ASKS)]
+    ("name", "grouped"), [(name, index % 2 == 0) for index, name in enumerate(ASKS)]
 )
 def test_a_release_that_is_remembered(name, grouped, ledger):
-    """What a ledger remembers is known to cost nothing again; what it does not is not."""
+    """A release that a ledger remembers is known to cost nothing again, and any other is not."""
     private = FRAME.dp(ledger=ledger, dataset="d", version="1", delta=1e-4)
-    asked = private.group_by("g") if grouped else private
-    before = ASKS[name](asked.explain)
-    ASKS[name](asked)
-    after = ASKS[name](asked.explain)
+    source = private.group_by("g") if grouped else private
+    before = ASKS[name](source.explain)
+    ASKS[name](source)
+    after = ASKS[name](source.explain)
     assert (before.remembered, after.remembered) == (False, True)
     assert "was paid before" in repr(after)
     assert "afterwards" not in repr(after)
-    assert not ASKS[name](asked.explain, epsilon=0.9).remembered
+    assert not ASKS[name](source.explain, epsilon=0.9).remembered
 
 
 def test_the_rows_that_quantiles_need():
     """At epsilon 1 docs/explanation/quantiles.md names the rows from which on there are answers."""
-    whole, each = FRAME.dp.explain, BY.explain
+    explain, grouped = FRAME.dp.explain, BY.explain
     plans = [
-        each.median("x", bounds=(-60, 240), step=1), each.median("x"), whole.median("x"),
-        each.median("k"), each.quantile("x", 0.99), whole.quantile("x", 0.99),
+        grouped.median("x", bounds=(-60, 240), step=1), grouped.median("x"), explain.median("x"),
+        grouped.median("k"), grouped.quantile("x", 0.99), explain.quantile("x", 0.99),
     ]  # fmt: skip
     assert [plan.answers[0].answered.half for plan in plans] == [25, 53, 53, 53, 67, 67]
 
 
 def test_counts_by_value_that_are_remembered(ledger):
-    """What `top` has released is known to be remembered for the same k alone."""
+    """A release of `top` is known to be remembered for the same k alone."""
     private = FRAME.dp(ledger=ledger, dataset="d", version="1")
     private.top("k", 2, [1, 2])
     explain = private.explain
@@ -190,8 +190,10 @@ def test_vectors(ledger):
     assert plan.answers[0].typical[3] < 0.01
     by = private.group_by("g").explain.mean_vector(["x", "k"], rho=0.5, radius=9, delta=1e-6)
     assert by.shown.half < 40
-    told = private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
-    assert not told
+    has_half_width = (
+        private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
+    )
+    assert not has_half_width
     with pytest.raises(dfp.errors.InvalidLedgerError):
         private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, neighbors="replace")
 
@@ -200,14 +202,16 @@ def test_statements_say_the_same(ledger):
     """`dfp.explain` says of a statement what `df.dp.explain` says of its questions."""
     query = "SELECT g, dp_mean(x, 0, 4) AS m, dp_count(*) AS n FROM t GROUP BY g"
     terms = {"epsilon": 1, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
-    said = dfp.explain(query, t=FRAME, **terms)
+    explanation = dfp.explain(query, t=FRAME, **terms)
     mean = dfp.mean("x", (0, 4))
     plan = FRAME.dp(**terms).group_by("g").explain(mean, dfp.count())
     for name in ("epsilon", "delta", "shown", "account", "draws", "level", "protects"):
-        assert getattr(said, name) == getattr(plan, name)
-    for one, other in zip(said.answers, plan.answers, strict=True):
-        assert dataclasses.replace(one, name=other.name) == other
-    assert [answer.name for answer in said.answers] == [call for call, _ in said.calls]
+        assert getattr(explanation, name) == getattr(plan, name)
+    for stated, expected in zip(explanation.answers, plan.answers, strict=True):
+        assert dataclasses.replace(stated, name=expected.name) == expected
+    assert [answer.name for answer in explanation.answers] == [
+        call for call, _ in explanation.calls
+    ]
 
 
 @pytest.mark.parametrize("method", ["recentered", "clipped", "shifted"])
@@ -241,18 +245,18 @@ def test_figures_of_limits_that_are_found_name_them(by, loss):
     terms = {**loss, **({"delta": 1e-6} if by else {})}
     private = FRAME.dp(unit="k").group_by(*by) if by else FRAME.dp(unit="k")
     plan = private.explain(*questions, **terms)
-    wanted = "if max_rows=1" + " and max_groups=1" * bool(by)
+    condition = "if max_rows=1" + " and max_groups=1" * bool(by)
     for answer in plan.answers:
-        assert answer.unit.endswith(wanted)
-        assert answer.scale is None or answer.scale_unit.endswith(wanted)
-        assert answer.answered is None or wanted in str(answer.answered)
+        assert answer.unit.endswith(condition)
+        assert answer.scale is None or answer.scale_unit.endswith(condition)
+        assert answer.answered is None or condition in str(answer.answered)
         assert sum("the release finds max_rows" in remark for remark in answer.remarks) == 1
-    assert all(unit.endswith(wanted) for unit in plan.table["unit"].to_pylist())
-    assert f"in rows {wanted}" in " ".join(repr(plan).split())
+    assert all(unit.endswith(condition) for unit in plan.table["unit"].to_pylist())
+    assert f"in rows {condition}" in " ".join(repr(plan).split())
     assert (plan.shown is not None) == bool(by)
     if by:
-        assert f"{wanted}, and from more" in " ".join(repr(plan).split())
-        assert plan.shown.condition == wanted
+        assert f"{condition}, and from more" in " ".join(repr(plan).split())
+        assert plan.shown.condition == condition
     named = FRAME.dp(unit="k", max_rows=3, max_groups=2)
     page = (named.group_by(*by) if by else named).explain(*questions, **terms)
     assert "if max_rows" not in repr(page)
@@ -270,5 +274,5 @@ def test_limits_that_are_found_are_named_where_they_matter():
     assert by_rows.answers[0].unit == "rows if max_groups=1"
     by_groups = private(max_groups=2).group_by("g").explain.count()
     assert by_groups.answers[0].unit == "rows if max_rows=1"
-    listed = private.group_by("g", keys=["a", "b"]).explain.count()
-    assert (listed.shown, listed.answers[0].unit) == (None, "rows if max_rows=1")
+    plan = private.group_by("g", keys=["a", "b"]).explain.count()
+    assert (plan.shown, plan.answers[0].unit) == (None, "rows if max_rows=1")

@@ -52,5 +52,5 @@ def test_a_local_interval_is_about_as_wide_as_forecast():
     values = np.random.default_rng(4).normal(7.0, 2.0, 100_000)
     frame, terms = pd.DataFrame({"x": values}), {"epsilon": 4, "sigma": 2.0, "limit": 64}
     half = frame.dp.local.explain.gaussian_mean("x", **terms).answers[0].typical[4]
-    found = frame.dp.local.gaussian_mean("x", **terms)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.5)
+    estimate = frame.dp.local.gaussian_mean("x", **terms)
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(half, rel=0.5)

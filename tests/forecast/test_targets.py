@@ -52,15 +52,15 @@ def test_the_least_loss_that_reaches_a_half_width(kind, measure):
         ):
             explain(question, within=1)
         return
-    wanted = answer.typical[3]
-    found = explain(question, within=wanted, size=10_000)
-    loss = getattr(found, measure)
+    half_width = answer.typical[3]
+    plan = explain(question, within=half_width, size=10_000)
+    loss = getattr(plan, measure)
     assert loss <= 0.5
-    assert replace(found, reaches="") == explain(question, **{measure: loss})
-    assert found.answers[0].typical[3] <= wanted
+    assert replace(plan, reaches="") == explain(question, **{measure: loss})
+    assert plan.answers[0].typical[3] <= half_width
     before = explain(question, **{measure: less(loss)})
     fewer = before.answers[0].typical[3]
-    assert fewer is None or fewer > wanted
+    assert fewer is None or fewer > half_width
 
 
 WHOLE = {
@@ -80,10 +80,10 @@ WHOLE = {
 def test_percentages(name):
     """A tenth is a tenth of the rows, of the bounds' width, of the largest sum: as documented."""
     question, tenth = WHOLE[name]
-    one, other = (DP.explain(question, within=own, size=SIZE) for own in ("10%", tenth))
-    assert replace(one, reaches="") == replace(other, reaches="")
-    assert SIZE in one.answers[0].rows
-    assert len(one.answers[0].rows) == 6
+    plan, expected = (DP.explain(question, within=target, size=SIZE) for target in ("10%", tenth))
+    assert replace(plan, reaches="") == replace(expected, reaches="")
+    assert SIZE in plan.answers[0].rows
+    assert len(plan.answers[0].rows) == 6
 
 
 def test_every_method_takes_a_target():
@@ -104,7 +104,7 @@ def test_every_method_takes_a_target():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"within": 0}, "must be a half-width"),
         ({"within": "two"}, "must be a half-width"),
@@ -119,10 +119,10 @@ def test_every_method_takes_a_target():
         ({"within": 1e-12}, "no loss up to 999"),
     ],
 )
-def test_targets_that_are_refused(given, message):
-    """What is no target, or can't be reached, is refused in words that say why."""
+def test_targets_that_are_refused(arguments, message):
+    """A target that is none, or can't be reached, is refused in words that say why."""
     with pytest.raises(dfp.DPError, match=message):
-        DP.explain(dfp.mean("x", (0, 4)), **given)
+        DP.explain(dfp.mean("x", (0, 4)), **arguments)
     with pytest.raises(dfp.errors.InvalidQuestionError, match="percentage"):
         DP.explain(dfp.corr("x", "y", (0, 4), (0, 4)), within="2%")
 
@@ -140,26 +140,26 @@ def test_no_target_where_limits_are_found(limits, tmp_path):
     unit = {"unit": "y", **OPEN[limits]}
     by = unit.pop("by", None)
     private = DP(delta=1e-6, **unit)
-    asked = private if by is None else private.group_by(by)
+    source = private if by is None else private.group_by(by)
     FRAME.collect().write_csv(tmp_path / "t.csv")
     words = ["count", str(tmp_path / "t.csv"), "--unit", "y", "--within", "2%", "--delta", "1e-6"]
     words += [] if by is None else ["--by", "g"]
     words += ["--max-rows", "5"] if "max_rows" in unit else []
     query = "SELECT g, dp_count(*) AS n FROM t GROUP BY g"
     query = query if by else "SELECT dp_count(*) AS n FROM t"
-    wanted = f"grows with {limits}, which the release finds"
+    message = f"grows with {limits}, which the release finds"
     for explain in (
-        asked.explain.within("2%").count,
-        lambda: asked.explain(dfp.count(), within="2%"),
+        source.explain.within("2%").count,
+        lambda: source.explain(dfp.count(), within="2%"),
         lambda: dfp.explain(query, t=FRAME.collect(), within="2%", delta=1e-6, **unit),
     ):
-        with pytest.raises(dfp.errors.InvalidUnitError, match=wanted) as refusal:
+        with pytest.raises(dfp.errors.InvalidUnitError, match=message) as refusal:
             explain()
         assert limits.partition(" ")[0] in refusal.value.hint
         assert "docs/how-to/users.md" in refusal.value.hint
     for more in ([], ["--explain"]):
         result = command(*words, *more)
-        assert (result.exit_code, wanted in result.stderr) == (2, True)
+        assert (result.exit_code, message in result.stderr) == (2, True)
         assert f"--{limits.replace('_', '-').partition(' ')[0]} 3" in result.stderr
 
 
@@ -174,8 +174,8 @@ def test_targets_of_units_that_need_no_limit():
     assert both["y"].typical[2] <= 50
     grouped = private(max_rows=2, max_groups=3, delta=1e-6).group_by("g")
     assert grouped.explain.within(50).count().epsilon > units.epsilon
-    listed = private.group_by("g", keys=["a", "b"]).explain.within(50).nunique("y")
-    assert listed["y"].typical[2] <= 50
+    plan = private.group_by("g", keys=["a", "b"]).explain.within(50).nunique("y")
+    assert plan["y"].typical[2] <= 50
 
 
 def test_targets_spend_nothing(tmp_path):

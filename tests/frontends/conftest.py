@@ -1,4 +1,4 @@
-"""What the tests of the command line share: made-up flights, and a command line beside them."""
+"""Fixtures of the tests of the command line: made-up flights, and a command line beside them."""
 
 import datetime as dt
 import shutil
@@ -49,7 +49,7 @@ def cells():
 @pytest.fixture(scope="session")
 def described_files(tmp_path_factory):
     """3,000 flights in a file, a folder and a DuckDB file: what a description is about."""
-    place = tmp_path_factory.mktemp("described")
+    folder = tmp_path_factory.mktemp("described")
     flights = pl.DataFrame(
         {
             "carrier": ["AA"] * 2000 + ["UA"] * 1000,
@@ -58,16 +58,16 @@ def described_files(tmp_path_factory):
             "delay": [10.0] * 2000 + [-40.0] * 1000,
         }
     )
-    flights.write_parquet(place / "flights.parquet")
-    flights.write_csv(place / "flights.csv")
-    (place / "days").mkdir()
-    flights[:1500].write_parquet(place / "days" / "1.parquet")
-    flights[1500:].write_parquet(place / "days" / "2.parquet")
-    with duckdb.connect(place / "flights.duckdb") as connection:
+    flights.write_parquet(folder / "flights.parquet")
+    flights.write_csv(folder / "flights.csv")
+    (folder / "days").mkdir()
+    flights[:1500].write_parquet(folder / "days" / "1.parquet")
+    flights[1500:].write_parquet(folder / "days" / "2.parquet")
+    with duckdb.connect(folder / "flights.duckdb") as connection:
         connection.register("given", flights.to_arrow())
         connection.sql("CREATE TABLE flights AS SELECT * FROM given")
         connection.sql("CREATE VIEW early AS SELECT * FROM flights WHERE delay < 0")
-    return place
+    return folder
 
 
 @pytest.fixture

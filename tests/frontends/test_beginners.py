@@ -1,4 +1,4 @@
-"""What beginners type: it works, or says in our words what to type instead."""
+"""A beginner's call works, or says in our words what to type instead."""
 
 import numpy as np
 import pandas as pd
@@ -19,15 +19,15 @@ def test_a_column_is_asked_about_in_brackets(frame):
     """df.dp["x"] is the column x, whole as by group; as an attribute it is told how to be asked."""
     assert 39 < frame.dp["age"].mean((0, 100)) < 41
     assert frame.dp["age"].explain.mean((0, 100)).epsilon == 1
-    for asked in (frame.dp, frame.dp.group_by("city")):
+    for source in (frame.dp, frame.dp.group_by("city")):
         with pytest.raises(
             dfp.errors.UnknownMethodError, match="'age' is a column, not a question"
         ):
-            asked.age  # noqa: B018
+            source.age  # noqa: B018
         with pytest.raises(dfp.errors.InvalidQuestionError, match="one column at a time"):
-            asked[["age", "seen"]]
+            source[["age", "seen"]]
         with pytest.raises(dfp.MissingColumnError, match="did you mean 'age'"):
-            asked["agee"].mean((0, 100), delta=1e-6)
+            source["agee"].mean((0, 100), delta=1e-6)
 
 
 def test_numpys_arrays_and_times_are_arguments():
@@ -35,8 +35,8 @@ def test_numpys_arrays_and_times_are_arguments():
     assert len(FRAME.dp.quantiles("age", np.linspace(0.1, 0.9, 3))) == 3
     for unit in ("D", "s", "ns"):
         year = np.datetime64("2024-01-01", unit), np.datetime64("2025-01-01", unit)
-        found = FRAME.dp.median("seen", bounds=year, step=np.timedelta64(1, "h"), epsilon=100)
-        assert abs(found - HOURS[1000]) <= pd.Timedelta(hours=3)
+        median = FRAME.dp.median("seen", bounds=year, step=np.timedelta64(1, "h"), epsilon=100)
+        assert abs(median - HOURS[1000]) <= pd.Timedelta(hours=3)
 
 
 def test_gaussian_noise_names_its_loss():
@@ -71,19 +71,21 @@ def test_what_is_of_another_class_is_told_by_its_type(call, named, tmp_path, mon
 def test_no_public_call_blames_an_engine_for_its_arguments(tmp_path, monkeypatch):
     """One argument of any type gets an answer of every public name, or an error of no engine."""
     monkeypatch.chdir(tmp_path)
-    places = (dfp, dfp.local, dfp.shuffle)
-    public = [getattr(place, name) for place in places for name in place.__all__]
-    called = [own for own in public if callable(own) and not isinstance(own, type)]
+    modules = (dfp, dfp.local, dfp.shuffle)
+    public = [getattr(module, name) for module in modules for name in module.__all__]
+    called = [
+        function for function in public if callable(function) and not isinstance(function, type)
+    ]
     assert len(called) > 15
-    for own in called:
-        for given in ([other] * times for other in OTHERS for times in (1, 2)):
-            assert WITHHELD not in said_by(own, *given), (own, given)
+    for function in called:
+        for arguments in ([other] * times for other in OTHERS for times in (1, 2)):
+            assert WITHHELD not in said_by(function, *arguments), (function, arguments)
 
 
-def said_by(call, *given):
-    """Return what an error of ours says, and nothing where there is none."""
+def said_by(call, *arguments):
+    """Return the message of the package's error that a call raises, or an empty text."""
     try:
-        call(*given)
+        call(*arguments)
     except dfp.DPError as error:
         return str(error)
     return ""

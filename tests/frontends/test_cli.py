@@ -123,17 +123,19 @@ def test_describe_prints_or_writes_one_row_a_column(run, tmp_path):
 
 def test_regression_prints_or_writes_one_row_a_coefficient(run, tmp_path):
     """Of several columns; bounds that are left out are found."""
-    whole = ["flights.csv", "delay", "month", "--bounds", "month=0,13"]
-    result = run("regression", *whole, "--bounds", "delay=-60,240", "--epsilon", "1e6")
+    arguments = ["flights.csv", "delay", "month", "--bounds", "month=0,13"]
+    result = run("regression", *arguments, "--bounds", "delay=-60,240", "--epsilon", "1e6")
     assert [row[0] for row in cells(result.output)] == ["intercept", "month"]
     assert result.output.splitlines()[-1].startswith("Spent epsilon 1000000; ")
     target = tmp_path / "out.csv"
-    run("regression", *whole, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target))
+    run(
+        "regression", *arguments, "--bounds", "delay=-60,240", "--rho", "1", "--output", str(target)
+    )
     assert pl.read_csv(target).columns == ["term", "coefficient", "low", "high", "note"]
-    explained = run("regression", *whole, "--bounds", "delay=-60,240", "--explain").output
+    explained = run("regression", *arguments, "--bounds", "delay=-60,240", "--explain").output
     assert "costs     epsilon 1" in explained
-    found = run("regression", *whole, "--epsilon", "1e6").output
-    assert [row[0] for row in cells(found)] == ["intercept", "month"]
+    output = run("regression", *arguments, "--epsilon", "1e6").output
+    assert [row[0] for row in cells(output)] == ["intercept", "month"]
 
 
 def test_intervals_of_the_population(run):

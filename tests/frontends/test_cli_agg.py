@@ -7,26 +7,26 @@ import dfprivacy as dfp
 
 
 def test_several_questions_share_one_epsilon(ask, folder, tmp_path):
-    """What is charged is one epsilon, and the answers are those of `agg`, in a table or a file."""
+    """One epsilon is charged, and the answers are those of `agg`, in a table or a file."""
     ledger = dfp.Ledger(tmp_path / "agg.db", epsilon=5)
     account = ("--ledger", str(tmp_path / "agg.db"), "--dataset", "d")
     call = ("agg", "flights.csv", "--count", "--mean", "delay", "--bounds", "delay=-60,240",
             "--quantile", "delay=0.9", "--epsilon", "2")  # fmt: skip
-    told = ask(*call, *account)
-    assert told.exit_code == 0, told.stderr
-    assert "Spent epsilon 2" in told.stdout
+    result = ask(*call, *account)
+    assert result.exit_code == 0, result.stderr
+    assert "Spent epsilon 2" in result.stdout
     (line,) = ledger.history().to_dict("records")
     assert line["epsilon"] == 2
     mean = "mean('delay', bounds=(-60.0, 240.0))"
-    asked = f"count(), {mean}, quantile('delay', 0.9, bounds=(-60.0, 240.0))"
-    assert line["question"] == asked
+    question = f"count(), {mean}, quantile('delay', 0.9, bounds=(-60.0, 240.0))"
+    assert line["question"] == question
     explained = ask("agg", "nowhere.csv", *call[2:], "--explain")
-    assert asked in " ".join(explained.stdout.split())
+    assert question in " ".join(explained.stdout.split())
     by = ("--by", "carrier", "--keys", "AA", "--keys", "UA", "--output", str(tmp_path / "a.csv"))
     assert ask(*call, *by).exit_code == 0
-    made = pl.read_csv(tmp_path / "a.csv")
-    assert made["carrier"].to_list() == ["AA", "UA"]
-    assert {"count", "delay_mean", "delay_quantile"} <= set(made.columns)
+    table = pl.read_csv(tmp_path / "a.csv")
+    assert table["carrier"].to_list() == ["AA", "UA"]
+    assert {"count", "delay_mean", "delay_quantile"} <= set(table.columns)
     none = ask("agg", "flights.csv")
     assert (none.exit_code, "no question was asked" in none.stderr) == (2, True)
     target = ask("agg", "flights.csv", "--count", "--within", "20")
@@ -40,11 +40,11 @@ def test_counts_by_value(kind, ask, cells):
     secret = ask(kind, "flights.csv", "carrier", "--delta", "1e-6")
     assert [row[0] for row in cells(secret.stdout)] == ["AA", "UA"]
     assert "Spent epsilon 1, delta 1e-6" in secret.stdout
-    listed = ask(kind, "flights.csv", "month", "--keys", "2", "--keys", "7")
-    assert [row[0] for row in cells(listed.stdout)] == ["2", "7"]
-    assert "Spent epsilon 1; " in listed.stdout
-    told = ask(kind, "nowhere.csv", "carrier", "--delta", "1e-6", "--explain")
-    assert "count('carrier') by 'carrier'" in told.stdout
+    public = ask(kind, "flights.csv", "month", "--keys", "2", "--keys", "7")
+    assert [row[0] for row in cells(public.stdout)] == ["2", "7"]
+    assert "Spent epsilon 1; " in public.stdout
+    explained = ask(kind, "nowhere.csv", "carrier", "--delta", "1e-6", "--explain")
+    assert "count('carrier') by 'carrier'" in explained.stdout
     by = ask(kind, "flights.csv", "carrier", "--by", "month", "--keys", "1,AA", "--keys", "2,ZZ")
     assert [row[:2] for row in cells(by.stdout)] == [["1", "AA"], ["2", "ZZ"]]
     wrong = ask(kind, "flights.csv", "carrier", "--by", "month", "--keys", "AA")
@@ -53,8 +53,8 @@ def test_counts_by_value(kind, ask, cells):
 
 def test_the_largest(ask, cells):
     """`top --k 1` shows one value, by group one of each."""
-    one = ask("top", "flights.csv", "carrier", "--k", "1", "--delta", "1e-6")
-    assert [row[0] for row in cells(one.stdout)] == ["AA"]
+    largest = ask("top", "flights.csv", "carrier", "--k", "1", "--delta", "1e-6")
+    assert [row[0] for row in cells(largest.stdout)] == ["AA"]
     by = ask("top", "flights.csv", "carrier", "--by", "month", "--k", "1", "--delta", "1e-6")
     assert [row[:2] for row in cells(by.stdout)] == [["1", "AA"], ["2", "AA"]]
 

@@ -22,8 +22,8 @@ def test_a_table_is_printed_with_its_totals(ask, cells):
 def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):
     """Cells are those that are listed, typed as their columns are."""
     keys = [word for pair in ("UA,1", "UA,2", "AA,1", "AA,2") for word in ("--keys", pair)]
-    asked = ["--values", "delay", "--aggregate", "mean", "--bounds", "-64", "64"]
-    result = ask("crosstab", "flights.csv", "carrier", "month", *asked, *keys, "--epsilon", "1e6")
+    options = ["--values", "delay", "--aggregate", "mean", "--bounds", "-64", "64"]
+    result = ask("crosstab", "flights.csv", "carrier", "month", *options, *keys, "--epsilon", "1e6")
     ua, aa = cells(result.output)
     assert (ua[0], aa[0]) == ("UA", "AA")
     assert [*map(float, ua[1:]), *map(float, aa[1:])] == pytest.approx([-40, -40, 10, 10])
@@ -31,22 +31,22 @@ def test_a_table_of_an_aggregate_takes_public_keys_and_bounds(ask, cells):
 
 def test_the_long_form_is_written_to_a_file(ask, tmp_path):
     """One row a cell, with the ends of intervals and the totals beside."""
-    place = tmp_path / "long.csv"
-    asked = ["--margins", "--long", "--output", str(place)]
-    assert ask("crosstab", "flights.parquet", "carrier", "month", *asked, *EXACT).exit_code == 0
-    made = pl.read_csv(place)
-    assert made.columns[:5] == ["carrier", "month", "count", "count_low", "count_high"]
-    assert made["total"].to_list() == [3000] * 4
-    ask("crosstab", "flights.parquet", "carrier", "month", *asked[:1], *asked[2:], *EXACT)
-    assert pl.read_csv(place).columns == ["carrier", "1", "2", "(other)", "All"]
+    path = tmp_path / "long.csv"
+    options = ["--margins", "--long", "--output", str(path)]
+    assert ask("crosstab", "flights.parquet", "carrier", "month", *options, *EXACT).exit_code == 0
+    table = pl.read_csv(path)
+    assert table.columns[:5] == ["carrier", "month", "count", "count_low", "count_high"]
+    assert table["total"].to_list() == [3000] * 4
+    ask("crosstab", "flights.parquet", "carrier", "month", *options[:1], *options[2:], *EXACT)
+    assert pl.read_csv(path).columns == ["carrier", "1", "2", "(other)", "All"]
 
 
 def test_a_table_is_explained_and_refused_before_the_file_is_read(ask):
     """Shares and half-widths are told; totals of medians are not to be had."""
     plan = ask("crosstab", "flights.csv", "carrier", "month", "--margins", "--explain", *EXACT)
     assert "carrier_total" in plan.output
-    asked = ["--values", "delay", "--aggregate", "median", "--margins"]
-    refused = ask("crosstab", "missing.csv", "carrier", "month", *asked, *EXACT)
+    options = ["--values", "delay", "--aggregate", "median", "--margins"]
+    refused = ask("crosstab", "missing.csv", "carrier", "month", *options, *EXACT)
     assert refused.exit_code == 2
     assert "totals can't be read off" in refused.output
 
@@ -66,22 +66,22 @@ releases:
 
 def test_a_description_has_totals_beside_cells(run, tmp_path):
     """`margins` adds the totals to the cells of one question by two columns; a run is repeated."""
-    for asked, keys in (("count: '*'", ""), ("mean: delay, bounds: [-64, 64]", KEYS)):
+    for question, keys in (("count: '*'", ""), ("mean: delay, bounds: [-64, 64]", KEYS)):
         (tmp_path / "cells.csv").unlink(missing_ok=True)
         (tmp_path / "cells.csv.provenance.json").unlink(missing_ok=True)
-        text = RELEASE.format(asked=asked, more=keys, delta="" if keys else ", delta: 1e-6")
+        text = RELEASE.format(asked=question, more=keys, delta="" if keys else ", delta: 1e-6")
         assert run(text).exit_code == 0
-        made = pl.read_csv(tmp_path / "cells.csv")
-        assert made["flights_low"].is_not_null().all()
+        table = pl.read_csv(tmp_path / "cells.csv")
+        assert table["flights_low"].is_not_null().all()
         truth = -20 / 3 if keys else 3000
-        assert abs(made["total"][0] - truth) < 10
+        assert abs(table["total"][0] - truth) < 10
 
 
 KEYS = "keys: {carrier: [AA, UA], month: [1, 2]}"
 
 
 def test_margins_need_two_columns_and_one_question(run):
-    """What can't have totals is found when the description is read."""
+    """A question that can't have totals is found when the description is read."""
     text = RELEASE.format(asked="count: '*'", more="", delta=", delta: 1e-6")
     for wrong in (
         text.replace("[carrier, month]", "[carrier]"),

@@ -9,9 +9,9 @@ def test_a_target_in_place_of_epsilon(ask, folder):
     plan = dfp.frame(folder / "flights.csv").explain(
         dfp.mean("delay", (-60, 240)), within="2%", size=2000
     )
-    told = ask(*call, "--size", "2000", "--explain").output
-    assert f"costs     epsilon {plan.epsilon:g}" in told
-    assert "delay within 2%" in told
+    output = ask(*call, "--size", "2000", "--explain").output
+    assert f"costs     epsilon {plan.epsilon:g}" in output
+    assert "delay within 2%" in output
     assert f"Spent epsilon {plan.epsilon:g};" in ask(*call, "--size", "2000").output
     for wrong, hint in ((("--epsilon", "1"), "leave --epsilon"), (("--rho", "1"), "leave --eps")):
         result = ask(*call, *wrong)
@@ -23,12 +23,12 @@ def test_a_target_in_place_of_epsilon(ask, folder):
 def test_a_description_reaches_half_widths_of_columns_by_name(ask, folder):
     """--within names answers of describe, and explains the loss that they take together."""
     call = ("describe", "flights.csv", "delay", "--bounds", "delay=-60,240")
-    told = ask(*call, "--within", "delay mean=2,delay std=4", "--explain").stdout
+    output = ask(*call, "--within", "delay mean=2,delay std=4", "--explain").stdout
     private = dfp.frame(folder / "flights.csv")(bounds={"delay": (-60, 240)})
     within = {"delay mean": 2, "delay std": 4}
     plan = private.explain.within(within, size=1000).describe(["delay"])
-    assert f"costs     epsilon {plan.epsilon:g}\n" in told
-    assert "delay mean within 2" in told
+    assert f"costs     epsilon {plan.epsilon:g}\n" in output
+    assert "delay mean within 2" in output
     released = ask(*call, "--within", "delay mean=2,delay std=4", "--output", "described.csv")
     assert f"Spent epsilon {plan.epsilon:g}" in released.stdout
     assert ask(*call, "--within", "delay mean=2", "--epsilon", "1").exit_code == 2

@@ -26,8 +26,8 @@ def run(tmp_path, monkeypatch):
 @pytest.fixture
 def ledger(run):
     """Make a ledger from the command line."""
-    made = run("ledger", "create", "budget.db", "--epsilon", "10", "--delta", "1e-6")
-    assert made.output == "Made budget.db: epsilon 10, delta 1e-6 for each dataset\n"
+    result = run("ledger", "create", "budget.db", "--epsilon", "10", "--delta", "1e-6")
+    assert result.output == "Made budget.db: epsilon 10, delta 1e-6 for each dataset\n"
     return ["--ledger", "budget.db", "--dataset", "flights"]
 
 
@@ -79,8 +79,8 @@ def test_show_in_rho(run):
 
 def test_a_ledger_that_remembers(run):
     """It says so when it is made and shown, and how many releases of each dataset it keeps."""
-    made = run("ledger", "create", "m.db", "--epsilon", "10", "--remember")
-    assert made.output == "Made m.db: epsilon 10 for each dataset, releases are remembered\n"
+    result = run("ledger", "create", "m.db", "--epsilon", "10", "--remember")
+    assert result.output == "Made m.db: epsilon 10 for each dataset, releases are remembered\n"
     run("count", "flights.csv", "--ledger", "m.db", "--dataset", "flights")
     memory = dfp.Ledger("m.db")
     for number in range(3):
@@ -146,8 +146,8 @@ def test_statement(run, ledger):
 def test_accounts(run):
     """Datasets are announced, parts are given; a call names its period and its analyst."""
     account = ["--ledger", "office.db", "--dataset"]
-    made = run("ledger", "create", "office.db", "--epsilon", "10", "--strict")
-    assert made.output.endswith("for each dataset, none but announced datasets\n")
+    result = run("ledger", "create", "office.db", "--epsilon", "10", "--strict")
+    assert result.output.endswith("for each dataset, none but announced datasets\n")
     wrong = run("count", "flights.csv", *account, "flights")
     assert "Hint: open its account: dfprivacy ledger announce FILE flights" in wrong.stderr
     run("ledger", "announce", "office.db", "flights")
@@ -157,10 +157,10 @@ def test_accounts(run):
     assert "name who asks, --analyst ann" in wrong.stderr
     wrong = run("count", "flights.csv", *account, "visits", "--period", "2024")
     assert "name it, --period 2024-01" in wrong.stderr
-    told = run("count", "flights.csv", *account, "flights", "--analyst", "ann").output
-    assert "Left for flights and ann in office.db: epsilon 2" in told
-    told = run("count", "flights.csv", *account, "visits", "--period", "2024-01").output
-    assert "Left for visits [2024-01] in office.db: epsilon 9" in told
+    output = run("count", "flights.csv", *account, "flights", "--analyst", "ann").output
+    assert "Left for flights and ann in office.db: epsilon 2" in output
+    output = run("count", "flights.csv", *account, "visits", "--period", "2024-01").output
+    assert "Left for visits [2024-01] in office.db: epsilon 9" in output
     shown = run("ledger", "show", "office.db").output
     assert "Announced: flights" in shown
     assert "unit-period" in shown

@@ -98,9 +98,9 @@ def test_dates_bound_dates(ask, tmp_path):
     """
     days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 31), eager=True)
     pl.DataFrame({"day": days}).write_parquet(tmp_path / "days.parquet")
-    asked = ["median", str(tmp_path / "days.parquet"), "day", "--bounds", "2024-06-01"]
-    made = ask(*asked, "2024-06-02", "--output", str(tmp_path / "out.json"))
-    assert made.exit_code == 0
+    arguments = ["median", str(tmp_path / "days.parquet"), "day", "--bounds", "2024-06-01"]
+    result = ask(*arguments, "2024-06-02", "--output", str(tmp_path / "out.json"))
+    assert result.exit_code == 0
     [record] = json.loads((tmp_path / "out.json").read_text())
     assert record["value"][:9] == "2024-06-0"
-    assert "neither a number nor a date" in ask(*asked, "June").output
+    assert "neither a number nor a date" in ask(*arguments, "June").output

@@ -32,10 +32,10 @@ TERMS = {"epsilon": 1, "delta": 1e-6}
 def places(tmp_path):
     """One table at every place that a connection can be made to."""
     pyarrow.parquet.write_table(TABLE, tmp_path / "flights.parquet")
-    own = duckdb.connect(str(tmp_path / "flights.duckdb"))
-    own.register("handed", TABLE)
-    own.execute("CREATE TABLE flights AS FROM handed")
-    own.close()
+    connection = duckdb.connect(str(tmp_path / "flights.duckdb"))
+    connection.register("handed", TABLE)
+    connection.execute("CREATE TABLE flights AS FROM handed")
+    connection.close()
     memory = duckdb.connect()
     memory.register("handed", TABLE)
     memory.execute("CREATE TABLE flights AS FROM handed")
@@ -48,22 +48,22 @@ def places(tmp_path):
     }
 
 
-@pytest.mark.parametrize("place", ["file", "connection", "frames", "paths", "parquet"])
-def test_every_place_answers_the_same(places, place):
+@pytest.mark.parametrize("kind", ["file", "connection", "frames", "paths", "parquet"])
+def test_every_place_answers_the_same(places, kind):
     """Whatever the place, a statement has the answers of dfp.sql for the same random bytes."""
     with replayed("connect"):
-        wanted = dfp.sql(BY, flights=TABLE, **TERMS).to_pylist()
-    with replayed("connect"), dfp.connect(places[place], **TERMS) as con:
+        expected = dfp.sql(BY, flights=TABLE, **TERMS).to_pylist()
+    with replayed("connect"), dfp.connect(places[kind], **TERMS) as con:
         result = con.sql(BY)
-    assert result.arrow().to_pylist() == wanted
-    assert result.df().to_dict("records") == wanted
-    assert result.pl().to_dicts() == wanted
-    with replayed("connect"), dfp.connect(places[place], **TERMS) as con:
-        assert con.cursor().execute(BY).df().to_dict("records") == wanted
-    assert pl.DataFrame(result).to_dicts() == wanted
-    assert [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()] == wanted
-    assert [result.fetchone(), *[result.fetchone() for _ in wanted]] == [*result, None]
-    assert len(result) == len(wanted)
+    assert result.arrow().to_pylist() == expected
+    assert result.df().to_dict("records") == expected
+    assert result.pl().to_dicts() == expected
+    with replayed("connect"), dfp.connect(places[kind], **TERMS) as con:
+        assert con.cursor().execute(BY).df().to_dict("records") == expected
+    assert pl.DataFrame(result).to_dicts() == expected
+    assert [dict(zip(result.columns, row, strict=True)) for row in result.fetchall()] == expected
+    assert [result.fetchone(), *[result.fetchone() for _ in expected]] == [*result, None]
+    assert len(result) == len(expected)
     assert "\nepsilon=1, delta=1e-06\nGroups with a noisy count below" in repr(result)
 
 
@@ -115,7 +115,7 @@ def test_cursor_is_that_of_pep_249(places):
 
 
 def test_errors_are_those_of_pep_249(places):
-    """What was asked wrongly is a ProgrammingError, what machines and budgets do an operational."""
+    """A wrong question is a ProgrammingError, a fault of machines or budgets is operational."""
     assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 1, "qmark")
     kinds = [dbapi.DataError, dbapi.OperationalError, dbapi.IntegrityError, dbapi.InternalError,
              dbapi.ProgrammingError, dbapi.NotSupportedError]  # fmt: skip
@@ -132,7 +132,7 @@ def test_errors_are_those_of_pep_249(places):
 
 
 @pytest.mark.parametrize(
-    ("condition", "given", "wanted"),
+    ("condition", "parameters", "constant_condition"),
     [
         ("delay >= ?", [25], "delay >= 25"),
         ("carrier = ? OR carrier = ?", ("AA", "it's"), "carrier IN ('AA', 'it''s')"),
@@ -142,21 +142,21 @@ def test_errors_are_those_of_pep_249(places):
         ("delay > ? AND delay < ?", [np.float64(1.5), np.int64(9)], "delay > 1.5 AND delay < 9"),
     ],
 )  # fmt: skip
-def test_parameters_are_constants(places, condition, given, wanted):
+def test_parameters_are_constants(places, condition, parameters, constant_condition):
     """A statement with parameters is the statement with its constants: question, rows, price."""
     con = dfp.connect(places["frames"], epsilon=1e13)
-    cursor = con.cursor().execute(f"SELECT dp_count(*) FROM flights WHERE {condition}", given)
-    exact = duckdb.from_arrow(TABLE).filter(wanted).count("*").fetchall()[0]
+    cursor = con.cursor().execute(f"SELECT dp_count(*) FROM flights WHERE {condition}", parameters)
+    exact = duckdb.from_arrow(TABLE).filter(constant_condition).count("*").fetchall()[0]
     assert cursor.fetchone() == exact
 
 
-@pytest.mark.parametrize("given", [[], [1, 2], "1", {"a": 1}, [[1]], [float("nan")], [b"x"],
+@pytest.mark.parametrize("parameters", [[], [1, 2], "1", {"a": 1}, [[1]], [float("nan")], [b"x"],
                                    [10**5000], [Decimal("sNaN")], np.array([1, 2]), 7])  # fmt: skip
-def test_wrong_parameters_are_refused(places, given):
+def test_wrong_parameters_are_refused(places, parameters):
     """Parameters that have no place, or are no plain constants, cost nothing."""
     con = dfp.connect(places["frames"], epsilon=1)
     with pytest.raises(dbapi.ProgrammingError):
-        con.execute("SELECT dp_count(*) FROM flights WHERE delay > ?", given)
+        con.execute("SELECT dp_count(*) FROM flights WHERE delay > ?", parameters)
 
 
 @pytest.mark.filterwarnings("ignore:pandas only supports")
@@ -186,12 +186,12 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("place", ["file", "connection", "frames"])
-def test_nothing_runs_but_statements_of_ours(places, place, text, tmp_path):
+@pytest.mark.parametrize("kind", ["file", "connection", "frames"])
+def test_nothing_runs_but_statements_of_ours(places, kind, text, tmp_path):
     """Whatever is no private statement is refused, costs nothing and leaves nothing behind."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1)
     before = sorted(tmp_path.iterdir())
-    with dfp.connect(places[place], epsilon=1, ledger=ledger, dataset="d") as con:
+    with dfp.connect(places[kind], epsilon=1, ledger=ledger, dataset="d") as con:
         with pytest.raises(dbapi.Error):
             con.execute(text)
         assert ledger.spent("d") == dfp.Budget(epsilon=0.0)
@@ -244,14 +244,14 @@ def test_results_are_shown_and_drawn(places):
     """A result shows and draws itself as its frames are shown, with its cost and intervals."""
     with dfp.connect(places["frames"], **TERMS) as con:
         result = con.sql(BY, intervals=True)
-    for one in (result, dfp.sql(BY, con=places["connection"], intervals=True, **TERMS)):
-        for frame in (one.df(), one.pl(), one.arrow()):
-            assert repr(one.show()) == repr(dfp.show(frame))
+    for outcome in (result, dfp.sql(BY, con=places["connection"], intervals=True, **TERMS)):
+        for frame in (outcome.df(), outcome.pl(), outcome.arrow()):
+            assert repr(outcome.show()) == repr(dfp.show(frame))
             assert (
-                one.plot(answer="d").to_dict()["title"]
+                outcome.plot(answer="d").to_dict()["title"]
                 == (dfp.plot(frame, answer="d").to_dict()["title"])
             )
-        assert "epsilon=1" in repr(one.show())
+        assert "epsilon=1" in repr(outcome.show())
 
 
 def test_command_explains_writes_and_refuses(places, tmp_path):
@@ -285,8 +285,8 @@ def test_command_shows_and_writes_whatever_was_paid_for(places, tmp_path, ending
     output = tmp_path / f"made.{ending}"
     ran = command(*words, *(() if ending is None else ("--output", output)), columns=200)
     assert ran.exit_code == 0, ran.stderr
-    made = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}
+    readers = {"csv": pl.read_csv, "json": pl.read_json, "parquet": pl.read_parquet}
     if ending is None:
         assert all(word in ran.stdout for word in ("2024-01-01", "NULL", "1.50", "True"))
     else:
-        assert made[ending](output).shape == (3, 10)
+        assert readers[ending](output).shape == (3, 10)

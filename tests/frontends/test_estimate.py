@@ -25,37 +25,45 @@ def estimate(kind="mean", **terms):
 @pytest.mark.parametrize("kind", ["count", *KINDS])
 def test_an_estimate_is_a_float(kind):
     """It adds, formats, compares and converts like the float it is."""
-    one = estimate(kind)
-    assert isinstance(one, float)
-    assert one + 1 == float(one) + 1
-    assert f"{one:.3f}" == f"{float(one):.3f}"
-    assert np.float64(one) == float(one)
-    assert str(one) == (str(int(one)) if kind == "count" else repr(float(one)))
+    number = estimate(kind)
+    assert isinstance(number, float)
+    assert number + 1 == float(number) + 1
+    assert f"{number:.3f}" == f"{float(number):.3f}"
+    assert np.float64(number) == float(number)
+    assert str(number) == (str(int(number)) if kind == "count" else repr(float(number)))
 
 
 @pytest.mark.parametrize("kind", ["count", *KINDS])
 @pytest.mark.parametrize("terms", [{"epsilon": 0.5}, {"rho": 0.25}], ids=str)
 def test_copies_are_equal_in_everything(kind, terms):
     """A pickle or a copy has the same value, intervals, error and cost."""
-    one = estimate(kind, **terms)
-    for other in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):
+    original = estimate(kind, **terms)
+    for other in (
+        pickle.loads(pickle.dumps(original)),
+        copy.copy(original),
+        copy.deepcopy(original),
+    ):
         assert (other, other.interval(0.9), other.std_error) == (
-            one,
-            one.interval(0.9),
-            one.std_error,
+            original,
+            original.interval(0.9),
+            original.std_error,
         )
-        assert (other.epsilon, other.rho, other.delta) == (one.epsilon, one.rho, one.delta)
-        assert repr(other) == repr(one)
+        assert (other.epsilon, other.rho, other.delta) == (
+            original.epsilon,
+            original.rho,
+            original.delta,
+        )
+        assert repr(other) == repr(original)
 
 
 @pytest.mark.parametrize("kind", ["count", *KINDS])
 def test_intervals_grow_with_their_level(kind):
     """A higher level gives a wider interval around the same number."""
-    one = estimate(kind, epsilon=5)
-    low, high = zip(*(one.interval(level) for level in (0.5, 0.8, 0.95, 0.999)), strict=True)
+    number = estimate(kind, epsilon=5)
+    low, high = zip(*(number.interval(level) for level in (0.5, 0.8, 0.95, 0.999)), strict=True)
     assert list(low) == sorted(low, reverse=True)
     assert list(high) == sorted(high)
-    assert low[0] <= one <= high[0]
+    assert low[0] <= number <= high[0]
 
 
 def test_cost_and_mechanism():
@@ -94,8 +102,8 @@ def test_standard_error_is_the_spread_of_the_noise(kind):
     question = getattr(dfp, kind)("x", BOUNDS)
     table = wide.dp.group_by("g", keys=range(copies)).agg(a=question, epsilon=50)
     single = wide.filter(pl.col("g") == 0)
-    one = single.dp.group_by("g", keys=[0]).agg(a=question, epsilon=50)
-    assert len(one) == 1
+    single_table = single.dp.group_by("g", keys=[0]).agg(a=question, epsilon=50)
+    assert len(single_table) == 1
     expected = getattr(single.dp, kind)("x", BOUNDS, epsilon=50).std_error
     assert table["a"].std() == pytest.approx(expected, rel=0.12)
 
@@ -115,8 +123,8 @@ def test_an_interval_holds_its_estimate_and_stays_in_bounds(kind, epsilon):
     """Low <= value <= high, within what the bounds allow, whatever the noise is: 300 groups."""
     question, low, high = ASKED[kind]
     frame = pl.DataFrame({"g": [*range(200)] * 2, "x": [-7.0, 2.0] * 200})
-    found = frame.dp.group_by("g", keys=range(300)).agg(x=question, epsilon=epsilon)
-    ends = found.select("low", "x", "high").to_numpy()
+    table = frame.dp.group_by("g", keys=range(300)).agg(x=question, epsilon=epsilon)
+    ends = table.select("low", "x", "high").to_numpy()
     assert np.isfinite(ends).all()
     assert (np.diff(ends, axis=1) >= -1e-9).all()
     assert low <= ends.min() <= ends.max() <= high

@@ -104,10 +104,10 @@ def test_commands_ask_what_is_written(ledger):
     assert ledger.datasets() == []
     for text in TEXTS:
         name, *_ = read_question(text)
-        asked = command(name, "rows.parquet", *write_words(text), *account)
+        result = command(name, "rows.parquet", *write_words(text), *account)
         left = 1e6 - 0.5 * len(ledger.history())
-        assert asked.exit_code == 0, asked.output
-        assert asked.output.splitlines()[-1] == f"Left for d in b.db: epsilon {left:.12g}"
+        assert result.exit_code == 0, result.output
+        assert result.output.splitlines()[-1] == f"Left for d in b.db: epsilon {left:.12g}"
     history = ledger.history()
     assert history["question"].tolist() == TEXTS
     assert set(history["note"]) == {"command line"}
@@ -118,8 +118,8 @@ def test_jobs_ask_what_is_written(ledger):
     releases = {}
     for number, text in enumerate(TEXTS):
         name, columns, named = read_question(text)
-        asked = {name: columns[0] if columns else "*", **named}
-        releases[f"r{number}"] = {"questions": {"asked": asked}, "outputs": f"r{number}.csv"}
+        question = {name: columns[0] if columns else "*", **named}
+        releases[f"r{number}"] = {"questions": {"asked": question}, "outputs": f"r{number}.csv"}
     budget = {"ledger": "b.db", "dataset": "d", "version": "1", "epsilon": 1}
     job = {"budget": budget, "source": {"file": "rows.parquet"}, "releases": releases}
     Path("job.yml").write_text(json.dumps(job), encoding="utf-8")

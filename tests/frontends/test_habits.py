@@ -1,4 +1,4 @@
-"""What pandas and polars teach: each habit that can't be followed here is answered in our words."""
+"""Habits from pandas and polars that can't be followed here are answered in our words."""
 
 import pandas as pd
 import polars as pl
@@ -51,6 +51,6 @@ def test_a_habit_is_answered_with_what_to_type(door, call, says):
 
 def test_quantiles_say_once_what_all_cost():
     """The list of several quantiles names their cost once, after all of them."""
-    several = FRAME.dp.quantiles("age", [0.25, 0.75], epsilon=100)
-    assert repr(several) == "[age_0.25 20, age_0.75 60], epsilon=100 for both"
-    assert repr([*several, 3]).count("for both") == 2
+    quantiles = FRAME.dp.quantiles("age", [0.25, 0.75], epsilon=100)
+    assert repr(quantiles) == "[age_0.25 20, age_0.75 60], epsilon=100 for both"
+    assert repr([*quantiles, 3]).count("for both") == 2

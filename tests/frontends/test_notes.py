@@ -45,7 +45,8 @@ def test_a_number_says_it(tails, tmp_path):
     light = tails.filter(pl.col("g") == "b").dp.mean("x", epsilon=10)
     assert light.note is None
     clipped = [
-        heavy.dp.mean("x", bounds=(0, 9), epsilon=10, clipping=told) for told in (True, False)
+        heavy.dp.mean("x", bounds=(0, 9), epsilon=10, clipping=clipping)
+        for clipping in (True, False)
     ]
     assert clipped[0].note.startswith("clipped: ")
     assert clipped[0].note in repr(clipped[0])
@@ -57,35 +58,35 @@ def test_a_frame_has_a_column_of_notes(tails, kind):
     """Text, null for most groups; its place and type are the same whatever the rows are."""
     frame = {"polars": tails, "pandas": tails.to_pandas(), "arrow": tails.to_arrow()}[kind]
     for keys in (["a", "b"], ["c"]):
-        made = pl.DataFrame(
+        release = pl.DataFrame(
             dfp.frame(frame).group_by("g", keys=keys).agg(dfp.mean("x"), epsilon=10)
         )
-        assert made.columns == NAMES
-        assert made.schema["note"] == pl.String
-    made = dfp.frame(frame).group_by("g", keys=["a", "b"]).mean("x", epsilon=10)
-    notes = pl.DataFrame(made)["note"].to_list()
+        assert release.columns == NAMES
+        assert release.schema["note"] == pl.String
+    release = dfp.frame(frame).group_by("g", keys=["a", "b"]).mean("x", epsilon=10)
+    notes = pl.DataFrame(release)["note"].to_list()
     assert notes[0].startswith(HEAVY)
     assert notes[1] is None
-    assert notes[0] in repr(dfp.show(made))
-    assert notes[0] in str(dfp.plot(made).to_dict()["title"]["subtitle"])
+    assert notes[0] in repr(dfp.show(release))
+    assert notes[0] in str(dfp.plot(release).to_dict()["title"]["subtitle"])
 
 
 def test_several_answers_have_a_note_each(tails):
     """Those within bounds, unless it is not asked what these clip; counts have none."""
     questions = [dfp.mean("x"), dfp.count("x")]
-    own = {"y": dfp.sum("x", (0, 9)), "z": dfp.sum("x", (0, 9), clipping=False)}
-    made = tails.dp.group_by("g", keys=["a"]).agg(*questions, **own, epsilon=10)
-    assert [name for name in made.columns if "note" in name] == ["x_mean_note", "y_note"]
+    named_questions = {"y": dfp.sum("x", (0, 9)), "z": dfp.sum("x", (0, 9), clipping=False)}
+    release = tails.dp.group_by("g", keys=["a"]).agg(*questions, **named_questions, epsilon=10)
+    assert [name for name in release.columns if "note" in name] == ["x_mean_note", "y_note"]
 
 
 def test_statements_say_it(tails):
     """`dp_mean_interval` has a field `note`, where bounds are found and where they are given."""
     query = "SELECT g, dp_mean_interval(x) AS m, dp_mean_interval(x, 0, 9) AS n FROM t GROUP BY g"
-    made = dfp.sql(query, t=tails, keys=["a", "b"], epsilon=20)
-    found = [row["note"] for row in made["m"].to_list()]
-    assert found[0].startswith(HEAVY)
-    assert found[1] is None
-    assert [row["note"] is not None for row in made["n"].to_list()] == [True, True]
+    release = dfp.sql(query, t=tails, keys=["a", "b"], epsilon=20)
+    notes = [row["note"] for row in release["m"].to_list()]
+    assert notes[0].startswith(HEAVY)
+    assert notes[1] is None
+    assert [row["note"] is not None for row in release["n"].to_list()] == [True, True]
 
 
 def test_ranks_as_bounds_are_named(tails):
@@ -97,9 +98,9 @@ def test_ranks_as_bounds_are_named(tails):
 
 def test_a_quantile_without_an_answer_says_why():
     """NaN has a note in a frame, by group and in a description. False alarm: below 1e-9."""
-    few = pl.DataFrame({"g": ["a", "b"], "x": [1.0, 2.0]})
-    assert few.dp.quantile("x", 0.9, (0, 9), epsilon=0.001).note == "too few rows for this loss"
-    by_group = few.dp.group_by("g", keys=["a", "b"]).median("x", (0, 9), epsilon=0.001)
+    frame = pl.DataFrame({"g": ["a", "b"], "x": [1.0, 2.0]})
+    assert frame.dp.quantile("x", 0.9, (0, 9), epsilon=0.001).note == "too few rows for this loss"
+    by_group = frame.dp.group_by("g", keys=["a", "b"]).median("x", (0, 9), epsilon=0.001)
     assert by_group["note"].to_list() == ["too few rows for this loss"] * 2
-    (row,) = few.dp.describe(["x"], epsilon=0.001).to_dicts()
+    (row,) = frame.dp.describe(["x"], epsilon=0.001).to_dicts()
     assert row["note"].count("too few rows for this loss") == 1

@@ -15,7 +15,7 @@ FRAME = pl.DataFrame({"x": [0.0, 1.0] * 500, "g": ["a", "b"] * 500})
     "p", [1, 1.0, 0.5, 65, Fraction(10**30 + 1, 10**30), Decimal("1.00000000000000000001"), "2"]
 )
 def test_a_center_needs_a_power_above_one(p):
-    """What is 1 as a float is no power either, though it is above 1 as a fraction."""
+    """A power that is 1 as a float is refused too, though it is above 1 as a fraction."""
     with pytest.raises(dfp.errors.InvalidQuestionError, match="above 1, up to 64"):
         FRAME.dp.center("x", p, bounds=(0, 1))
 

@@ -36,9 +36,9 @@ def data(table_of):
 def shown(answer):
     """Return everything a caller can see of an answer, but for the word that it is remembered."""
     if isinstance(answer, dict):
-        return {name: shown(own) for name, own in answer.items()}
+        return {name: shown(item) for name, item in answer.items()}
     if isinstance(answer, list | tuple):
-        return [shown(own) for own in answer]
+        return [shown(item) for item in answer]
     if isinstance(answer, float) or not hasattr(answer, "columns"):
         ends = [getattr(answer, name, None) for name in ("low", "high", "std_error", "epsilon")]
         return str(list(map(str, ends))), repr(answer).replace(", remembered", "")
@@ -48,25 +48,25 @@ def shown(answer):
 
 
 @pytest.mark.parametrize("by", [None, "secret", "public"])
-@pytest.mark.parametrize("asked", ASKED)
-def test_the_same_request_gets_the_same_answer(engines, memory, data, asked, by):
+@pytest.mark.parametrize("question", ASKED)
+def test_the_same_request_gets_the_same_answer(engines, memory, data, question, by):
     """Asked twice about one version, every question is answered and charged once.
 
     Frames of three engines take turns.
     """
-    name = ("pandas", "polars", "duckdb")[list(ASKED).index(asked) % 3]
+    name = ("pandas", "polars", "duckdb")[list(ASKED).index(question) % 3]
     loss = {"epsilon": 0.25}
     private = dfp.frame(engines[name](data))(ledger=memory, dataset="d", version="1")
     if by:
         private = private.group_by("g", keys=["a", "zz"] if by == "public" else None)
-    if by == "secret" or asked in {"value_counts", "top", "mode"}:
+    if by == "secret" or question in {"value_counts", "top", "mode"}:
         loss["delta"] = 1e-6
     try:
-        first = shown(ASKED[asked](private, **loss))
+        first = shown(ASKED[question](private, **loss))
     except dfp.DPError:
         assert memory.datasets() == []  # no such question by group, or about such a column
         return
-    assert shown(ASKED[asked](private, **loss)) == first
+    assert shown(ASKED[question](private, **loss)) == first
     assert len(memory.history()) == 1
 
 
@@ -100,7 +100,7 @@ def test_a_remembered_number_knows_one_interval(memory, data):
 
 
 def test_an_exhausted_budget_still_repeats(tmp_path, data):
-    """What was released comes out again when nothing is left; what was not is refused."""
+    """An answer that was released comes out again when nothing is left; a new one is refused."""
     memory = dfp.Ledger(tmp_path / "small.db", epsilon=0.25, remember=True)
     private = dfp.frame(data)(ledger=memory, dataset="d", version="1")
     first = private.count(epsilon=0.25)
@@ -180,7 +180,7 @@ NOT_KEPT = {
 
 @pytest.mark.parametrize("values", NOT_KEPT.values(), ids=NOT_KEPT)
 def test_keys_that_would_come_back_as_others(wide, values):
-    """What Arrow can't hold, or gives back as something else, comes out and is not remembered."""
+    """Keys that Arrow can't hold, or gives back as others, come out and are not remembered."""
     first, again = counts(wide, fifty(values)), counts(wide, fifty(values))
     assert len(first) == len(values)
     assert_same(first[["g"]], again[["g"]])

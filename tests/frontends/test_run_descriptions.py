@@ -102,7 +102,7 @@ def test_a_good_one(folder):
     ],
 )
 def test_no_text(folder, content, message):
-    """What is no text of a sensible size is refused as a whole."""
+    """Content that is no text of a sensible size is refused as a whole."""
     (folder / "release.yml").write_bytes(content)
     result = command("run", "--check", "release.yml")
     assert (result.exit_code, result.stderr.splitlines()[0]) == (2, message)

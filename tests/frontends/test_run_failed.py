@@ -39,7 +39,7 @@ def attempt(tables=ONE):
 
 
 def paid_before(tables=ONE):
-    """Tell whether a run had nothing to pay."""
+    """Return whether a run had nothing to pay."""
     result = attempt(tables)
     assert result.exit_code == 0, result.output
     return result.stdout.endswith("; paid before, nothing spent\n")

@@ -66,11 +66,11 @@ def stopped_at(owner, name, count, monkeypatch):
     """Run until a function of the system is called for the given time; tell whether it was."""
     left, true = [count], getattr(owner, name)
 
-    def counted(*given, **named):
+    def counted(*arguments, **named):
         left[0] -= 1
         if left[0] == 0:
             raise StoppedError
-        return true(*given, **named)
+        return true(*arguments, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, counted)
@@ -95,7 +95,7 @@ def test_stopped_on_the_way(folder, monkeypatch, owner, name, count):
     assert stopped_at(owner, name, count, monkeypatch)
     first, ledger = files(), dfp.Ledger("budget.db")
     run()
-    assert {own: files()[own] for own in first} == first
+    assert {file_name: files()[file_name] for file_name in first} == first
     assert ledger.spent("rows") == dfp.Budget(epsilon=1.5, delta=1e-7)
     assert len(ledger.history()) == RELEASES
     assert ledger.stored("rows") == RELEASES
@@ -125,8 +125,8 @@ def test_interrupted_on_the_command_line(folder, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(pl.DataFrame, "write_csv", stop)
         stopped = command("run", "release.yml")
-    said = "Interrupted. Charges in a ledger stay.\n"
-    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", said)
+    message = "Interrupted. Charges in a ledger stay.\n"
+    assert (stopped.exit_code, stopped.stdout, stopped.stderr) == (130, "", message)
     assert command("run", "release.yml").exit_code == 0
     assert dfp.Ledger("budget.db").spent("rows").epsilon == 1.5
 

@@ -22,8 +22,8 @@ releases:
 GOOD = {"name": "north", "day": "2024-01-31", "share": "0.25", "rows": "3"}
 
 
-def options(**given):
-    return [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+def options(**values):
+    return [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
 
 
 def faults_of(result):
@@ -46,7 +46,7 @@ def test_values_stand_where_they_are_named(run):
 
 
 def test_a_value_adds_no_field(run):
-    """What would be YAML in a file is text in a value: quotes, commas and braces too."""
+    """A value that would be YAML in a file is text: quotes, commas and braces too."""
     text = TEXT.replace("${name}.db", "budget.db").replace("${name}-$", "$")
     value = 'a", epsilon: 9}, by: "b'
     explained = run(

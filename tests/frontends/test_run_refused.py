@@ -52,8 +52,8 @@ def test_a_table_is_no_word_for_a_file(run):
     Path("mine.csv").write_text("precious")
     table, file = "[{database: mine, table: csv}]", "[mine.csv]"
     for outputs, code in ((file, 1), (table, 0), (file, 1)):
-        asked = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
-        assert run(HEAD + asked).exit_code == code
+        release = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
+        assert run(HEAD + release).exit_code == code
     assert Path("mine.csv").read_text() == "precious"
 
 
@@ -67,8 +67,8 @@ def test_a_table_is_no_word_for_a_file(run):
 )
 def test_every_output_has_its_own_note(run, outputs):
     """No two outputs are vouched for by one note, and each note lies beside its output."""
-    asked = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
-    assert run(HEAD + asked).exit_code == 0
+    release = DELAYS[: DELAYS.index("[delays.csv")] + outputs + "\n"
+    assert run(HEAD + release).exit_code == 0
     assert len(list(Path().glob("*.provenance.json"))) == 2
 
 

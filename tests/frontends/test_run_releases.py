@@ -14,11 +14,11 @@ from tests.frontends.described_delays import DELAYS, HEAD, ROWS, spent
 
 def contents():
     """Return the bytes of everything but the ledger, and what the DuckDB file holds."""
-    kept = {p.name: p.read_bytes() for p in Path().iterdir() if p.suffix in {".csv", ".json"}}
-    kept["delays.parquet"] = Path("delays.parquet").read_bytes()
+    files = {p.name: p.read_bytes() for p in Path().iterdir() if p.suffix in {".csv", ".json"}}
+    files["delays.parquet"] = Path("delays.parquet").read_bytes()
     with duckdb.connect("out.duckdb", read_only=True) as connection:
-        kept["out.duckdb"] = connection.sql('SELECT * FROM "de lays"').fetchall()
-    return kept
+        files["out.duckdb"] = connection.sql('SELECT * FROM "de lays"').fetchall()
+    return files
 
 
 def test_a_run_and_the_same_again(run):
@@ -40,7 +40,7 @@ def test_a_run_and_the_same_again(run):
 
 
 def test_outputs_that_were_lost_come_back(run):
-    """What was deleted or damaged is written again, from what the ledger keeps."""
+    """Outputs that were deleted or damaged are written again, from what the ledger keeps."""
     run(HEAD + DELAYS)
     once = contents()
     Path("delays.csv").write_text("damaged")
@@ -88,12 +88,12 @@ def test_what_was_charged_stays_charged(run):
 
     So what this test has recorded changes by intent alone, and after a first release by none.
     """
-    asked = "".join(
+    releases = "".join(
         f"  r{number}:\n{DELTA if question.startswith(SECRET) else ''}"
         f"    questions: {{asked: {{{question}}}}}\n    outputs: r{number}.csv\n"
         for number, question in enumerate(KNOWN)
     )
-    result = run(HEAD + asked)
+    result = run(HEAD + releases)
     assert result.exit_code == 0, result.output
     notes = [note.removeprefix("run ") for note in dfp.Ledger("budget.db").history()["note"]]
     assert dict(zip(KNOWN, notes, strict=True)) == KNOWN
@@ -101,9 +101,11 @@ def test_what_was_charged_stays_charged(run):
 
 def test_edges_of_bins_are_named_as_in_frames_too(run):
     """A list of `bins` is the same release as `edges`."""
-    asked = "  r:\n    questions: {{h: {{histogram: delay, {}: [0, 1, 9]}}}}\n    outputs: r.csv\n"
+    template = (
+        "  r:\n    questions: {{h: {{histogram: delay, {}: [0, 1, 9]}}}}\n    outputs: r.csv\n"
+    )
     for name in ("edges", "bins"):
-        result = run(HEAD + asked.format(name))
+        result = run(HEAD + template.format(name))
         assert result.exit_code == 0, result.output
     assert len(dfp.Ledger("budget.db").history()) == 1
 
@@ -139,7 +141,7 @@ def test_what_is_forgotten_is_charged_again(run):
 
 def test_counts_by_value(run):
     """Values are the last of the groups: secret by delta, or public; `k` of them, or the first."""
-    asked = """\
+    releases = """\
   often:
     budget: {delta: 1e-7}
     questions: {n: {value_counts: carrier}}
@@ -155,16 +157,16 @@ def test_counts_by_value(run):
     questions: {n: {mode: carrier}}
     outputs: first.csv
 """
-    assert run(HEAD + asked).exit_code == 0
-    often, most, first = (pl.read_csv(f"{name}.csv") for name in ("often", "most", "first"))
+    assert run(HEAD + releases).exit_code == 0
+    often, top_months, first = (pl.read_csv(f"{name}.csv") for name in ("often", "most", "first"))
     assert often.columns == ["carrier", "n", "low", "high"]
     assert often["carrier"].to_list() == ["AA", "UA"]
-    assert most.columns == ["carrier", "month", "n", "low", "high", "note"]
-    assert most["carrier"].to_list() == ["AA", "AA", "UA", "UA"]
+    assert top_months.columns == ["carrier", "month", "n", "low", "high", "note"]
+    assert top_months["carrier"].to_list() == ["AA", "AA", "UA", "UA"]
     assert first.select("month", "carrier").rows() == [(1, "AA"), (2, "AA")]
     assert spent() == dfp.Budget(epsilon=3.0, delta=2e-7)
-    apart = asked.replace("{n: {mode: carrier}}", "{n: {mode: carrier}, rows: {count: '*'}}")
-    assert "is a release of its own" in run(HEAD + apart).stderr
+    mixed = releases.replace("{n: {mode: carrier}}", "{n: {mode: carrier}, rows: {count: '*'}}")
+    assert "is a release of its own" in run(HEAD + mixed).stderr
 
 
 def test_the_note_beside_an_output(run):
@@ -210,8 +212,8 @@ def test_the_note_does_not_depend_on_the_data(run):
     dfp.Ledger("budget.db", epsilon=100, delta=1e-6, remember=True)
     assert run(HEAD + DELAYS).exit_code == 0
     others = [json.loads(p.read_text()) for p in sorted(Path().glob("*.json"))]
-    for one, other in zip(notes, others, strict=True):
-        assert one | {"time": None} == other | {"time": None}
+    for note, other in zip(notes, others, strict=True):
+        assert note | {"time": None} == other | {"time": None}
 
 
 SOURCES = {
@@ -234,11 +236,11 @@ def test_sources(run, source):
 """
     head = HEAD.replace("{file: flights.parquet}", text).replace("epsilon: 1", "epsilon: 100")
     assert run(head + release).exit_code == 0
-    found = pl.read_csv("counts.csv")
-    assert found.columns == ["name", "value", "low", "high", "note"]
-    assert found["name"].to_list() == ["rows", "typical"]
-    assert found["value"][0] == pytest.approx(SOURCES[source], abs=1)  # false alarm below 1e-20
-    assert found["low"].is_null().to_list() == [False, True]
+    table = pl.read_csv("counts.csv")
+    assert table.columns == ["name", "value", "low", "high", "note"]
+    assert table["name"].to_list() == ["rows", "typical"]
+    assert table["value"][0] == pytest.approx(SOURCES[source], abs=1)  # false alarm below 1e-20
+    assert table["low"].is_null().to_list() == [False, True]
 
 
 def test_hive_directories_are_read_on_request(run):
@@ -283,9 +285,9 @@ def test_tables_of_two_files_are_two_releases(run):
 
 
 @pytest.mark.parametrize(
-    "place", ["database: flights.duckdb", "tables: {flights: flights.parquet}"]
+    "source", ["database: flights.duckdb", "tables: {flights: flights.parquet}"]
 )
-def test_queries(run, place):
+def test_queries(run, source):
     """A statement of dfp.sql over a DuckDB file or files, with a parameter, is a release too."""
     text = f"""\
 parameters: {{who: text}}
@@ -294,7 +296,7 @@ releases:
   counts:
     source:
       query: SELECT month, dp_count(*) AS n FROM flights WHERE carrier = ${{who}} GROUP BY month
-      {place}
+      {source}
     keys: [1, 2, 3]
     outputs: [counts.csv]
 """
@@ -329,8 +331,8 @@ bounds: {flights.delay: [-60, 240]}
 """
 
 
-@pytest.mark.parametrize("place", ["database: flights.duckdb", "tables: FILES"])
-def test_queries_over_several_tables(run, place):
+@pytest.mark.parametrize("source", ["database: flights.duckdb", "tables: FILES"])
+def test_queries_over_several_tables(run, source):
     """A query with a schema costs what `dfp.sql` charges, however the schema is written."""
     users = pl.DataFrame({"user": range(ROWS // 3), "member": [True, False] * (ROWS // 6)})
     users.write_parquet("users.parquet")
@@ -339,7 +341,7 @@ def test_queries_over_several_tables(run, place):
         connection.execute("CREATE TABLE users AS FROM 'users.parquet'")
         connection.execute("CREATE TABLE airlines AS FROM 'airlines.csv'")
     files = "{flights: flights.parquet, users: users.parquet, airlines: airlines.csv}"
-    text = OWNED.replace("PLACE", place.replace("FILES", files))
+    text = OWNED.replace("PLACE", source.replace("FILES", files))
     Path("schema.yml").write_text(SCHEMA)
     inline = "".join(f"\n        {line}" for line in SCHEMA.splitlines())
     first = run(text.replace("SCHEMA", inline))
@@ -352,17 +354,17 @@ def test_queries_over_several_tables(run, place):
     for name, delay, low, high, _, n, *_ in rows.rows():
         assert (delay, n) == pytest.approx(truth[name], abs=3)  # false alarm below 1e-15
         assert low < delay < high
-    asked = json.loads(Path("counts.csv.provenance.json").read_text())["asked"]
-    assert asked["schema"].startswith("Schema(unit='users.user'")
+    request = json.loads(Path("counts.csv.provenance.json").read_text())["asked"]
+    assert request["schema"].startswith("Schema(unit='users.user'")
     (charge,) = dfp.Ledger("budget.db").history().to_dict("records")
-    query = asked["query"]
+    query = request["query"]
     with duckdb.connect("flights.duckdb") as connection:
-        own = dfp.Ledger("own.db", epsilon=100)
+        ledger = dfp.Ledger("own.db", epsilon=100)
         dfp.sql(
             query, con=connection, schema="schema.yml", max_rows=3, max_groups=1, epsilon=50,
-            keys=["American", "United"], ledger=own, dataset="flights", intervals=True,
+            keys=["American", "United"], ledger=ledger, dataset="flights", intervals=True,
         )  # fmt: skip
-    (other,) = own.history().to_dict("records")
+    (other,) = ledger.history().to_dict("records")
     same = ("epsilon", "delta", "question")
     assert [charge[name] for name in same] == [other[name] for name in same]
     assert run(text.replace("SCHEMA", "schema.yml")).stdout.endswith("nothing spent\n")
@@ -371,14 +373,14 @@ def test_queries_over_several_tables(run, place):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("links: {flights.user: users.user}", "", "bounds or matches: the schema does not link it"),
         ("users.user", "users.person", "no column 'person'"),
         ("flights.delay: ", "flights.delays: ", "no column 'delays'"),
     ],
 )
-def test_a_schema_that_does_not_fit(run, old, new, said):
+def test_a_schema_that_does_not_fit(run, old, new, message):
     """A schema that names what is not there ends a run before anything is spent."""
     with duckdb.connect("flights.duckdb") as connection:
         connection.execute(
@@ -389,7 +391,7 @@ def test_a_schema_that_does_not_fit(run, old, new, said):
     text = OWNED.replace("PLACE", "database: flights.duckdb").replace("SCHEMA", "schema.yml")
     result = run(text)
     assert result.exit_code == 1
-    assert said in result.stderr.replace("\n", " ")
+    assert message in result.stderr.replace("\n", " ")
     assert spent().epsilon == 0
 
 
@@ -428,13 +430,13 @@ def test_paths_are_relative_to_the_description(run, tmp_path, monkeypatch):
 
 def test_a_target_in_place_of_a_loss(run):
     """A release that names a half-width spends what `explain` finds for it, once."""
-    whole = HEAD.replace("epsilon: 1}", "epsilon: {within: 2%, size: 2000}}")
-    made = run(whole + DELAYS)
+    head = HEAD.replace("epsilon: 1}", "epsilon: {within: 2%, size: 2000}}")
+    result = run(head + DELAYS)
     flights = dfp.frame("flights.parquet").group_by("carrier")
     plan = flights.explain(dfp.mean("delay", (-60, 240)), within="2%", size=2000, delta=1e-7)
-    assert f"spent epsilon {plan.epsilon:g}, delta 1e-7" in made.stdout
+    assert f"spent epsilon {plan.epsilon:g}, delta 1e-7" in result.stdout
     assert spent() == dfp.Budget(epsilon=plan.epsilon, delta=1e-7)
-    assert run(whole + DELAYS).stdout.endswith("; paid before, nothing spent\n")
+    assert run(head + DELAYS).stdout.endswith("; paid before, nothing spent\n")
     other = DELAYS.replace("{delta: 1e-7}", "{delta: 1e-7, epsilon: {within: -1}}")
     assert "within must be a half-width" in run(HEAD + other).stderr
 
@@ -445,33 +447,33 @@ def test_periods_and_analysts(run):
     ledger.announce("flights", periods="month")
     ledger.allow("ann", "flights", epsilon=0.75)
     named = "ledger: accounts.db, dataset: flights, period: 2024-01, analyst: ann"
-    whole = HEAD.replace("ledger: budget.db, dataset: flights", named).replace(": 1}", ": 0.5}")
+    head = HEAD.replace("ledger: budget.db, dataset: flights", named).replace(": 1}", ": 0.5}")
     question = "    questions: {n: {count: '*'}}\n"
     two = "".join(f"  {name}:\n{question}    outputs: [{name}.csv]\n" for name in ("a", "b"))
     two = two.replace("b:\n", "b:\n    interval: 0.9\n", 1)
-    refused = run(whole + two)
+    refused = run(head + two)
     assert (refused.exit_code, "what 'ann' may spend" in refused.stderr) == (3, True)
-    one = two.split("  b:")[0]
-    assert run(whole + one).exit_code == 0
-    assert run(whole + one).stdout.endswith("; paid before, nothing spent\n")
+    single = two.split("  b:")[0]
+    assert run(head + single).exit_code == 0
+    assert run(head + single).stdout.endswith("; paid before, nothing spent\n")
     assert ledger.spent("flights", period="2024-01", analyst="ann").epsilon == 0.5
     note = json.loads(Path("a.csv.provenance.json").read_text())
     assert "of the rows of the period 2024-01 alone" in note["promise"]
-    other = run(whole.replace("2024-01", "2024-1") + one)
+    other = run(head.replace("2024-01", "2024-1") + single)
     assert "release.yml:2: budget.period: a period of the data is named" in other.stderr
 
 
 def test_a_delta_at_the_top_is_for_secret_keys(run):
     """Releases without groups or with listed keys spend none of it, nor one of their own."""
-    whole = HEAD.replace("epsilon: 1}", "epsilon: 1, delta: 1e-7}")
+    head = HEAD.replace("epsilon: 1}", "epsilon: 1, delta: 1e-7}")
     question = "questions: {n: {count: '*'}}"
     plain = f"  a:\n    {question}\n    outputs: [a.csv]\n"
-    listed = f"  b:\n    by: carrier\n    keys: [AA]\n    {question}\n    outputs: [b.csv]\n"
-    made = run(whole + plain + listed + DELAYS.replace("    budget: {delta: 1e-7}\n", ""))
-    assert made.exit_code == 0, made.stderr
+    public = f"  b:\n    by: carrier\n    keys: [AA]\n    {question}\n    outputs: [b.csv]\n"
+    result = run(head + plain + public + DELAYS.replace("    budget: {delta: 1e-7}\n", ""))
+    assert result.exit_code == 0, result.stderr
     assert spent() == dfp.Budget(epsilon=3, delta=1e-7)
-    own = plain.replace("a:\n", "a:\n    budget: {delta: 1e-7}\n", 1)
-    assert run(whole + own).stdout.endswith("paid before, nothing spent\n")
+    with_delta = plain.replace("a:\n", "a:\n    budget: {delta: 1e-7}\n", 1)
+    assert run(head + with_delta).stdout.endswith("paid before, nothing spent\n")
 
 
 DESCRIBED = """\
@@ -486,9 +488,9 @@ DESCRIBED = """\
 def test_a_description_of_all_columns_is_a_release(run):
     """It has one row a column, is charged as named, and once; another bound is another release."""
     assert run(HEAD + DESCRIBED).exit_code == 0
-    made = pl.read_csv("delays.csv")
-    assert {"carrier", "delay"} <= set(made["column"])
-    assert "user" not in made["column"]
+    table = pl.read_csv("delays.csv")
+    assert {"carrier", "delay"} <= set(table["column"])
+    assert "user" not in table["column"]
     assert spent() == dfp.Budget(epsilon=1.0, delta=1e-7)
     assert run(HEAD + DESCRIBED).stdout.endswith("; paid before, nothing spent\n")
     assert run(HEAD + DESCRIBED.replace("240", "241")).exit_code == 0
@@ -524,7 +526,7 @@ def test_dates_of_a_description_bound_dates(run):
     days = pl.date_range(pl.date(2024, 1, 1), pl.date(2024, 12, 31), eager=True)
     pl.DataFrame({"day": days}).write_parquet("many.parquet")
     ends = "[2024-06-01, 2024-06-02]"
-    made = run(
+    result = run(
         HEAD.replace("flights.parquet", "many.parquet")
         + f"""\
   one:
@@ -536,6 +538,6 @@ def test_dates_of_a_description_bound_dates(run):
     outputs: [two.csv]
 """
     )
-    assert (made.exit_code, made.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "")
     for name in ("one.csv", "two.csv"):
         assert "2024-06-0" in Path(name).read_text()

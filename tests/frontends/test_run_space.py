@@ -86,7 +86,7 @@ def test_damaged_file(folder, damage):
 
 
 def test_little_memory(folder):
-    """What memory can't hold, while the disk has room, is an error of its own at every door."""
+    """Data beyond memory, while the disk has room, is an error of its own at every door."""
     groups = dfp.frame("rows.parquet").group_by("key")
     query = "SELECT key, count(*) FROM t GROUP BY key"
     for ask in (

@@ -30,12 +30,12 @@ def test_an_unknown_question_is_refused_with_a_hint(owner):
 
     Tools that probe for attributes see that there is none.
     """
-    with pytest.raises(dfp.errors.UnknownMethodError) as far:
+    with pytest.raises(dfp.errors.UnknownMethodError) as caught:
         owner.xyzzy  # noqa: B018 to look is to ask
-    listed = far.value.hint.removeprefix("ask one of ").split(", ")
-    assert {"count", "mean", "median"} <= set(listed) <= set(dir(owner))
-    assert not {"explain", "local", "shuffle"} & set(listed)
-    assert not [name for name in listed if name.startswith("_")]
+    names = caught.value.hint.removeprefix("ask one of ").split(", ")
+    assert {"count", "mean", "median"} <= set(names) <= set(dir(owner))
+    assert not {"explain", "local", "shuffle"} & set(names)
+    assert not [name for name in names if name.startswith("_")]
     assert not hasattr(owner, "xyzzy")
 
 

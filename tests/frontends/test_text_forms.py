@@ -65,8 +65,8 @@ def test_python_reads_the_form_that_is_named(ask, visits):
 def test_describe_reads_the_form_that_is_named(visits):
     """A description counts the rows and values that the form declares."""
     frame = dfp.frame(visits, **FORM)(bounds={"spent": (0, 10)})
-    found = frame.describe(numbers=["spent"], epsilon=EXACT, delta=1e-6)
-    page = repr(dfp.show(found))
+    description = frame.describe(numbers=["spent"], epsilon=EXACT, delta=1e-6)
+    page = repr(dfp.show(description))
     assert "Orléans" in page
     assert "spent" in page
 

@@ -28,8 +28,8 @@ def names(released):
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
 def test_a_list_of_columns_groups_as_the_columns_do(frame):
     """group_by(["a", "b"]) is group_by("a", "b")."""
-    listed = frame.dp.group_by(["a", "b"]).count(**EXACT)
-    assert names(listed) == names(frame.dp.group_by("a", "b").count(**EXACT))
+    counts = frame.dp.group_by(["a", "b"]).count(**EXACT)
+    assert names(counts) == names(frame.dp.group_by("a", "b").count(**EXACT))
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

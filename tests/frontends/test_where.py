@@ -61,11 +61,11 @@ def test_every_question_takes_one(ask, command, monkeypatch, tmp_path):
     """Each command that asks rows takes a condition, and refuses one that looks at several."""
     file = str(Path("flights.parquet").absolute())
     monkeypatch.chdir(tmp_path)
-    given = [command, file, *COMMANDS[command], *EXACT]
-    result = ask(*given, "--where", "carrier = 'AA' AND count(*) > 1")
+    arguments = [command, file, *COMMANDS[command], *EXACT]
+    result = ask(*arguments, "--where", "carrier = 'AA' AND count(*) > 1")
     assert result.exit_code == 2
     assert "count(...): it is as exact as the rows it aggregates" in result.stderr
-    assert "UA" not in ask(*given, "--where", "carrier = 'AA'").stdout
+    assert "UA" not in ask(*arguments, "--where", "carrier = 'AA'").stdout
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_every_question_takes_one(ask, command, monkeypatch, tmp_path):
     ],
 )  # fmt: skip
 def test_more_than_a_condition_is_refused(ask, where):
-    """What is no function of one row is refused before a row is read, by --explain as well."""
+    """A text that is no function of one row is refused before a row is read, by --explain too."""
     for more in ([], ["--explain"]):
         result = ask("count", "flights.parquet", "--where", where, *more)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -108,7 +108,7 @@ def test_no_row_decides_an_error(ask, tmp_path, where):
             *EXACT, "--output", str(target),
         )  # fmt: skip
         answer = first_row(target)
-        kinds = [(name, type(own).__name__) for name, own in answer.items() if name != "note"]
+        kinds = [(name, type(field).__name__) for name, field in answer.items() if name != "note"]
         seen.add((result.exit_code, result.stderr, "note" in answer, *kinds))
     assert len(seen) == 1
     assert seen.pop()[:3] == (0, "", True)
@@ -148,11 +148,11 @@ def test_faults_of_a_described_condition(run):
     assert "max(...)" in wrong.stderr
     query = "source: {query: SELECT dp_count(*) AS n FROM f, tables: {f: flights.parquet}}\n"
     query = "parameters: {carrier: text}\n" + query
-    told = run(
+    result = run(
         HEAD.replace("source: {file: flights.parquet}\n", query) + WHERE,
         "--check",
         "--set",
         "carrier=AA",
     )
-    assert "where: a query can't have this field: write it in the SQL" in told.stderr
+    assert "where: a query can't have this field: write it in the SQL" in result.stderr
     assert spent().epsilon == 0

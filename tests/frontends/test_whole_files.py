@@ -10,8 +10,8 @@ from tests.command_line import command
 @pytest.fixture
 def count(folder):
     """Ask for a count in a file."""
-    given = ["count", str(folder / "flights.csv"), "--epsilon", "1", "--output"]
-    return lambda target: command(*given, str(target))
+    arguments = ["count", str(folder / "flights.csv"), "--epsilon", "1", "--output"]
+    return lambda target: command(*arguments, str(target))
 
 
 def test_a_file_is_replaced_whole(count, tmp_path):
@@ -51,12 +51,19 @@ def test_an_answer_never_replaces_a_ledger(folder, tmp_path, ending):
     paying, other, link = (tmp_path / f"{name}.{ending}" for name in ("paying", "other", "link"))
     ledgers = [dfp.Ledger(path, epsilon=1) for path in (paying, other)]
     link.symlink_to(paying)
-    asked = ["count", str(folder / "flights.csv"), "--ledger", str(paying), "--dataset", "flights"]
+    arguments = [
+        "count",
+        str(folder / "flights.csv"),
+        "--ledger",
+        str(paying),
+        "--dataset",
+        "flights",
+    ]
     for target in (paying, other, link):
-        done = command(*asked, "--output", str(target))
+        done = command(*arguments, "--output", str(target))
         assert done.exit_code == 2
         assert "ledger" in done.stderr
-    assert [own.spent("flights") for own in ledgers] == [dfp.Budget(epsilon=0)] * 2
+    assert [ledger.spent("flights") for ledger in ledgers] == [dfp.Budget(epsilon=0)] * 2
 
 
 def test_a_page_never_replaces_a_ledger(tmp_path):

@@ -1,4 +1,4 @@
-"""What type checkers know of answers: `mypy --strict` passes; nothing runs it."""
+"""Types of answers that type checkers know: `mypy --strict` passes; nothing runs it."""
 
 from typing import assert_type
 

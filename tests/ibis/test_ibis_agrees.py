@@ -65,10 +65,10 @@ def hostile():
     generator = np.random.default_rng(5)
     texts = [None, "", "a", "A", "b ", "\u00e9", "NaN", "null"]
     floats = [None, 0.0, -0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, 61.5, 0.1, -6.9]
-    whole = [None, 0, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 7, -9]
+    integers = [None, 0, 2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 7, -9]
     pick = lambda values: [values[k] for k in generator.integers(0, len(values), 600)]  # noqa: E731
     kinds = [("g", pa.string()), ("h", pa.int64()), ("x", pa.float64()), ("i", pa.int64())]
-    columns = [pick(texts), pick([None, -1, 2**62]), pick(floats), pick(whole)]
+    columns = [pick(texts), pick([None, -1, 2**62]), pick(floats), pick(integers)]
     return pa.table(columns, schema=pa.schema(kinds))
 
 
@@ -90,20 +90,20 @@ def test_different_values_are_those_of_the_rows(column, hostile, make):
     """NULL is no value on any backend, of a whole table and by group, in groups of NULL alone."""
     keys, rows = [-1, 2**62, None, 0], pl.DataFrame(hostile)
     alone = pl.col("h").is_null() & pl.col(column).is_not_null()
-    for kept in (rows, rows.filter(~alone)):
-        table = dfp.frame(make(kept.to_arrow()))
-        assert table.nunique(column, epsilon=1e9) == kept.dp.nunique(column, epsilon=1e9)
-        found = table.group_by("h", keys=keys).nunique(column, epsilon=1e9).to_pyarrow()
-        same = kept.dp.group_by("h", keys=keys).nunique(column, epsilon=1e9)
-        assert found[column].to_pylist() == same[column].to_list()
+    for part in (rows, rows.filter(~alone)):
+        table = dfp.frame(make(part.to_arrow()))
+        assert table.nunique(column, epsilon=1e9) == part.dp.nunique(column, epsilon=1e9)
+        counts = table.group_by("h", keys=keys).nunique(column, epsilon=1e9).to_pyarrow()
+        same = part.dp.group_by("h", keys=keys).nunique(column, epsilon=1e9)
+        assert counts[column].to_pylist() == same[column].to_list()
 
 
-@pytest.mark.parametrize("asked", [dfp.std, dfp.mean, dfp.median])
-def test_bins_are_those_of_the_rows(asked, hostile, make, exact):
+@pytest.mark.parametrize("statistic", [dfp.std, dfp.mean, dfp.median])
+def test_bins_are_those_of_the_rows(statistic, hostile, make, exact):
     """Bins and the sums of what they hold are those of the Arrow table, bit for bit."""
     for column, keys in (("x", None), ("i", ["a", "zz", None])):
-        expected = exact.bins(hostile, asked(column), "g", keys=keys)
-        assert exact.bins(make(hostile), asked(column), "g", keys=keys) == expected
+        expected = exact.bins(hostile, statistic(column), "g", keys=keys)
+        assert exact.bins(make(hostile), statistic(column), "g", keys=keys) == expected
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +120,10 @@ def test_many_squares_are_divided_exactly(make, exact):
     """Second moments near the ends of the grid are whole quotients, not rounded floats."""
     x = 100 - np.arange(4000) * 2.0**-24
     table = pa.table({"x": np.concatenate([x, np.arange(0, 100, 0.37)])})
-    asked = {"v": dfp.var("x", (0, 100))}
+    questions = {"v": dfp.var("x", (0, 100))}
     for first in range(0, 4000, 1000):
-        own = table.slice(first, 1000)
-        assert exact.sums(make(own), asked) == exact.sums(own, asked)
+        part = table.slice(first, 1000)
+        assert exact.sums(make(part), questions) == exact.sums(part, questions)
 
 
 @pytest.mark.parametrize("unit", [dfp.Unit("u", 3, 4), dfp.Unit("u", 1, 4)], ids=str)
@@ -134,8 +134,8 @@ def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, exact, re
         with pytest.raises(dfp.errors.UnsupportedFrameError, match="polars has no"):
             exact.sums(make(many), SUMS, "g", unit=unit)
         return
-    found = exact.sums(make(many), SUMS, "g", unit=unit)
-    assert found == exact.sums(many, SUMS, "g", unit=unit)
+    sums = exact.sums(make(many), SUMS, "g", unit=unit)
+    assert sums == exact.sums(many, SUMS, "g", unit=unit)
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 3)])
@@ -144,11 +144,11 @@ def test_no_unit_counts_beyond_its_limits(limits, many, make, exact, request):
     if request.node.callspec.params["make"] == "polars":
         pytest.skip("refused, as the test before this one shows")
     most_rows, most_groups = limits
-    own = many.slice(0, 300).set_column(3, "u", pa.array([7] * 300))
+    single_unit = many.slice(0, 300).set_column(3, "u", pa.array([7] * 300))
     unit = dfp.Unit("u", most_rows, most_groups)
-    sums = exact.sums(make(own), {"n": dfp.count()}, "g", unit=unit)
+    sums = exact.sums(make(single_unit), {"n": dfp.count()}, "g", unit=unit)
     assert [rows for _, rows in sums] == [most_rows] * most_groups
-    _, entries = exact.bins(make(own), dfp.median("x"), "g", unit=unit)
+    _, entries = exact.bins(make(single_unit), dfp.median("x"), "g", unit=unit)
     assert sum(rows for _, _, rows in entries) <= most_rows * most_groups
 
 
@@ -182,5 +182,7 @@ def test_releases_are_the_same_bytes(name, many, make, replayed, request):
         pytest.skip("refused, as another test shows")
     if name == "vectors" and kind == "duckdb through Ibis":
         pytest.skip("Ibis 12 reads batches by a method that DuckDB 2 has no more; we go past it")
-    found = [shown(replayed(lambda d=data: OWN[name](dfp.frame(d)))) for data in (make(many), many)]
-    assert repr(found[0]) == repr(found[1])
+    releases = [
+        shown(replayed(lambda d=data: OWN[name](dfp.frame(d)))) for data in (make(many), many)
+    ]
+    assert repr(releases[0]) == repr(releases[1])

@@ -31,8 +31,8 @@ def test_secret_keys_of_no_rows(question, tables, tmp_path):
     ledger = dfp.Ledger(tmp_path / "budget.db", rho=1e6, delta=0.9)
     outcomes = set()
     for table in tables:
-        asked = dfp.frame(table)
+        private = dfp.frame(table)
         outcomes.add(
-            outcome(ledger, lambda a=asked, **account: ask(a(**account), question, "secret"))
+            outcome(ledger, lambda a=private, **account: ask(a(**account), question, "secret"))
         )
     assert len(outcomes) == 1

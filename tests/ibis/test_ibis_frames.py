@@ -25,12 +25,12 @@ pytestmark = [
 @pytest.fixture
 def connection():
     """Return an Ibis connection to DuckDB with a table of two groups, in other spellings too."""
-    made = ibis.duckdb.connect()
-    made.con.execute(
+    database = ibis.duckdb.connect()
+    database.con.execute(
         "CREATE TABLE t AS SELECT CASE WHEN i % 2 = 0 THEN 'a' ELSE 'A' END COLLATE NOCASE AS g, "
         "i AS u, i::DOUBLE AS x, i::VARCHAR AS s, to_days(30) AS d FROM range(200) r(i)"
     )
-    return made
+    return database
 
 
 def grouped(table, by="g"):
@@ -54,7 +54,7 @@ def test_the_tables_own_query_comes_first(connection):
 
 
 def test_default_limits_of_ibis_cut_nothing(connection, monkeypatch):
-    """What Ibis is told to show at most is not what is counted at most."""
+    """The limit on the rows that Ibis shows is no limit on the rows that are counted."""
     monkeypatch.setattr(ibis.options.sql, "default_limit", 10)
     assert grouped(connection.table("t")) == {"A": 100, "a": 100}
     lists = ibis.polars.connect({"t": pl.DataFrame({"g": ["a"] * 100})}).table("t")
@@ -158,8 +158,8 @@ def test_a_ledger_remembers_ibis_tables(connection, tmp_path):
     """A remembered release comes back as an Ibis table with the same numbers."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10, delta=0.5, remember=True)
     private = dfp.frame(connection.table("t"))(ledger=ledger, dataset="d", version="1", delta=0.01)
-    found = [private.group_by("g").mean("x", bounds=(0, 200)).to_pyarrow() for _ in range(2)]
-    assert found[0].equals(found[1])
+    tables = [private.group_by("g").mean("x", bounds=(0, 200)).to_pyarrow() for _ in range(2)]
+    assert tables[0].equals(tables[1])
     assert ledger.remaining("d").epsilon == 9
 
 
@@ -187,8 +187,8 @@ def test_dates_are_ranked_where_the_backend_is_duckdb(connection):
         "CREATE TABLE days AS SELECT DATE '2013-01-01' + (i % 365)::INTEGER AS day "
         "FROM range(9125) r(i)"
     )
-    found = dfp.frame(connection.table("days")).median("day", epsilon=1e7)
-    assert found == dt.date(2013, 7, 2)
+    median = dfp.frame(connection.table("days")).median("day", epsilon=1e7)
+    assert median == dt.date(2013, 7, 2)
     days = pl.DataFrame({"day": [dt.date(2013, 1, 1)]})
     there = ibis.polars.connect({"t": days}).table("t")
     with pytest.raises(dfp.UnsupportedDtypeError, match="Parquet file"):

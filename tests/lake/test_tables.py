@@ -272,7 +272,7 @@ def delete_by_file(table, monkeypatch, *, equality):
     manifest = pytest.importorskip("pyiceberg.manifest")
     record = pytest.importorskip("pyiceberg.typedef").Record()
     (task,) = table.scan().plan_files()
-    place = f"{table.location()}/data/deletes.parquet"
+    location = f"{table.location()}/data/deletes.parquet"
     rows = {"file_path": [task.file.file_path] * 10, "pos": list(range(10))}
     ids = {"file_path": "2147483546", "pos": "2147483545"}
     if equality:
@@ -281,12 +281,12 @@ def delete_by_file(table, monkeypatch, *, equality):
     fields = [
         field.with_metadata({"PARQUET:field_id": ids[field.name]}) for field in deletes.schema
     ]
-    path = place.removeprefix("file://")
+    path = location.removeprefix("file://")
     pq.write_table(deletes.cast(pa.schema(fields)), path)
     kinds = manifest.DataFileContent
     file = manifest.DataFile.from_args(
         content=kinds.EQUALITY_DELETES if equality else kinds.POSITION_DELETES,
-        file_path=place, file_format=manifest.FileFormat.PARQUET, partition=record,
+        file_path=location, file_format=manifest.FileFormat.PARQUET, partition=record,
         record_count=10, file_size_in_bytes=1000, column_sizes={}, value_counts={},
         null_value_counts={}, nan_value_counts={}, lower_bounds={}, upper_bounds={},
         equality_ids=[3] if equality else None,

@@ -35,8 +35,8 @@ def test_intervals_of_two_releases_cover():
     pairs = [(mean(FIRST), mean(SECOND)) for _ in range(copies)]
     for name, act in OPERATIONS.items():
         true = act(FIRST["x"].mean(), SECOND["x"].mean())
-        made = (act(*pair) for pair in pairs)
-        hits = sum(own.low <= true <= own.high for own in made)
+        estimates = (act(*pair) for pair in pairs)
+        hits = sum(estimate.low <= true <= estimate.high for estimate in estimates)
         limit = 1 if hits == copies else stats.beta.ppf(1 - 1e-9, hits + 1, copies - hits)
         assert limit >= 0.95, (name, hits / copies)
 
@@ -44,7 +44,7 @@ def test_intervals_of_two_releases_cover():
 def test_differences_of_two_releases_are_hardly_wider_than_need_be():
     """The squares of half-widths add up: narrower than both half-widths together by far."""
     a, b = mean(FIRST), mean(SECOND)
-    half = ((own.high - own.low) / 2 for own in (a, b, a - b))
+    half = ((estimate.high - estimate.low) / 2 for estimate in (a, b, a - b))
     first, second, both = half
     assert math.isclose(both, math.hypot(first, second), rel_tol=0.02)
     assert math.isclose((a - b).std_error, math.hypot(a.std_error, b.std_error))
@@ -53,18 +53,18 @@ def test_differences_of_two_releases_are_hardly_wider_than_need_be():
 def test_numbers_of_one_release_may_share_noise():
     """Of one release, or from the same noisy sums, half-widths themselves add up."""
     private = FIRST.dp(bounds={"x": (0, 100)})
-    found = private.agg(m=dfp.mean("x"), s=dfp.std("x"), epsilon=1)
-    a, b = found["m"], found["s"]
+    answers = private.agg(m=dfp.mean("x"), s=dfp.std("x"), epsilon=1)
+    a, b = answers["m"], answers["s"]
     for other in (b, pickle.loads(pickle.dumps(b))):
-        made = a - other
-        assert math.isclose(made.high - made.low, a.high - a.low + b.high - b.low)
+        difference = a - other
+        assert math.isclose(difference.high - difference.low, a.high - a.low + b.high - b.low)
 
 
 @pytest.mark.parametrize("constant", [3, -2.5, np.float64(0.5), np.int32(2), Fraction(1, 3)])
 def test_constants_move_and_scale_intervals(constant):
     """A constant moves, scales and turns an interval exactly."""
     a, value = mean(FIRST), float(constant)
-    for made, ends in (
+    for estimate, ends in (
         (a + constant, (a.low + value, a.high + value)),
         (a - constant, (a.low - value, a.high - value)),
         (a * constant, (a.low * value, a.high * value)),
@@ -73,22 +73,22 @@ def test_constants_move_and_scale_intervals(constant):
         (constant / a, (value / a.high, value / a.low)),
         (-a, (-a.high, -a.low)),
     ):
-        assert np.allclose((made.low, made.high), sorted(ends), rtol=1e-9)
-        assert made.low <= made <= made.high
+        assert np.allclose((estimate.low, estimate.high), sorted(ends), rtol=1e-9)
+        assert estimate.low <= estimate <= estimate.high
 
 
 def test_computed_numbers_cost_nothing():
     """A computed number says that it costs nothing more, widens with its level, and is a float."""
-    made = (mean(FIRST) - mean(SECOND)) / mean(SECOND)
-    assert isinstance(made, float)
+    change = (mean(FIRST) - mean(SECOND)) / mean(SECOND)
+    assert isinstance(change, float)
     exact = FIRST.dp.mean("x", (0, 100), rho=0.1)
-    for own in (made, exact - 1):
-        assert (own.epsilon, own.rho, own.delta) == (0, 0, 0)
-    assert "no further cost" in repr(made)
-    low, high = made.interval(0.5)
-    assert made.low < low < made < high < made.high
-    copied = pickle.loads(pickle.dumps(made))
-    assert (float(copied), copied.interval()) == (float(made), made.interval())
+    for estimate in (change, exact - 1):
+        assert (estimate.epsilon, estimate.rho, estimate.delta) == (0, 0, 0)
+    assert "no further cost" in repr(change)
+    low, high = change.interval(0.5)
+    assert change.low < low < change < high < change.high
+    copied = pickle.loads(pickle.dumps(change))
+    assert (float(copied), copied.interval()) == (float(change), change.interval())
     assert sum([mean(FIRST), mean(SECOND)]).std_error > 0
 
 
@@ -101,20 +101,20 @@ def test_sums_of_many_numbers_have_an_interval():
     assert pickle.loads(pickle.dumps(year)).interval() == year.interval()
 
 
-def spread(place: int, **terms) -> dfp.Estimate:
+def spread(index: int, **terms) -> dfp.Estimate:
     """Return one of twelve means, of either sign, with much noise or little."""
-    rows = [(-1) ** place * 6.0 * place] * (8 + 20 * (place % 3))
+    rows = [(-1) ** index * 6.0 * index] * (8 + 20 * (index % 3))
     frame = pl.DataFrame({"x": rows}).dp(**terms)
-    return frame.mean("x", (-100, 99), epsilon=(0.05, 0.5, 5)[place // 4])
+    return frame.mean("x", (-100, 99), epsilon=(0.05, 0.5, 5)[index // 4])
 
 
 def test_a_ratio_to_what_may_be_zero_is_open():
     """Where the divisor's interval holds 0, that of the ratio is everything."""
     a = mean(FIRST)
     for nothing in (a - a, a - a.low, a - a.high, 0.0 * a):
-        for one in (a, -a, mean(SECOND) - 30):
-            found = one / nothing
-            assert (found.low, found.high) == (-math.inf, math.inf)
+        for dividend in (a, -a, mean(SECOND) - 30):
+            ratio = dividend / nothing
+            assert (ratio.low, ratio.high) == (-math.inf, math.inf)
 
 
 def test_values_lie_within_their_intervals(tmp_path):
@@ -123,17 +123,17 @@ def test_values_lie_within_their_intervals(tmp_path):
     Numbers that a ledger has remembered have the same ends, and may share their noise.
     """
     ledger = dfp.Ledger(tmp_path / "l.db", epsilon=10, remember=True)
-    ask = [{"ledger": ledger, "dataset": f"d{place}", "version": "1"} for place in range(12)]
-    released, remembered = ([spread(i, **own) for i, own in enumerate(ask)] for _ in range(2))
+    ask = [{"ledger": ledger, "dataset": f"d{index}", "version": "1"} for index in range(12)]
+    released, remembered = ([spread(i, **terms) for i, terms in enumerate(ask)] for _ in range(2))
     for (a, again), (b, other) in itertools.permutations(zip(released, remembered, strict=True), 2):
         for act in OPERATIONS.values():
-            apart, shared = act(a, b), act(again, other)
-            for found in (apart, shared):
-                assert float(found) == act(float(a), float(b))
-                assert found.low <= float(found) + 1e-9
-                assert float(found) <= found.high + 1e-9
-            assert shared.low - 1e-9 <= apart.low
-            assert apart.high <= shared.high + 1e-9
+            independent, shared = act(a, b), act(again, other)
+            for estimate in (independent, shared):
+                assert float(estimate) == act(float(a), float(b))
+                assert estimate.low <= float(estimate) + 1e-9
+                assert float(estimate) <= estimate.high + 1e-9
+            assert shared.low - 1e-9 <= independent.low
+            assert independent.high <= shared.high + 1e-9
 
 
 def test_chosen_numbers_have_no_interval_to_keep():

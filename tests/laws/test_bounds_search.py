@@ -129,13 +129,13 @@ def test_a_row_moves_one_count_of_its_group(groups, value):
 
 
 def spend(search, larger, smaller):
-    """Return what one row costs a search; what is found is the same."""
-    found, again, tape = replay(search, larger, smaller)
-    for column, same in zip(found, again, strict=True):
+    """Return the loss that one row costs a search, which has the same result either way."""
+    columns, again, tape = replay(search, larger, smaller)
+    for column, same in zip(columns, again, strict=True):
         for name in ("lower", "upper", "left", "bias"):
             assert np.array_equal(getattr(column, name), getattr(same, name), equal_nan=True)
         assert column.notes.tolist() == same.notes.tolist()
-    return tape.loss, np.concatenate([column.left for column in found])
+    return tape.loss, np.concatenate([column.left for column in columns])
 
 
 DATA = {
@@ -198,27 +198,27 @@ def test_a_search_by_group_costs_what_is_not_left(data, kind, counted_again):
 def test_columns_searched_at_once_are_found_as_apart(by_group, squares):
     """Without noise each of ten columns has the answer that it has alone, whichever others."""
     random = np.random.default_rng(2)
-    far = {"years": [1990.0 + k % 36 for k in range(900)], "below": [-5e6, -5e6 - 90]}
+    distant_data = {"years": [1990.0 + k % 36 for k in range(900)], "below": [-5e6, -5e6 - 90]}
     rows = {
         name: random.permutation(np.resize(data or [np.nan], 9_000))
-        for name, data in (DATA | far).items()
+        for name, data in (DATA | distant_data).items()
     }
     frame = pl.DataFrame({"g": np.arange(9_000) % 3, **rows})
     make = dfp.var if squares else dfp.mean
     private = dfp.frame(frame).group_by("g", keys=[0, 1, 2]) if by_group else dfp.frame(frame)
-    asked = {name: make(name) for name in rows}
+    questions = {name: make(name) for name in rows}
     with record_draws(NoNoise()):
-        together = private.agg(**asked, epsilon=len(rows))
-        for name, question in asked.items():
+        joint = private.agg(**questions, epsilon=len(rows))
+        for name, question in questions.items():
             alone = private.agg(**{name: question}, epsilon=1)
             if by_group:
                 columns = [name, f"{name}_low", f"{name}_high", f"{name}_note"]
-                assert repr(together[columns].rows()) == repr(
+                assert repr(joint[columns].rows()) == repr(
                     alone[[name, "low", "high", "note"]].rows()
                 )
             else:
                 shown = [
-                    repr((float(e), e.low, e.high, e.note)) for e in (together[name], alone[name])
+                    repr((float(e), e.low, e.high, e.note)) for e in (joint[name], alone[name])
                 ]
                 assert shown[0] == shown[1]
 
@@ -279,14 +279,14 @@ heights = st.dictionaries(st.integers(-40, 40), st.floats(1, 60), max_size=8)
 @given(heights, st.integers(-60, 60))
 def test_multiplied_data_have_multiplied_bounds(tall, octaves):
     """Bounds of noisy bins of one sign move with them by whole octaves."""
-    found = []
+    ranges = []
     for shift in (0, octaves):
         counts = np.zeros(BINS)
         for number, height in tall.items():
             counts[DYADIC.middle + number + 120 + shift] = height
         (first,), (last,) = read_ends(look_at_one(DYADIC, counts), POLICY)
-        found.append(None if first < 0 else (first - shift, last - shift))
-    assert found[0] == found[1]
+        ranges.append(None if first < 0 else (first - shift, last - shift))
+    assert ranges[0] == ranges[1]
 
 
 @given(heights)
@@ -317,8 +317,8 @@ def test_no_rows_have_no_bounds(groups, rows):
         )
         for _ in range(2)
     ]
-    assert all(len(found.lower) == groups for attempt in attempts for found in attempt)
-    assert any(not any(found.is_found.any() for found in attempt) for attempt in attempts)
+    assert all(len(bounds.lower) == groups for attempt in attempts for bounds in attempt)
+    assert any(not any(bounds.is_found.any() for bounds in attempt) for attempt in attempts)
 
 
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(1)), Rho(Fraction(1, 2))], ids=str)
@@ -327,8 +327,8 @@ def test_no_rows_have_no_bounds(groups, rows):
 )
 def test_data_far_from_zero_have_bounds_of_their_spread(rows, loss):
     """Years and timestamps have bounds at most six times as wide as they are, in nine of ten."""
-    found = find_bounds(table_of(*[rows] * 40), loss)
-    width = found.upper - found.lower
+    bounds = find_bounds(table_of(*[rows] * 40), loss)
+    width = bounds.upper - bounds.lower
     assert (width <= 6 * (max(rows) - min(rows))).sum() >= 30
 
 
@@ -337,9 +337,9 @@ def test_groups_of_one_level_each_are_within_their_bounds():
     random = np.random.default_rng(3)
     groups = [1000.0 * (k % 10) + random.normal(0, 10, 300) for k in range(200)]
     loss = Epsilon(Fraction(1))
-    (found,) = find_group_bounds([table_of(*groups)], loss, loss)
+    (bounds,) = find_group_bounds([table_of(*groups)], loss, loss)
     middle = np.array([np.median(rows) for rows in groups])
-    inside = (found.lower <= middle) & (middle <= found.upper)
+    inside = (bounds.lower <= middle) & (middle <= bounds.upper)
     assert inside.sum() >= 190
 
 
@@ -347,8 +347,8 @@ def test_groups_of_one_level_each_are_within_their_bounds():
 def test_rows_that_may_lie_outside_are_not_taken_to_be_anywhere(index):
     """The allowance for rows outside stays within 1e6 times the largest value, at any noise."""
     rows = np.random.default_rng(8).pareto(index, 20_000) + 1
-    found = find_bounds(table_of(*[rows] * 60), Epsilon(Fraction(1, 10)))
-    assert (found.bias[[0, 2]] <= 1e6 * rows.max() * len(rows)).all()
+    bounds = find_bounds(table_of(*[rows] * 60), Epsilon(Fraction(1, 10)))
+    assert (bounds.bias[[0, 2]] <= 1e6 * rows.max() * len(rows)).all()
 
 
 def test_a_few_rows_scattered_far_beyond_the_bounds_are_noted():
@@ -379,8 +379,8 @@ def test_noise_alone_rarely_makes_rows_beyond_the_bounds(kind):
     Each end has a note in one search of 66. More than 48 have a probability below 1e-8.
     """
     values = np.tile(np.arange(1, 91), 400).astype(float)
-    found = find_bounds(copy_groups(table_of(values), 600), kind(Fraction(1)))
-    notes = [note for note in found.notes.tolist() if note is not None]
+    bounds = find_bounds(copy_groups(table_of(values), 600), kind(Fraction(1)))
+    notes = [note for note in bounds.notes.tolist() if note is not None]
     assert all("rows beyond" in note for note in notes)
     assert len(notes) <= 48
 

@@ -119,8 +119,8 @@ def test_tables_without_rows(side, groups):
     assert (np.abs(chosen) <= COARSE.last).all()
 
 
-def small_counts(most=4, bins=range(-1, 3)):
-    for size in range(most + 1):
+def small_counts(max_rows=4, bins=range(-1, 3)):
+    for size in range(max_rows + 1):
         for rows in itertools.combinations_with_replacement(bins, size):
             yield {b: rows.count(b) for b in set(rows)}
 
@@ -132,11 +132,11 @@ def test_one_row_moves_losses_by_one(side):
     for rank, grid in itertools.product((0, 2, 9), (FewBins(2), FewBins(4))):
         ends = -grid.last, grid.last
         for counts in small_counts():
-            own = losses_of(threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends)
+            losses = losses_of(threshold_runs(bins_table(counts, grid=grid), rank, side), 0, *ends)
             for number in range(-1, 3):
                 more = bins_table({**counts, number: counts.get(number, 0) + 1}, grid=grid)
                 other = losses_of(threshold_runs(more, rank, side), 0, *ends)
-                moved |= {abs(a - b) for a, b in zip(own, other, strict=True)}
+                moved |= {abs(a - b) for a, b in zip(losses, other, strict=True)}
     assert moved == {0, 1}
 
 
@@ -196,9 +196,9 @@ def test_sure_windows_hold_the_rank(lower, upper, alpha, side):
         result = window_threshold(values, ones, rank, **terms, loss=CERTAIN)
         ends = (lower, upper) if side == "lower" else (-upper, -lower)
         clipped = np.clip(values if side == "lower" else -values[::-1], *ends)
-        found = result if side == "lower" else -result
+        threshold = result if side == "lower" else -result
         assert lower <= result <= upper
-        assert (clipped < found - alpha).sum() <= rank <= (clipped <= found + alpha).sum()
+        assert (clipped < threshold - alpha).sum() <= rank <= (clipped <= threshold + alpha).sum()
 
 
 @pytest.mark.parametrize(
@@ -262,10 +262,10 @@ EVERY = [*map(QuantileLength, LEVELS_OF_LENGTHS), *(c for c, _ in CENTERS.values
 
 
 @functools.cache
-def count_sets(most, points=POINTS):
+def count_sets(max_rows, points=POINTS):
     """Rows at each of the points, for every data set of up to so many rows."""
-    counts = itertools.product(range(most + 1), repeat=points)
-    return np.array([c for c in counts if sum(c) <= most], np.int64)
+    counts = itertools.product(range(max_rows + 1), repeat=points)
+    return np.array([c for c in counts if sum(c) <= max_rows], np.int64)
 
 
 def lengths(functional, counts, lowest=0):
@@ -317,13 +317,13 @@ def test_center_lengths_are_distances(name):
 @pytest.mark.parametrize("functional", EVERY, ids=str)
 def test_one_row_moves_lengths_by_one(functional):
     """Neighbors: all data sets of up to five rows with each of them removed."""
-    known = {tuple(c): lengths(functional, c) for c in count_sets(MOST + 1)}
+    lengths_by_counts = {tuple(c): lengths(functional, c) for c in count_sets(MOST + 1)}
     moved = 0
-    for counts, own in known.items():
+    for counts, full_lengths in lengths_by_counts.items():
         for point in np.flatnonzero(counts):
             other = list(counts)
             other[point] -= 1
-            change = np.abs(own - known[tuple(other)]).max()
+            change = np.abs(full_lengths - lengths_by_counts[tuple(other)]).max()
             assert change <= 1
             moved = max(moved, change)
     assert moved == 1
@@ -355,9 +355,9 @@ def test_nothing_wraps_at_the_limit_of_rows(functional):
     """With 2**33 - 1 rows at both ends of 4,097 points, lengths are in [0, rows + 1]."""
     counts = np.zeros(4097, np.int64)
     counts[0], counts[-1] = 2**32, 2**32 - 1
-    own = lengths(functional, counts)
-    assert own.min() >= 0
-    assert own.max() <= 2**33
+    point_lengths = lengths(functional, counts)
+    assert point_lengths.min() >= 0
+    assert point_lengths.max() <= 2**33
 
 
 def near(p, counts, reach):
@@ -367,8 +367,8 @@ def near(p, counts, reach):
 
 def expected(p, counts, reach):
     values = np.flatnonzero(counts)
-    own = CentreLength(p).lengths(values, counts[values], np.arange(len(counts)))
-    return np.minimum(own, own.min() + reach)
+    center_lengths = CentreLength(p).lengths(values, counts[values], np.arange(len(counts)))
+    return np.minimum(center_lengths, center_lengths.min() + reach)
 
 
 def data_sets(random, points):
@@ -376,12 +376,12 @@ def data_sets(random, points):
     empty = np.zeros(points, np.int64)
     yield empty
     for places in ([0], [points - 1], [points // 2], [0, points - 1], [1, 2, points - 2]):
-        for most in (2, 1000, 2**31):
+        for limit in (2, 1000, 2**31):
             counts = empty.copy()
-            counts[places] = random.integers(1, most, len(places))
+            counts[places] = random.integers(1, limit, len(places))
             yield counts
-    for share, most in itertools.product((0.01, 0.3, 1), (2, 50, 10**6)):
-        counts = random.integers(1, most, points) * (random.random(points) < share)
+    for share, limit in itertools.product((0.01, 0.3, 1), (2, 50, 10**6)):
+        counts = random.integers(1, limit, points) * (random.random(points) < share)
         yield counts
         yield np.sort(counts)
 
@@ -439,8 +439,8 @@ def watched(monkeypatch):
 
 
 def chosen_from(functional, counts, loss):
-    held = np.flatnonzero(counts)
-    numbers, rows = held - LINE_END, np.asarray(counts)[held]
+    positions = np.flatnonzero(counts)
+    numbers, rows = positions - LINE_END, np.asarray(counts)[positions]
     return lambda: select_order_statistic(functional, numbers, rows, LINE_END, loss)
 
 
@@ -491,7 +491,7 @@ def test_order_statistics_need_rows_for_their_level(watched, q):
     One atom is missed with probability at most 1/10 then, and above 1/10 with a fifth less.
     """
     loss, atom = Epsilon(Fraction(1)), int(GRID.numbers(np.array([5.0]))[0])
-    least = max(q, 1 - q) / min(q, 1 - q) * Fraction(2 * math.log(10 * WIDTH))
+    min_rows = max(q, 1 - q) / min(q, 1 - q) * Fraction(2 * math.log(10 * WIDTH))
 
     def missed(rows):
         numbers, counts = np.array([atom]), np.array([rows])
@@ -499,8 +499,8 @@ def test_order_statistics_need_rows_for_their_level(watched, q):
         call = lambda: select_order_statistic(law, numbers, counts, GRID.last, loss)  # noqa: E731
         return beyond(*watched(call), atom)
 
-    assert missed(math.ceil(least)) <= 1 / 10
-    assert missed(int(least * Fraction(4, 5))) > 1 / 10
+    assert missed(math.ceil(min_rows)) <= 1 / 10
+    assert missed(int(min_rows * Fraction(4, 5))) > 1 / 10
 
 
 # Bounds by ranks
@@ -528,10 +528,10 @@ def test_subset_bounds_cut_few_rows():
     rows = np.ones(len(values), np.int64)
     table = bin_table(keys, 300, grid, group, grid.labels(values), rows=rows)
     lower, upper = subset_bounds(table, loss)
-    most = 2 * public_rank(Epsilon(Fraction(20)), 2 * grid.last + 1)
+    max_cut = 2 * public_rank(Epsilon(Fraction(20)), 2 * grid.last + 1)
     below = np.bincount(group, grid.labels(values) < lower[group], 300)
     above = np.bincount(group, grid.labels(values) > upper[group], 300)
-    assert max(below.max(), above.max()) <= most
+    assert max(below.max(), above.max()) <= max_cut
     assert min((below > 0).sum(), (above > 0).sum()) >= 290
 
 
@@ -558,9 +558,9 @@ def test_dick_bounds_cut_few_rows():
     for _ in range(5):
         bounds, left = dick_bounds(values, rows, Epsilon(Fraction(4)), radius=1e6, gamma=1e-3)
         assert left == Epsilon(Fraction(6, 5))
-        most = 3 * printed_rank(Epsilon(Fraction(6, 5)), 1e6, 1e-3, 20_001)
-        assert -1 < bounds.lower <= -1 + most * 1e-4
-        assert 1 - most * 1e-4 <= bounds.upper < 1
+        max_cut = 3 * printed_rank(Epsilon(Fraction(6, 5)), 1e6, 1e-3, 20_001)
+        assert -1 < bounds.lower <= -1 + max_cut * 1e-4
+        assert 1 - max_cut * 1e-4 <= bounds.upper < 1
 
 
 def test_dick_bounds_of_few_rows_are_the_radius():

@@ -60,11 +60,13 @@ def test_it_can_be_left_out(tmp_path):
     """`clipping=False`: no note, no column for it, and all of the loss for the answer."""
     frame = pl.DataFrame(DATA)
     for ask in ASKED:
-        quiet, told = (frame.dp.agg(a=ask("x", BOUNDS, clipping=own)) for own in (False, True))
+        quiet, with_note = (
+            frame.dp.agg(a=ask("x", BOUNDS, clipping=has_note)) for has_note in (False, True)
+        )
         assert quiet["a"].note is None
-        assert told["a"].mechanism.scale * 19 == quiet["a"].mechanism.scale * 20
-    made = frame.dp.group_by("g", keys=["a"]).mean("x", BOUNDS, clipping=False)
-    assert made.columns == ["g", "x", "low", "high", "count"]
+        assert with_note["a"].mechanism.scale * 19 == quiet["a"].mechanism.scale * 20
+    by_group = frame.dp.group_by("g", keys=["a"]).mean("x", BOUNDS, clipping=False)
+    assert by_group.columns == ["g", "x", "low", "high", "count"]
     frame.write_parquet(tmp_path / "rows.parquet")
     words = ["mean", str(tmp_path / "rows.parquet"), "x", "--bounds", "-2", "60", "--no-clipping"]
     ran = command(*words, "--epsilon", "1e9")
@@ -100,8 +102,8 @@ def test_pairs_say_what_the_bounds_of_both_columns_clip(kind, tmp_path):
     wide = ask(**columns | {"clipping": True}, x_bounds=(-5, 91), y_bounds=(0, 3))
     assert frame.dp.agg(r=wide, **HUGE)["r"].note is None
     quiet = frame.dp.agg(r=ask(**columns, x_bounds=BOUNDS, y_bounds=(2, 3)))["r"]
-    told = frame.dp.agg(r=question)["r"]
-    assert told.mechanism.scale * 19 == pytest.approx(quiet.mechanism.scale * 20)
+    with_note = frame.dp.agg(r=question)["r"]
+    assert with_note.mechanism.scale * 19 == pytest.approx(quiet.mechanism.scale * 20)
     assert quiet.note is None
 
 
@@ -109,8 +111,8 @@ def test_a_regression_says_what_the_bounds_of_its_columns_clip():
     """Each column that is clipped has a note beside every coefficient, by group too."""
     frame = pl.DataFrame(DATA).with_columns(y=pl.lit(1.0))
     bounds = {"x": BOUNDS, "y": (2, 3)}
-    found = frame.dp.regression("y", ["x"], bounds, **HUGE)
-    assert set(found["note"]) == {f"y: clipped: 100 % [100, 100] below 2; x: {NOTE}"}
+    coefficients = frame.dp.regression("y", ["x"], bounds, **HUGE)
+    assert set(coefficients["note"]) == {f"y: clipped: 100 % [100, 100] below 2; x: {NOTE}"}
     by_group = frame.dp.group_by("g", keys=["a", "b"]).regression("y", ["x"], bounds, **HUGE)
     assert by_group["x_note"].str.contains("x: clipped: .* below -2 in 2 of 2 groups").all()
     quiet = frame.dp.regression("y", ["x"], bounds, clipping=False, **HUGE)
@@ -210,10 +212,10 @@ def test_values_at_the_bounds_are_not_clipped():
     """Neither are those beyond them by less than a step of the grid; infinite ones are."""
     edges = [0.0, 1.0, 1 + 2.0**-40, -(2.0**-40)] * 500
     for bounds in ((0, 1), (-(2.0**60), 1), (2.0**60, 2.0**60 + 2048)):
-        held = edges if bounds[0] <= 0 else list(bounds) * 500
-        assert pl.DataFrame({"x": held}).dp.mean("x", bounds, **HUGE).note is None
-    beyond = pl.DataFrame({"x": [-np.inf, np.inf, 0.5, np.nan, None] * 100})
-    note = beyond.dp.mean("x", (0, 1), **HUGE).note
+        values = edges if bounds[0] <= 0 else list(bounds) * 500
+        assert pl.DataFrame({"x": values}).dp.mean("x", bounds, **HUGE).note is None
+    frame = pl.DataFrame({"x": [-np.inf, np.inf, 0.5, np.nan, None] * 100})
+    note = frame.dp.mean("x", (0, 1), **HUGE).note
     assert note == "clipped: 33.3 % [33.3, 33.3] below 0, 33.3 % [33.3, 33.3] above 1"
 
 

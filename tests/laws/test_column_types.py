@@ -23,8 +23,8 @@ QUESTIONS = {
 CASES = [
     (kind, front)
     for front, (kinds, _) in FRONTS.items()
-    for kind, own in kinds.items()
-    if any(value is None for value in own.odd) and own.usual[0] is not None
+    for kind, samples in kinds.items()
+    if any(value is None for value in samples.odd) and samples.usual[0] is not None
     if kind != "object of lists"  # which are no keys
 ]
 """All types that have missing values, in all kinds of frames that have the type."""
@@ -68,13 +68,13 @@ def test_missing_values_add_nothing(kind, front):
     kinds, make = FRONTS[front]
     (low, high), column = kinds[kind].usual, kinds[kind].column
     rows = [low] * 200 + [high] * 400
-    full, sparse = (dfp.frame(make(column(own))) for own in (rows, rows + [None] * 300))
+    full, sparse = (dfp.frame(make(column(values))) for values in (rows, rows + [None] * 300))
     for name, question in QUESTIONS.items():
         before, after = ask(question, full), ask(question, sparse)
         if isinstance(before, tuple):
             assert after == before
         else:
-            apart = 1 if name in {"median", "quantile", "max"} else 0.01
-            assert _number(after) == pytest.approx(_number(before), abs=apart, rel=0.01)
+            tolerance = 1 if name in {"median", "quantile", "max"} else 0.01
+            assert _number(after) == pytest.approx(_number(before), abs=tolerance, rel=0.01)
     groups = ask(lambda frame: frame.group_by("k").count(**SECRET), sparse)
     assert isinstance(groups, tuple) or _counts(groups) == [200, 300, 400]

@@ -38,11 +38,11 @@ def numbers_of(table) -> np.ndarray:
 
 def true(aggregate: str) -> np.ndarray:
     """Return the table with its totals, by city as listed."""
-    made = pd.crosstab(
+    table = pd.crosstab(
         TABLE["city"], TABLE["month"], TABLE["spent"],
         aggfunc=aggregate, margins=True,
     )  # fmt: skip
-    return made.loc[["Rome", "Oslo", "Bari", "All"]].to_numpy(float)
+    return table.loc[["Rome", "Oslo", "Bari", "All"]].to_numpy(float)
 
 
 @pytest.mark.parametrize("engine", FRAME_TYPES)
@@ -51,10 +51,10 @@ def true(aggregate: str) -> np.ndarray:
 def test_cells_and_totals_are_those_of_pandas_without_noise(engine, loss, aggregate):
     """Public and secret, with totals added up or measured, every number is where it belongs."""
     private = dfp.frame(FRAME_TYPES[engine](DATA.to_arrow()))
-    asked = () if aggregate == "count" else ("spent", aggregate, (0, 10))
-    public = private.crosstab("city", "month", *asked, keys=KEYS, margins=True, **loss)
+    arguments = () if aggregate == "count" else ("spent", aggregate, (0, 10))
+    public = private.crosstab("city", "month", *arguments, keys=KEYS, margins=True, **loss)
     assert numbers_of(public) == pytest.approx(true(aggregate), rel=1e-5, abs=1e-3)
-    secret = private.crosstab("city", "month", *asked, margins=True, delta=1e-6, **loss)
+    secret = private.crosstab("city", "month", *arguments, margins=True, delta=1e-6, **loss)
     expected = true(aggregate)[[2, 1, 0, 3]]
     if aggregate != "mean":  # every cell is shown, and nothing is left for the others
         expected = np.insert(np.insert(expected, 3, 0, axis=0), 4, 0, axis=1)
@@ -69,9 +69,9 @@ def test_least_squares_are_those_of_the_normal_equations():
     """
     rows = columns = 12
     keys = {"r": list(range(rows)), "c": list(range(columns))}
-    asked = {"keys": keys, "margins": True, "rho": 0.5}
+    arguments = {"keys": keys, "margins": True, "rho": 0.5}
     private = pl.DataFrame({"r": [0] * 9, "c": [0] * 9}).dp
-    plan = private.explain.crosstab("r", "c", **asked)
+    plan = private.explain.crosstab("r", "c", **arguments)
     size, titles = rows * columns, ("count", "r_total", "c_total", "total")
     grid = np.arange(size).reshape(rows, columns)
     design = np.zeros((size + rows + columns + 1, size))
@@ -86,22 +86,22 @@ def test_least_squares_are_those_of_the_normal_equations():
     variances = np.repeat([*measured.values()], [size, rows, columns, 1])
     law = design @ np.linalg.inv(design.T @ (design / variances[:, None])) @ design.T
     places = (0, size, size + rows, -1)
-    expected = [math.sqrt(law[place, place]) for place in places]
+    expected = [math.sqrt(law[position, position]) for position in places]
     assert [plan[title].scale for title in titles] == pytest.approx(expected)
     squares = np.zeros(4)
     for _ in range(60):
-        made = numbers_of(private.crosstab("r", "c", **asked))
-        made[[0, 0, -1, -1], [0, -1, 0, -1]] -= 9
-        parts = made[:-1, :-1], made[:-1, -1], made[-1, :-1], made[-1, -1]
+        table = numbers_of(private.crosstab("r", "c", **arguments))
+        table[[0, 0, -1, -1], [0, -1, 0, -1]] -= 9
+        parts = table[:-1, :-1], table[:-1, -1], table[-1, :-1], table[-1, -1]
         squares += [(part**2).mean() for part in parts]
     freedom = 60 / 2 * np.array([size, rows, columns, 2])
-    found = squares / 60 / np.square(expected) * freedom
-    assert (found > stats.chi2.ppf(1e-8, freedom)).all()
-    assert (found < stats.chi2.isf(1e-8, freedom)).all()
+    chi_squares = squares / 60 / np.square(expected) * freedom
+    assert (chi_squares > stats.chi2.ppf(1e-8, freedom)).all()
+    assert (chi_squares < stats.chi2.isf(1e-8, freedom)).all()
 
 
 def covered(long: pl.DataFrame, title: str, truth: np.ndarray) -> np.ndarray:
-    """Tell of each row whether the interval of an answer holds the truth."""
+    """Check for each row whether the interval of an answer holds the truth."""
     low, high = (long[f"{title}_{end}"].to_numpy() for end in ("low", "high"))
     return (low <= truth) & (truth <= high)
 
@@ -119,7 +119,9 @@ def test_intervals_of_cells_and_totals_hold_the_truth(loss, size):
     """At 90 % no kind is covered less, and none above 98 %, whether totals are measured or not."""
     rows, columns = size
     keys = {"r": list(range(rows)), "c": list(range(columns))}
-    held: dict[str, list[float]] = {name: [] for name in ("count", "r_total", "c_total", "total")}
+    coverage: dict[str, list[float]] = {
+        name: [] for name in ("count", "r_total", "c_total", "total")
+    }
     frame = pl.DataFrame({"r": [0, 1, 1], "c": [0, 0, 1]})
     exact = {(0, 0): 1, (1, 0): 1, (1, 1): 1}
     for _ in range(150):
@@ -127,31 +129,33 @@ def test_intervals_of_cells_and_totals_hold_the_truth(loss, size):
         long = dfp.released(table).long()
         cells = long.select("r", "c").rows()
         truth = {
-            "count": [exact.get(own, 0) for own in cells],
+            "count": [exact.get(cell, 0) for cell in cells],
             "r_total": [{0: 1, 1: 2}.get(r, 0) for r, _ in cells],
             "c_total": [{0: 2, 1: 1}.get(c, 0) for _, c in cells],
             "total": [3] * len(cells),
         }
-        for title, own in held.items():
-            own.append(float(covered(long, title, np.array(truth[title]))[0]))
-    for title, own in held.items():
-        hits = int(sum(own))
-        assert stats.binomtest(hits, len(own), 0.9, alternative="less").pvalue > 1e-6, title
-        assert stats.binomtest(hits, len(own), 0.98, alternative="greater").pvalue > 1e-6, title
+        for title, outcomes in coverage.items():
+            outcomes.append(float(covered(long, title, np.array(truth[title]))[0]))
+    for title, outcomes in coverage.items():
+        hits = int(sum(outcomes))
+        assert stats.binomtest(hits, len(outcomes), 0.9, alternative="less").pvalue > 1e-6, title
+        assert stats.binomtest(hits, len(outcomes), 0.98, alternative="greater").pvalue > 1e-6, (
+            title
+        )
 
 
 def test_measured_totals_are_the_quieter():
     """The forecasts of a wide table fall with totals, and cells are at most a quarter noisier."""
     keys = {"r": list(range(40)), "c": list(range(40))}
     explain = pl.DataFrame({"r": [0], "c": [0]}).dp.explain
-    for loss, least in (({"epsilon": 1}, 1.2), ({"rho": 0.5}, 2.0)):
+    for loss, gain in (({"epsilon": 1}, 1.2), ({"rho": 0.5}, 2.0)):
         plain = explain.crosstab("r", "c", keys=keys, **loss)
         totals = explain.crosstab("r", "c", keys=keys, margins=True, **loss)
         cell, alone = totals["count"].scale, plain["count"].scale
         assert alone <= cell <= 1.3 * alone
         ours = math.prod(totals[name].scale for name in ("count", "r_total", "c_total", "total"))
         theirs = alone * (alone * math.sqrt(40)) ** 2 * alone * 40
-        assert ours * least**4 < theirs * 1.05
+        assert ours * gain**4 < theirs * 1.05
         assert sum(draw.epsilon or draw.rho for draw in totals.draws) == pytest.approx(
             *loss.values()
         )
@@ -181,10 +185,10 @@ HIDDEN = {"a": ["x"] * 900 + ["y"] * 900 + ["x", "z"], "b": ["p"] * 900 + ["q"] 
 def test_secret_cells_are_shown_by_their_counts_and_totals_hold_the_others():
     """A cell of one row is missing, and its row is in the totals; nothing is shown of its key."""
     table = pd.DataFrame(HIDDEN).dp.crosstab("a", "b", margins=True, epsilon=1e6, delta=1e-6)
-    made = table.astype(object).where(table.notna(), None)
-    assert list(made.index) == ["x", "y", "(other)", "All"]
-    assert list(made.columns) == ["p", "q", "(other)", "All"]
-    assert made.to_numpy().tolist() == [
+    cells = table.astype(object).where(table.notna(), None)
+    assert list(cells.index) == ["x", "y", "(other)", "All"]
+    assert list(cells.columns) == ["p", "q", "(other)", "All"]
+    assert cells.to_numpy().tolist() == [
         [900, None, 1, 901],
         [None, 900, 0, 900],
         [0, 2, -1, 1],
@@ -201,9 +205,9 @@ def test_cells_add_up_to_their_totals(loss, secret):
         table = pl.DataFrame(HIDDEN).dp.crosstab("a", "b", margins=True, delta=1e-6, **loss)
     else:
         table = DATA.dp.crosstab("city", "month", keys=KEYS, margins=True, **loss)
-    made = numbers_of(table)
-    np.testing.assert_allclose(np.nansum(made[:, :-1], axis=1), made[:, -1], atol=1e-6)
-    np.testing.assert_allclose(np.nansum(made[:-1], axis=0), made[-1], atol=1e-6)
+    numbers = numbers_of(table)
+    np.testing.assert_allclose(np.nansum(numbers[:, :-1], axis=1), numbers[:, -1], atol=1e-6)
+    np.testing.assert_allclose(np.nansum(numbers[:-1], axis=0), numbers[-1], atol=1e-6)
 
 
 def test_others_are_no_less_than_nothing_where_a_reader_asks_for_that():
@@ -218,20 +222,20 @@ def test_a_reader_may_want_whole_cells_and_none_below_zero():
     """Totals are the sums of what is shown, their total stays, and unbiased cells are kept."""
     keys = {"r": list(range(12)), "c": list(range(12))}
     frame = pl.DataFrame({"r": [0] * 500, "c": [1] * 500})
-    asked = {"keys": keys, "margins": True, "rho": 0.05}
-    table = frame.dp.crosstab("r", "c", nonnegative=True, rounded="integer", **asked)
-    made = numbers_of(table)
+    arguments = {"keys": keys, "margins": True, "rho": 0.05}
+    table = frame.dp.crosstab("r", "c", nonnegative=True, rounded="integer", **arguments)
+    numbers = numbers_of(table)
     assert set(table.dtypes[1:]) == {pl.Int64}
-    assert (made >= 0).all()
-    assert made[:-1].sum(0).tolist() == made[-1].tolist()
+    assert (numbers >= 0).all()
+    assert numbers[:-1].sum(0).tolist() == numbers[-1].tolist()
     again = dfp.released(table)
     long = again.long()
     assert (long["count"] < 0).any()
-    assert made[-1, -1] == round(long["total"][0])
+    assert numbers[-1, -1] == round(long["total"][0])
     assert numbers_of(again.table())[-1, -1] == pytest.approx(long["total"][0])
-    whole = numbers_of(again.table(rounded="integer"))
-    assert (whole < 0).any()
-    assert whole[:, :-1].sum(1).tolist() == whole[:, -1].tolist()
+    integers = numbers_of(again.table(rounded="integer"))
+    assert (integers < 0).any()
+    assert integers[:, :-1].sum(1).tolist() == integers[:, -1].tolist()
 
 
 def test_keys_come_back_as_they_came():
@@ -239,10 +243,10 @@ def test_keys_come_back_as_they_came():
     stars = pd.Categorical(["low", "high", "mid"] * 100, ["low", "mid", "high"], ordered=True)
     days = pd.to_datetime(["2024-03-01", "2024-01-01", "2024-02-01"] * 100)
     frame = pd.DataFrame({"stars": stars, "day": days, "k": [1, 2, None] * 100})
-    made = frame.dp.crosstab("stars", "day", delta=1e-6, **HUGE)
-    assert list(made.index) == ["low", "mid", "high"]
-    assert made.index.dtype == pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
-    assert made.columns.tolist() == sorted(set(days))
+    table = frame.dp.crosstab("stars", "day", delta=1e-6, **HUGE)
+    assert list(table.index) == ["low", "mid", "high"]
+    assert table.index.dtype == pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+    assert table.columns.tolist() == sorted(set(days))
     turned = frame.dp.crosstab("day", "stars", keys={"day": days[:3], "stars": ["high", "low"]})
     assert turned.columns.tolist() == ["high", "low"]
     assert turned.index.tolist() == list(days[:3])
@@ -325,8 +329,8 @@ def test_what_cannot_be_is_refused_before_a_row_is_read():
 def test_keys_listed_in_two_spellings_are_one_cell():
     """1 and 1.0 are one month, also where totals are measured."""
     keys = {"city": ["Rome", "Oslo"], "month": [1, 1.0, 2]}
-    made = DATA.dp.crosstab("city", "month", keys=keys, margins=True, rho=1)
-    assert made.columns == ["city", "1", "2", "All"]
+    table = DATA.dp.crosstab("city", "month", keys=keys, margins=True, rho=1)
+    assert table.columns == ["city", "1", "2", "All"]
     pairs = [("Rome", 1), ("Rome", 2), ("Oslo", 1)]
     some = DATA.dp.crosstab("city", "month", keys=pairs, margins=True, **HUGE)
     assert some["All"].to_list() == [*np.nansum(numbers_of(some)[:-1, :-1], 1), some["All"][-1]]

@@ -28,9 +28,9 @@ TABLE = pa.table(
         "time": pa.array(MOMENTS, pa.timestamp("us")),
         "nano": pa.array(MOMENTS, pa.timestamp("ns")),
         "zoned": pa.array(MOMENTS, pa.timestamp("us", "Europe/Rome")),
-        "day": pa.array([own.date() for own in MOMENTS], pa.date32()),
-        "clock": pa.array([own.time() for own in MOMENTS], pa.time64("us")),
-        "span": pa.array([own - MOMENTS[500] for own in MOMENTS], pa.duration("us")),
+        "day": pa.array([moment.date() for moment in MOMENTS], pa.date32()),
+        "clock": pa.array([moment.time() for moment in MOMENTS], pa.time64("us")),
+        "span": pa.array([moment - MOMENTS[500] for moment in MOMENTS], pa.duration("us")),
         "group": pa.array([k % 2 for k in range(ROWS)]),
     }
 )
@@ -59,19 +59,19 @@ def frames(path) -> dict[str, object]:
     }
 
 
-def in_arrow(made: object) -> pa.Table:
+def in_arrow(frame: object) -> pa.Table:
     """Return a released frame as an Arrow table."""
-    if isinstance(made, pd.DataFrame):
-        return pa.Table.from_pandas(made, preserve_index=False)
-    if isinstance(made, duckdb.DuckDBPyRelation):
-        return made.to_arrow_table()
-    if isinstance(made, pl.LazyFrame):
-        made = made.collect()
-    return made.to_arrow() if isinstance(made, pl.DataFrame) else made
+    if isinstance(frame, pd.DataFrame):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    if isinstance(frame, duckdb.DuckDBPyRelation):
+        return frame.to_arrow_table()
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    return frame.to_arrow() if isinstance(frame, pl.DataFrame) else frame
 
 
 def kind_of(kind: pa.DataType) -> str | None:
-    """Return what a declared type holds, by the words of `PLAIN`."""
+    """Return the kind of a declared type, by the words of `PLAIN`."""
     tests = {
         "date": pa.types.is_date, "time": pa.types.is_timestamp, "time of day": pa.types.is_time,
         "duration": pa.types.is_duration,
@@ -84,23 +84,26 @@ def ticks_of(values: pa.Array | pa.ChunkedArray) -> list[int | None]:
     if pa.types.is_date(values.type):
         return values.cast(pa.date32()).cast(pa.int32()).to_pylist()
     if pa.types.is_interval(values.type):
-        return [own.nanoseconds // 1000 + own.days * 86_400_000_000 for own in values.to_pylist()]
+        return [
+            interval.nanoseconds // 1000 + interval.days * 86_400_000_000
+            for interval in values.to_pylist()
+        ]
     kinds = {"date": pa.date32(), "time of day": pa.time64("us"), "duration": pa.duration("us")}
     zone = getattr(values.type, "tz", None)
-    own = kinds.get(kind_of(values.type), pa.timestamp("us", zone))
-    return values.cast(own, safe=False).cast(pa.int64()).to_pylist()
+    target = kinds.get(kind_of(values.type), pa.timestamp("us", zone))
+    return values.cast(target, safe=False).cast(pa.int64()).to_pylist()
 
 
-def is_near(column: str, found: int, rows: list[int], rank: int) -> bool:
-    """Tell whether an answer lies between the two rows of a rank, as near as a column is told."""
+def is_near(column: str, answer: int, rows: list[int], rank: int) -> bool:
+    """Check whether an answer lies between the rows of a rank, to the precision of its column."""
     step = {"day": 1, "span": 2**31}.get(column, 10**6)  # a bin of 16 bits, half a year
-    return rows[rank - 1] - step <= found <= rows[rank] + step
+    return rows[rank - 1] - step <= answer <= rows[rank] + step
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_path):
     """At every door, whole and by group, with ends; a false alarm below 1e-6 for each."""
-    wanted = sorted(ticks_of(TABLE[column]))
+    ticks = sorted(ticks_of(TABLE[column]))
     kind = TABLE[column].type
     for name, frame in frames(tmp_path).items():
         if name == "pandas of numpy" and column in {"day", "clock"}:
@@ -109,10 +112,12 @@ def test_quantiles_are_those_of_the_rows_in_the_columns_own_type(column, tmp_pat
         if name != "reader":
             answer = private.median(column, ends=True, **EXACT)
             assert isinstance(answer, PLAIN[kind_of(kind)]), name
-            own = pa.array([answer]).cast(pa.timestamp("us", "UTC")) if column == "zoned" else None
+            utc_answer = (
+                pa.array([answer]).cast(pa.timestamp("us", "UTC")) if column == "zoned" else None
+            )
             plain = pa.array([answer], kind if column != "nano" else pa.timestamp("us"))
-            (found,) = ticks_of(plain if own is None else own)
-            assert is_near(column, found, wanted, ROWS // 2), name
+            (tick,) = ticks_of(plain if utc_answer is None else utc_answer)
+            assert is_near(column, tick, ticks, ROWS // 2), name
             assert answer.low <= answer <= answer.high
         by = private.group_by("group", keys=[0, 1]).quantile(column, 0.9, ends=True, **EXACT)
         table = in_arrow(by)
@@ -144,30 +149,30 @@ def test_all_engines_count_the_same_whole_numbers(column, tmp_path):
         lower, upper = lower.replace(tzinfo=dt.UTC), upper.replace(tzinfo=dt.UTC)
     ends = pa.array([lower, upper], TABLE[column].type)
     (first, last), unit = ticks_of(ends), step.days or step.seconds * 10**6
-    wanted = sorted(
-        first + (min(max(own, first), last) - first) // unit * unit
-        for own in ticks_of(TABLE[column])
-        if own is not None
+    expected = sorted(
+        first + (min(max(tick, first), last) - first) // unit * unit
+        for tick in ticks_of(TABLE[column])
+        if tick is not None
     )
-    ranks = range(3, len(wanted), len(wanted) // 20)
-    levels = [(rank + 0.5) / len(wanted) for rank in ranks]
+    ranks = range(3, len(expected), len(expected) // 20)
+    levels = [(rank + 0.5) / len(expected) for rank in ranks]
     for name, frame in frames(tmp_path).items():
         if name == "reader" or (name == "pandas of numpy" and column in {"day", "clock"}):
             continue
         private = dfp.frame(frame)
-        given = {"bounds": (lower, upper), "step": step, "epsilon": 1e9}
-        found = list(private.quantiles(column, levels, **given))
+        arguments = {"bounds": (lower, upper), "step": step, "epsilon": 1e9}
+        answers = list(private.quantiles(column, levels, **arguments))
         zoned = pa.timestamp("us", "UTC") if column == "zoned" else None
-        found = ticks_of(pa.array(found, zoned or ends.type))
-        pairs = zip(found, ranks, strict=True)  # all between two rows have the same rank
-        assert all(wanted[rank] <= value <= wanted[rank + 1] for value, rank in pairs), name
+        answers = ticks_of(pa.array(answers, zoned or ends.type))
+        pairs = zip(answers, ranks, strict=True)  # all between two rows have the same rank
+        assert all(expected[rank] <= value <= expected[rank + 1] for value, rank in pairs), name
 
 
 def test_too_few_rows_are_missing_in_every_frame():
     """A column of dates holds no NaN: what is unknown is missing; a single answer is None."""
-    few = pl.DataFrame({"day": [dt.date(2013, 1, 1)] * 5, "group": [0] * 5})
-    for frame in (few, few.to_pandas(), few.to_arrow()):
-        assert frame is few or not isinstance(frame, pl.DataFrame)
+    rows = pl.DataFrame({"day": [dt.date(2013, 1, 1)] * 5, "group": [0] * 5})
+    for frame in (rows, rows.to_pandas(), rows.to_arrow()):
+        assert frame is rows or not isinstance(frame, pl.DataFrame)
         private = dfp.frame(frame)
         answers = [private.median("day", ends=True, epsilon=1)]
         answers += private.quantiles("day", [0.2, 0.5], epsilon=1)
@@ -206,8 +211,10 @@ def test_infinite_and_far_times_are_the_ends():
     connection = duckdb.connect()
     kinds = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ"]
     for kind in kinds:
-        far = "'290000-01-01'" if kind in {"TIMESTAMP", "DATE"} else "'infinity'"
-        values = f"['infinity'::{kind}, '-infinity'::{kind}, '2020-01-02'::{kind}, {far}::{kind}]"
+        extreme = "'290000-01-01'" if kind in {"TIMESTAMP", "DATE"} else "'infinity'"
+        values = (
+            f"['infinity'::{kind}, '-infinity'::{kind}, '2020-01-02'::{kind}, {extreme}::{kind}]"
+        )
         rows = connection.sql(f"SELECT unnest({values}) AS x FROM range(900)")
         median = dfp.frame(rows).quantile("x", 0.4, **EXACT)
         assert (median.year, median.month, median.day) == (2020, 1, 2), kind
@@ -220,7 +227,7 @@ def test_infinite_and_far_times_are_the_ends():
 
 @pytest.mark.parametrize("rows", [0, 3000])
 @pytest.mark.parametrize(
-    ("column", "given", "error"),
+    ("column", "arguments", "error"),
     [
         ("day", {"bounds": (0, 1)}, "InvalidBoundsError"),
         ("group", {"bounds": (dt.date(2013, 1, 1), dt.date(2014, 1, 1))}, "InvalidBoundsError"),
@@ -231,17 +238,19 @@ def test_infinite_and_far_times_are_the_ends():
         ("time", {"step": dt.timedelta(microseconds=1)}, "InvalidQuestionError"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_the_declared_type(rows, column, given, error, tmp_path):
+def test_what_does_not_fit_is_refused_by_the_declared_type(
+    rows, column, arguments, error, tmp_path
+):
     """On any rows alike, before anything is charged, and by explain where it knows the type."""
     frame = pl.from_arrow(TABLE.slice(0, rows))
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
     with pytest.raises(getattr(dfp.errors, error)):
-        frame.dp(ledger=ledger, dataset="d").median(column, epsilon=1, **given)
+        frame.dp(ledger=ledger, dataset="d").median(column, epsilon=1, **arguments)
     with pytest.raises(dfp.UnsupportedDtypeError):
         frame.dp(ledger=ledger, dataset="d").inverse_quantile("day", 0.5, epsilon=1)
     assert ledger.remaining("d").epsilon == 10
     with pytest.raises(getattr(dfp.errors, error)):
-        frame.dp.explain.median(column, epsilon=1, **given)
+        frame.dp.explain.median(column, epsilon=1, **arguments)
 
 
 def test_bounds_and_steps_are_answers_and_need_fewer_rows():
@@ -250,9 +259,9 @@ def test_bounds_and_steps_are_answers_and_need_fewer_rows():
     frame = pl.DataFrame(
         {"t": [dt.datetime(2013, 1, 1) + dt.timedelta(hours=k) for k in range(8760)]}
     )
-    found = frame.dp.median("t", bounds=year, step=dt.timedelta(hours=6), epsilon=1)
-    assert (found - dt.datetime(2013, 1, 1)) % dt.timedelta(hours=6) == dt.timedelta(0)
-    assert abs(found - dt.datetime(2013, 7, 2)) < dt.timedelta(days=3)
+    median = frame.dp.median("t", bounds=year, step=dt.timedelta(hours=6), epsilon=1)
+    assert (median - dt.datetime(2013, 1, 1)) % dt.timedelta(hours=6) == dt.timedelta(0)
+    assert abs(median - dt.datetime(2013, 7, 2)) < dt.timedelta(days=3)
     (anywhere,) = frame.dp.explain.median("t", epsilon=1).answers
     (within,) = frame.dp.explain.median("t", bounds=year, epsilon=1).answers
     assert within.answered.half < 30 < 50 < anywhere.answered.half < 80
@@ -292,9 +301,9 @@ def test_statements_compute_with_answers_that_are_dates():
     """dfp.sql has the type before a row is read: conditions, orders and fields are of dates."""
     text = """SELECT "group", dp_median(day) AS middle, dp_median_interval(day).low AS low
         FROM rows GROUP BY "group" HAVING dp_median(day) > DATE '1969-06-01' ORDER BY middle DESC"""
-    found = dfp.sql(text, rows=TABLE, epsilon=1e7, delta=1e-6)
-    assert found.schema.types[1:] == [pa.date32(), pa.date32()]
-    assert found.num_rows == 2
+    table = dfp.sql(text, rows=TABLE, epsilon=1e7, delta=1e-6)
+    assert table.schema.types[1:] == [pa.date32(), pa.date32()]
+    assert table.num_rows == 2
     bounds = "DATE '1969-06-01', DATE '1970-06-01'"
     within = dfp.sql(f"SELECT dp_median(time, {bounds}) AS x FROM rows", rows=TABLE, epsilon=1e7)
     assert within.schema.types == [pa.timestamp("us")]
@@ -303,9 +312,9 @@ def test_statements_compute_with_answers_that_are_dates():
 def rank_errors(values: np.ndarray, released: pl.DataFrame, size: int) -> np.ndarray:
     """Return how far each group's median is off in ranks."""
     rows = np.sort(values.reshape(-1, size), axis=1)
-    found = released["x"].to_numpy()
-    below = np.array([np.searchsorted(*own, "left") for own in zip(rows, found, strict=True)])
-    upto = np.array([np.searchsorted(*own, "right") for own in zip(rows, found, strict=True)])
+    medians = released["x"].to_numpy()
+    below = np.array([np.searchsorted(*pair, "left") for pair in zip(rows, medians, strict=True)])
+    upto = np.array([np.searchsorted(*pair, "right") for pair in zip(rows, medians, strict=True)])
     return np.maximum(0, np.maximum(below - size / 2, size / 2 - upto))
 
 

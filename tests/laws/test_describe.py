@@ -49,22 +49,24 @@ def frames(path) -> dict[str, object]:
     }
 
 
-def rows_of(made) -> list[dict]:
+def rows_of(description) -> list[dict]:
     """Return a description of any frame type as rows."""
-    if isinstance(made, pd.DataFrame):
-        made = pa.Table.from_pandas(made, preserve_index=False)
-    elif isinstance(made, duckdb.DuckDBPyRelation):
-        made = made.to_arrow_table()
-    elif isinstance(made, pl.LazyFrame):
-        made = made.collect().to_arrow()
-    return (made.to_arrow() if isinstance(made, pl.DataFrame) else made).to_pylist()
+    if isinstance(description, pd.DataFrame):
+        description = pa.Table.from_pandas(description, preserve_index=False)
+    elif isinstance(description, duckdb.DuckDBPyRelation):
+        description = description.to_arrow_table()
+    elif isinstance(description, pl.LazyFrame):
+        description = description.collect().to_arrow()
+    return (
+        description.to_arrow() if isinstance(description, pl.DataFrame) else description
+    ).to_pylist()
 
 
 def test_each_column_is_described_by_its_type_in_every_frame(tmp_path):
     """Counts, shares, means, deviations, quantiles and values are those of the rows."""
     for name, frame in frames(tmp_path).items():
-        made = dfp.frame(frame).describe(quantiles=(0.25, 0.5), **HUGE)
-        x, k, late, city, day, when, span = rows_of(made)
+        description = dfp.frame(frame).describe(quantiles=(0.25, 0.5), **HUGE)
+        x, k, late, city, day, when, span = rows_of(description)
         kinds = [row["type"] for row in (x, k, late, city, day, when, span)]
         kinds[1] = "integer" if name.startswith("pandas") else kinds[1]  # NULL makes them floats
         days = "time" if name in {"pandas", "pandas with a zone"} else "date"  # it has no dates
@@ -82,7 +84,7 @@ def test_each_column_is_described_by_its_type_in_every_frame(tmp_path):
         assert (city["top_count"], city["values"].count("2,000")) == (2000, 2)
         middle = {dt.date(2020, 1, 1) + dt.timedelta(days=days) for days in (48, 49, 50, 51)}
         assert pd.Timestamp(day[f"50% {days}"]).date() in middle
-        late_evening = {dt.datetime.combine(own, dt.time(23)) for own in middle}
+        late_evening = {dt.datetime.combine(date, dt.time(23)) for date in middle}
         assert pd.Timestamp(when["50% time"]).to_pydatetime() in late_evening
         assert (when["note"] == "times in UTC") == (name == "pandas with a zone"), name
         middle_span = span["50% duration"]
@@ -135,15 +137,15 @@ def least_epsilon(rho: float, delta: float) -> float:
 
 @pytest.mark.parametrize("wide", [2, 120])
 def test_a_wide_frame_spends_the_rho_that_epsilon_and_delta_allow(wide):
-    """What the parts spend is never more than what is charged, in whichever measure."""
-    names = [f"c{place}" for place in range(wide)]
-    frame = pl.DataFrame({name: ["a"] if place % 2 else [1.0] for place, name in enumerate(names)})
+    """The parts never spend more than what is charged, in whichever measure."""
+    names = [f"c{index}" for index in range(wide)]
+    frame = pl.DataFrame({name: ["a"] if index % 2 else [1.0] for index, name in enumerate(names)})
     draws = frame.dp.explain.describe(epsilon=1, delta=1e-6).draws
     assert len(draws) == 1 + wide
     if wide == 2:
-        assert sum(own.epsilon for own in draws) == pytest.approx(1)
+        assert sum(draw.epsilon for draw in draws) == pytest.approx(1)
     else:
-        spent = sum(own.rho for own in draws)
+        spent = sum(draw.rho for draw in draws)
         assert 0.99 < least_epsilon(spent, 5e-7) <= 1  # the other half of delta is for values
         parts = 1 + 3 * wide // 2 + wide // 2
         assert draws[1].rho > (1 / parts) ** 2 / 8
@@ -157,8 +159,10 @@ def test_a_note_names_the_quantiles_that_are_unknown(terms, size):
     for row in rows_of(rows.dp.describe(**terms)):
         unknown = [name for name in row if name.endswith("%") and math.isnan(row[name])]
         assert bool(unknown) == (size == 300)
-        told = (row["note"] or "").partition("too few rows for this loss: ")[2].partition(" (")[0]
-        assert told == ", ".join(unknown)
+        note_names = (
+            (row["note"] or "").partition("too few rows for this loss: ")[2].partition(" (")[0]
+        )
+        assert note_names == ", ".join(unknown)
 
 
 def test_only_what_is_declared_shapes_the_answer(replayed):
@@ -169,20 +173,20 @@ def test_only_what_is_declared_shapes_the_answer(replayed):
     full = FRAME.dp.describe(rho=1, delta=1e-6)
     missing = pl.DataFrame({name: [None] * 50 for name in FRAME.columns}, FRAME.schema)
     for other in (FRAME.clear(), missing):
-        made = replayed(lambda o=other: o.dp.describe(rho=1, delta=1e-6))
-        assert made.schema == full.schema
-        assert made["type"].to_list() == KINDS
-        assert made["mean"].is_nan().to_list()[:2] == [True, True]
-        assert made["top"].to_list() == [None] * 7
+        description = replayed(lambda o=other: o.dp.describe(rho=1, delta=1e-6))
+        assert description.schema == full.schema
+        assert description["type"].to_list() == KINDS
+        assert description["mean"].is_nan().to_list()[:2] == [True, True]
+        assert description["top"].to_list() == [None] * 7
 
 
 def test_hostile_names_are_values_of_a_column():
     """A column may be called as those of the answer are, or hold markup, quotes and labels."""
     names = ["count", "column", "note", "rows", '"; DROP', "<b>", "0_mean", "low", "é\n"]
-    frame = pl.DataFrame({name: ["a"] * 50 if place % 2 else [1.5] * 50
-                          for place, name in enumerate(names)})  # fmt: skip
-    for own in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow()), frame.to_arrow()):
-        assert [row["column"] for row in rows_of(dfp.frame(own).describe(**HUGE))] == names
+    frame = pl.DataFrame({name: ["a"] * 50 if index % 2 else [1.5] * 50
+                          for index, name in enumerate(names)})  # fmt: skip
+    for table in (frame, frame.to_pandas(), duckdb.from_arrow(frame.to_arrow()), frame.to_arrow()):
+        assert [row["column"] for row in rows_of(dfp.frame(table).describe(**HUGE))] == names
     labels = pd.DataFrame({0: [1.0] * 9, (1, 2): ["a"] * 9})
     assert rows_of(labels.dp.describe(**HUGE))[1]["column"] == "(1, 2)"
 
@@ -205,12 +209,12 @@ def test_units_are_limited_in_every_part(tmp_path):
 
 @pytest.mark.parametrize("columns", [["x"], ["x", "c"]])
 def test_the_hint_at_limits_names_calls_that_work(columns):
-    """What a refused description advises, limits named or found, describes the frame."""
+    """The advice of a refused description, limits named or found, describes the frame."""
     df = pl.DataFrame({"who": [*range(90)] * 9, "x": [1.0] * 810, "c": ["a"] * 810})
     with pytest.raises(dfp.errors.InvalidUnitError) as refusal:
         df.dp(unit="who").describe(columns)
-    named, found = refusal.value.hint.split(", or find max_rows first: ")
-    for arguments in (named.removeprefix("pass ").rpartition(", chosen")[0], found):
+    named, search = refusal.value.hint.split(", or find max_rows first: ")
+    for arguments in (named.removeprefix("pass ").rpartition(", chosen")[0], search):
         terms = eval(f"dict({arguments})", {"dfp": dfp, "df": df})
         assert len(df.dp(**{"unit": "who", **terms}).describe(columns, **HUGE)) == len(columns)
 
@@ -218,9 +222,9 @@ def test_the_hint_at_limits_names_calls_that_work(columns):
 def test_times_too_far_away_are_no_matter():
     """Infinite and far times are the ends of the calendar, and means still refuse times."""
     con = duckdb.connect()
-    far = con.sql("""SELECT unnest(['infinity'::TIMESTAMP, '-infinity'::TIMESTAMP,
+    relation = con.sql("""SELECT unnest(['infinity'::TIMESTAMP, '-infinity'::TIMESTAMP,
         '2020-01-01'::TIMESTAMP, '290000-01-01'::TIMESTAMP]) AS t FROM range(500)""")
-    (row,) = rows_of(dfp.frame(far).describe(quantiles=(0.2, 0.4, 0.9), epsilon=1e6))
+    (row,) = rows_of(dfp.frame(relation).describe(quantiles=(0.2, 0.4, 0.9), epsilon=1e6))
     assert row["20% time"] == dt.datetime(1, 1, 1)  # noqa: DTZ001 columns without a zone
     assert row["40% time"] == dt.datetime(2020, 1, 1)  # noqa: DTZ001 columns without a zone
     assert row["90% time"] == dt.datetime(9999, 12, 31, 23, 59, 59)  # noqa: DTZ001 columns without a zone
@@ -231,10 +235,10 @@ def test_times_too_far_away_are_no_matter():
 
 
 class TestRefusals:
-    """What a description can't be is refused by what is declared, before anything is charged."""
+    """An impossible description is refused by what is declared, before anything is charged."""
 
     @pytest.mark.parametrize(
-        ("given", "error"),
+        ("arguments", "error"),
         [
             ({"delta": None}, dfp.errors.MissingDeltaError),
             ({"columns": []}, dfp.errors.InvalidQuestionError),
@@ -249,10 +253,10 @@ class TestRefusals:
         ],
         ids=str,
     )
-    def test_refused(self, given, error):
+    def test_refused(self, arguments, error):
         """Every wrong argument has its error."""
         with pytest.raises(error):
-            FRAME.dp.describe(**{"epsilon": 1, "delta": 1e-6, **given})
+            FRAME.dp.describe(**{"epsilon": 1, "delta": 1e-6, **arguments})
 
     def test_groups_and_frames_that_declare_nothing(self):
         """A description is of a whole frame that declares its columns."""

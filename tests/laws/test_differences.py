@@ -20,18 +20,18 @@ KEYS = list(ROWS)
 def test_values_are_those_of_the_released_numbers(kind):
     """Differences, changes and parts are computed from what the frame shows, in its own type."""
     frame = FRAME_TYPES[kind](DATA.to_arrow())
-    made = dfp.frame(frame).group_by("k", keys=KEYS).count(epsilon=1)
-    counts = to_polars(made)["count"].to_list()
-    read = dfp.released(made)
+    release = dfp.frame(frame).group_by("k", keys=KEYS).count(epsilon=1)
+    counts = to_polars(release)["count"].to_list()
+    read = dfp.released(release)
     less, grown = read.diff(), read.change()
-    assert type(less) is type(made)
+    assert type(less) is type(release)
     assert to_polars(less)["count"].to_list()[1:] == [counts[1] - counts[0], counts[2] - counts[1]]
     assert to_polars(less)["against"].to_list() == [None, "a", "b"]
     assert to_polars(grown)["count"].to_list()[1] == pytest.approx(counts[1] / counts[0] - 1)
     parts = to_polars(read.ratio_to("total"))
-    assert parts["count"].to_list() == pytest.approx([own / sum(counts) for own in counts])
+    assert parts["count"].to_list() == pytest.approx([count / sum(counts) for count in counts])
     assert to_polars(read.ratio_to("b"))["count"].to_list()[1] == 1.0
-    assert to_polars(read.diff("b"))["count"].to_list() == [own - counts[1] for own in counts]
+    assert to_polars(read.diff("b"))["count"].to_list() == [count - counts[1] for count in counts]
 
 
 CASES = {
@@ -49,36 +49,36 @@ CASES = {
 )
 def test_intervals_hold_the_truth(loss):
     """At 90 % every interval holds what the exact counts give, and is not far too wide."""
-    asked = DATA.dp.group_by("k", keys=KEYS)
-    hits = {(case, place): 0 for case in CASES for place in range(len(KEYS))}
+    groups = DATA.dp.group_by("k", keys=KEYS)
+    hits = {(case, index): 0 for case in CASES for index in range(len(KEYS))}
     for _ in range(150):
-        read = dfp.released(asked.count(interval=0.9, **loss))
+        read = dfp.released(groups.count(interval=0.9, **loss))
         for case, (compare, truth) in CASES.items():
-            made = compare(read)
-            for place, true in enumerate(truth):
+            table = compare(read)
+            for index, true in enumerate(truth):
                 if true is not None:
-                    _, low, high = made.row(place)[-3:]
-                    hits[case, place] += low <= true + 1e-12 and true - 1e-12 <= high
-    for (case, place), held in hits.items():
-        if CASES[case][1][place] is not None:
-            below = stats.binomtest(held, 150, 0.9, alternative="less").pvalue
-            above = stats.binomtest(held, 150, 0.98, alternative="greater").pvalue
-            assert min(below, above) > 1e-6, (case, place)
+                    _, low, high = table.row(index)[-3:]
+                    hits[case, index] += low <= true + 1e-12 and true - 1e-12 <= high
+    for (case, index), hit_count in hits.items():
+        if CASES[case][1][index] is not None:
+            below = stats.binomtest(hit_count, 150, 0.9, alternative="less").pvalue
+            above = stats.binomtest(hit_count, 150, 0.98, alternative="greater").pvalue
+            assert min(below, above) > 1e-6, (case, index)
 
 
 def test_a_part_of_a_total_is_surer_than_a_ratio_of_strangers():
     """Its interval is that of normal noise as wide as the counts', which the total has as well."""
     rows = pl.DataFrame({"k": ["most"] * 1000 + ["least"] * 60})
-    made = rows.dp.group_by("k", keys=["most", "least"]).count(epsilon=0.3)
-    parts = dfp.released(made).ratio_to("total")
+    release = rows.dp.group_by("k", keys=["most", "least"]).count(epsilon=0.3)
+    parts = dfp.released(release).ratio_to("total")
     draws = np.random.default_rng(3)
-    off = (made["high"] - made["low"]).to_numpy() / 2 / 1.96
-    noisy = made["count"].to_numpy() + draws.normal(0, 1, (200_000, 2)) * off
-    for place, truth in enumerate((noisy / noisy.sum(1)[:, None]).T):
-        found = parts["low"][place], parts["high"][place]
-        assert found == pytest.approx(tuple(np.quantile(truth, [0.025, 0.975])), abs=5e-4)
-        assert max(found) <= 1
-    part, total = parts["count"][0], made["count"].sum()
+    off = (release["high"] - release["low"]).to_numpy() / 2 / 1.96
+    noisy = release["count"].to_numpy() + draws.normal(0, 1, (200_000, 2)) * off
+    for index, truth in enumerate((noisy / noisy.sum(1)[:, None]).T):
+        interval = parts["low"][index], parts["high"][index]
+        assert interval == pytest.approx(tuple(np.quantile(truth, [0.025, 0.975])), abs=5e-4)
+        assert max(interval) <= 1
+    part, total = parts["count"][0], release["count"].sum()
     strangers = 2 * 1.96 * math.hypot(off[0], part * math.hypot(*off)) / total
     assert parts["high"][0] - parts["low"][0] < 0.7 * strangers
 
@@ -87,18 +87,18 @@ def test_lines_are_told_apart_by_their_other_keys():
     """Each place is compared with itself, in the order of the frame, sorted or filtered since."""
     months = pd.to_datetime(["2024-01-01", "2024-02-01"] * 2).repeat(300)
     rows = pd.DataFrame({"place": ["x", "y"] * 600, "month": months})
-    made = rows.dp.group_by("place", "month").count(epsilon=1e9, delta=1e-6)
-    grown = dfp.released(made).change()
+    release = rows.dp.group_by("place", "month").count(epsilon=1e9, delta=1e-6)
+    grown = dfp.released(release).change()
     assert grown["count"].isna().tolist() == [True, False, True, False]
     assert grown["against"].tolist()[1] == pd.Timestamp("2024-01-01")
-    assert grown["month"].dtype == made["month"].dtype
-    turned = dfp.released(made.sort_values("month", ascending=False)).diff()
+    assert grown["month"].dtype == release["month"].dtype
+    turned = dfp.released(release.sort_values("month", ascending=False)).diff()
     assert turned["against"].tolist()[2:] == [pd.Timestamp("2024-02-01")] * 2
-    along = dfp.released(made).diff("x", along="place")
+    along = dfp.released(release).diff("x", along="place")
     assert along["count"].tolist() == [0, 0, 0, 0]
-    within = dfp.released(made).ratio_to("total", along="month")
+    within = dfp.released(release).ratio_to("total", along="month")
     assert within["count"].tolist() == pytest.approx([0.5] * 4)
-    assert dfp.released(made).ratio_to("total")["count"].sum() == pytest.approx(1)
+    assert dfp.released(release).ratio_to("total")["count"].sum() == pytest.approx(1)
 
 
 def test_totals_that_were_measured_are_the_totals():
@@ -138,20 +138,20 @@ def test_bins_of_a_histogram_and_counts_by_value_have_shares():
 
 def test_what_was_computed_can_be_shown():
     """Names, cost and intervals stand in text and charts, and it is a release for what follows."""
-    made = DATA.dp.group_by("k", keys=KEYS).count(epsilon=1)
-    less = dfp.released(made).diff("a")
+    release = DATA.dp.group_by("k", keys=KEYS).count(epsilon=1)
+    less = dfp.released(release).diff("a")
     assert "difference of count() by 'k'" in repr(dfp.show(less))
     assert "no further cost" in repr(dfp.show(less))
     assert dfp.plot(less).to_dict()["title"]["text"] == "difference of count by k"
-    after = dfp.plot(dfp.released(made).diff()).to_dict()
+    after = dfp.plot(dfp.released(release).diff()).to_dict()
     assert after["title"]["text"] == "difference of count by k"
     assert "Without an answer" not in str(after)
     assert "NULL" not in str(after)
-    shown = repr(dfp.show(dfp.released(made).diff()))
+    shown = repr(dfp.show(dfp.released(release).diff()))
     assert "Without an answer" not in shown
     assert "Nothing to compare with: a" in shown
-    several = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
-    both = several.agg(dfp.count(), dfp.mean("x", (0, 2)), dfp.median("x"))
+    groups = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
+    both = groups.agg(dfp.count(), dfp.mean("x", (0, 2)), dfp.median("x"))
     assert dfp.released(both).diff().columns[1:] == [
         "against", "count", "count_low", "count_high", "x_mean", "x_mean_low", "x_mean_high",
         "x_mean_note",
@@ -176,16 +176,16 @@ def test_a_comparison_has_the_notes_of_the_answers_it_compares(kind):
 
 def test_what_cannot_be_compared_is_refused():
     """Frames that are no release, no group of that name, means of a total, no interval."""
-    made = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
+    groups = DATA.with_columns(x=1.0).dp.group_by("k", keys=KEYS)
     with pytest.raises(dfp.errors.InvalidQuestionError, match="is not a release"):
         dfp.released(pl.DataFrame({"k": ["never"], "count": [123.25]}))
     with pytest.raises(dfp.errors.InvalidQuestionError, match="do not add up"):
-        dfp.released(made.mean("x", (0, 2))).ratio_to("total")
+        dfp.released(groups.mean("x", (0, 2))).ratio_to("total")
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no group"):
-        dfp.released(made.count()).diff("z")
+        dfp.released(groups.count()).diff("z")
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no key"):
-        dfp.released(made.count()).diff(along="city")
+        dfp.released(groups.count()).diff(along="city")
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no answer with an interval"):
-        dfp.released(made.median("x")).diff()
+        dfp.released(groups.median("x")).diff()
     with pytest.raises(dfp.errors.InvalidQuestionError, match="no table"):
-        dfp.released(made.count()).table()
+        dfp.released(groups.count()).table()

@@ -17,14 +17,14 @@ HUGE = {"epsilon": 1e9}
 
 @pytest.fixture(params=FRAME_TYPES)
 def frame(request):
-    """Return what makes a frame of an Arrow table, engine by engine."""
+    """Return a function that makes a frame of an Arrow table, engine by engine."""
     return lambda table: dfp.frame(FRAME_TYPES[request.param](table))
 
 
 def random_rows(seed: int, rows: int = 60) -> pa.Table:
     """Return rows of a few units in three groups, with few values, some of them missing."""
     draws = np.random.default_rng(seed)
-    values = [None if own == 0 else f"v{own}" for own in draws.integers(0, 9, rows)]
+    values = [None if number == 0 else f"v{number}" for number in draws.integers(0, 9, rows)]
     return pa.table(
         {
             "unit": draws.integers(0, 6, rows),
@@ -36,18 +36,18 @@ def random_rows(seed: int, rows: int = 60) -> pa.Table:
 
 def counts_of(private) -> np.ndarray:
     """Return counts by group, in the order of the groups."""
-    made = private.group_by("group", keys=["a", "b", "c"]).nunique("value", **HUGE)
-    return to_polars(made)["value"].to_numpy().astype(np.int64)
+    release = private.group_by("group", keys=["a", "b", "c"]).nunique("value", **HUGE)
+    return to_polars(release)["value"].to_numpy().astype(np.int64)
 
 
 def test_a_row_moves_the_number_of_values_by_at_most_one(frame):
     """Without any one row, one group has at most one value less, and no group has more."""
     table = random_rows(1, 16)
-    whole = counts_of(frame(table))
+    counts = counts_of(frame(table))
     moved = []
     for row in range(table.num_rows):
-        kept = table.filter(pa.array(np.arange(table.num_rows) != row))
-        less = whole - counts_of(frame(kept))
+        remaining = table.filter(pa.array(np.arange(table.num_rows) != row))
+        less = counts - counts_of(frame(remaining))
         assert less.min() >= 0
         moved.append(less.sum())
     assert max(moved) == 1
@@ -57,10 +57,10 @@ def test_a_row_moves_the_number_of_values_by_at_most_one(frame):
 def test_a_unit_moves_at_most_its_rows_in_its_groups(frame, most_rows, most_groups):
     """Without any one unit, at most `max_groups` groups change, by `max_rows` values at most."""
     table, limits = random_rows(2), {"max_rows": most_rows, "max_groups": most_groups}
-    whole = counts_of(frame(table)(unit="unit", **limits))
+    counts = counts_of(frame(table)(unit="unit", **limits))
     for unit in range(6):
-        kept = table.filter(pa.array(np.asarray(table["unit"]) != unit))
-        moved = np.abs(whole - counts_of(frame(kept)(unit="unit", **limits)))
+        remaining = table.filter(pa.array(np.asarray(table["unit"]) != unit))
+        moved = np.abs(counts - counts_of(frame(remaining)(unit="unit", **limits)))
         assert moved.max() <= most_rows
         assert np.count_nonzero(moved) <= most_groups
 
@@ -118,11 +118,11 @@ def test_integers_of_any_width_are_counted_near_and_far(frame, kind):
     signed = pa.types.is_signed_integer(kind)
     low, many = -(2 ** (kind.bit_width - 1)) if signed else 0, min(2 ** (kind.bit_width - 1), 10**5)
     high = low + 2**kind.bit_width - 1
-    near, far = [high, high - 1, high - 1, high - 9], [low, high, 0, low]
-    for values in ([], [None], [None, 1, None], near, far, [low], range(many)):
+    close_values, distant_values = [high, high - 1, high - 1, high - 9], [low, high, 0, low]
+    for values in ([], [None], [None, 1, None], close_values, distant_values, [low], range(many)):
         column = pa.array(values, kind)
-        made = frame(pa.table({"x": pa.chunked_array([column] * 3)})).nunique("x", **HUGE)
-        assert round(made) == len(set(values) - {None})
+        answer = frame(pa.table({"x": pa.chunked_array([column] * 3)})).nunique("x", **HUGE)
+        assert round(answer) == len(set(values) - {None})
 
 
 def test_objects_and_categories_of_pandas_are_told_apart():
@@ -143,29 +143,29 @@ def test_columns_that_cannot_be_grouped_by_are_refused_by_their_type():
 def test_secret_groups_are_shown_by_their_rows():
     """A group of many rows with one value is shown, and its rows stand beside."""
     frame = pl.DataFrame({"k": ["a"] * 5000, "x": ["same"] * 5000})
-    made = frame.dp.group_by("k").nunique("x", epsilon=5, delta=1e-9)
-    assert made.columns == ["k", "x", "low", "high", "count"]
-    assert made["k"].to_list() == ["a"]
-    assert abs(made["count"][0] - 5000) < 100
+    release = frame.dp.group_by("k").nunique("x", epsilon=5, delta=1e-9)
+    assert release.columns == ["k", "x", "low", "high", "count"]
+    assert release["k"].to_list() == ["a"]
+    assert abs(release["count"][0] - 5000) < 100
 
 
 def test_other_questions_share_the_release():
     """Beside a mean and a count of the same column and others, each has its own answer."""
     frame = pl.DataFrame({"x": [1.0, 2.0, None] * 100, "k": ["a", "b", "c"] * 100})
-    made = frame.dp.agg(
+    answers = frame.dp.agg(
         dfp.mean("x", (0, 10)),
         different=dfp.nunique("x"),
         rows=dfp.count(),
         k=dfp.nunique("k"),
         **HUGE,
     )
-    assert [round(float(own), 3) for own in made.values()] == [1.5, 2, 300, 3]
+    assert [round(float(answer), 3) for answer in answers.values()] == [1.5, 2, 300, 3]
     limited = (
         frame.with_columns(u=pl.int_range(300))
         .dp(unit="u", max_rows=1)
         .agg(dfp.mean("x", (0, 10)), different=dfp.nunique("x"), k=dfp.nunique("k"), **HUGE)
     )
-    assert [round(float(own), 3) for own in limited.values()] == [1.5, 2, 3]
+    assert [round(float(answer), 3) for answer in limited.values()] == [1.5, 2, 3]
 
 
 @pytest.mark.parametrize("by", [(), ("g",)])
@@ -173,9 +173,9 @@ def test_a_reader_answers_what_takes_several_passes(by):
     """Values of units are counted in a pass of their own: a reader, read once, becomes a table."""
     rows = pa.table({"u": [1, 2, 3], "v": ["a", "b", "a"], "g": [0, 0, 0]})
     private = dfp.frame(rows.to_reader())(unit="u", max_rows=1, max_groups=1, **HUGE)
-    asked = {"values": dfp.nunique("v"), "rows": dfp.count()}
+    questions = {"values": dfp.nunique("v"), "rows": dfp.count()}
     if by:
-        found = to_polars(private.group_by(*by, keys=[0]).agg(**asked)).to_dicts()[0]
+        answers = to_polars(private.group_by(*by, keys=[0]).agg(**questions)).to_dicts()[0]
     else:
-        found = private.agg(**asked)
-    assert (found["values"], found["rows"]) == (2, 3)
+        answers = private.agg(**questions)
+    assert (answers["values"], answers["rows"]) == (2, 3)

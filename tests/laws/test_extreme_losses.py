@@ -73,7 +73,7 @@ def test_extreme_losses(question, loss, keys, ledgers):
 @pytest.mark.parametrize("keys", ["whole", "public", "secret"])
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_largest_losses(question, keys, drawn):
-    """What no ledger can pay for is answered or refused before the first random byte."""
+    """Losses that no ledger can pay for are answered or refused before the first random byte."""
     for measure in ("epsilon", "rho"):
         for rows in (60, 2, 0):
             before = len(drawn)

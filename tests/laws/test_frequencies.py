@@ -29,8 +29,8 @@ def test_counts_by_value_are_those_of_a_group_by_the_largest_first(engine):
     public = to_polars(private.value_counts("city", ["Kyiv", "Rome", "Lima"], **HUGE)).rows()
     assert [row[:2] for row in public] == [("Rome", 60), ("Kyiv", 1), ("Lima", 0)]
     grouped = private.group_by("shop", keys=["s0", "s1"])
-    found = to_polars(grouped.value_counts("city", ["Oslo", "Rome"], **HUGE)).rows()
-    assert [row[:3] for row in found] == [
+    counts = to_polars(grouped.value_counts("city", ["Oslo", "Rome"], **HUGE)).rows()
+    assert [row[:3] for row in counts] == [
         ("s0", "Rome", 30), ("s0", "Oslo", 15), ("s1", "Rome", 30), ("s1", "Oslo", 15)
     ]  # fmt: skip
 
@@ -56,21 +56,21 @@ def test_values_without_a_note_are_among_the_largest():
     frame = pl.DataFrame({"x": ["a"] * 52 + ["b"] * 50})
     wrong = 0
     for _ in range(200):
-        made = frame.dp.top("x", 1, ["a", "b"], epsilon=0.5, interval=0.9)
-        wrong += made["x"][0] == "b" and made["note"][0] is None
+        release = frame.dp.top("x", 1, ["a", "b"], epsilon=0.5, interval=0.9)
+        wrong += release["x"][0] == "b" and release["note"][0] is None
     assert stats.binomtest(wrong, 200, 0.1, alternative="greater").pvalue > 1e-6
 
 
 def test_secret_values_that_are_not_shown_may_be_larger():
     """A value near the count from which values are shown is in doubt; every note has that count."""
-    near, far = (pl.DataFrame({"x": ["a"] * rows}).dp for rows in (17, 100))
+    few_rows, many_rows = (pl.DataFrame({"x": ["a"] * rows}).dp for rows in (17, 100))
     hides = "values with noisy counts below 15 are not shown"
-    made = far.top("x", 1, epsilon=1, delta=1e-6)
-    assert made["note"].to_list() == [f"selected by noisy counts: {hides}"]
+    release = many_rows.top("x", 1, epsilon=1, delta=1e-6)
+    assert release["note"].to_list() == [f"selected by noisy counts: {hides}"]
     doubt = "selected by noisy counts: may not be among the 1 largest"
     for _ in range(40):
-        made = near.top("x", 1, epsilon=1, delta=1e-6)
-        for note, count in made.select("note", "count").rows():
+        release = few_rows.top("x", 1, epsilon=1, delta=1e-6)
+        for note, count in release.select("note", "count").rows():
             assert note.endswith(hides)
             assert note.startswith(doubt) or count > 18
 
@@ -121,11 +121,11 @@ TYPED = pl.DataFrame(
 )
 
 
-def counted(made) -> dict:
+def counted(frame) -> dict:
     """Return the count and the note of each key of a released frame, None for other values."""
     return {
         row[0]: (row[1], row[-1] if isinstance(row[-1], str) else None)
-        for row in to_polars(made).rows()
+        for row in to_polars(frame).rows()
     }
 
 
@@ -133,16 +133,18 @@ def counted(made) -> dict:
 @pytest.mark.parametrize("column", LISTED)
 def test_other_values_are_one_row_and_the_last(engine, column):
     """Values that are not listed are counted together, missing ones not at all, in every type."""
-    listed = LISTED[column]
+    values = LISTED[column]
     if (engine, column) == ("pandas", "day"):
-        listed = [pd.Timestamp(own) for own in listed]
+        values = [pd.Timestamp(entry) for entry in values]
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))
-    found = counted(private.value_counts(column, listed, other=True, **HUGE))
-    plain = counted(private.value_counts(column, listed, **HUGE))
+    counts = counted(private.value_counts(column, values, other=True, **HUGE))
+    plain = counted(private.value_counts(column, values, **HUGE))
     rest = round(private.count(column, **HUGE)) - sum(count for count, _ in plain.values())
-    assert list(found.items())[-1] == (None, (rest, "values that are not listed"))
-    del found[None]
-    assert {key: own[0] for key, own in found.items()} == {k: own[0] for k, own in plain.items()}
+    assert list(counts.items())[-1] == (None, (rest, "values that are not listed"))
+    del counts[None]
+    assert {key: entry[0] for key, entry in counts.items()} == {
+        k: entry[0] for k, entry in plain.items()
+    }
 
 
 @pytest.mark.parametrize("engine", FRAME_TYPES)
@@ -154,33 +156,35 @@ def test_other_values_of_a_unit_are_one_of_its_groups(engine):
     limits = {"unit": "user", "max_rows": 3, "max_groups": 1}
     by_hand = frame.dp(**limits).group_by("mapped", keys=[*keys, None]).count("city", **HUGE)
     private = dfp.frame(FRAME_TYPES[engine](TYPED.to_arrow()))(**limits)
-    found = counted(private.value_counts("city", keys, other=True, **HUGE))
-    assert sum(count for count, _ in found.values()) == 9 * 3
+    counts = counted(private.value_counts("city", keys, other=True, **HUGE))
+    assert sum(count for count, _ in counts.values()) == 9 * 3
     if engine in {"polars", "lazy"}:  # which groups of a unit count follows an engine's own hash
-        assert {key: own[0] for key, own in found.items()} == {r[0]: r[1] for r in by_hand.rows()}
+        assert {key: entry[0] for key, entry in counts.items()} == {
+            r[0]: r[1] for r in by_hand.rows()
+        }
 
 
 def test_a_unit_moves_counts_with_others_by_no_more_than_its_limits():
     """Removing any unit moves the vector of counts by max_rows in max_groups groups at most."""
-    asked = {"unit": "user", "max_rows": 2, "max_groups": 2}
+    limits = {"unit": "user", "max_rows": 2, "max_groups": 2}
 
     def counts(frame):
-        made = frame.dp(**asked).value_counts("city", ["Rome", "Oslo"], other=True, **HUGE)
-        return {row[0]: row[1] for row in made.rows()}
+        release = frame.dp(**limits).value_counts("city", ["Rome", "Oslo"], other=True, **HUGE)
+        return {row[0]: row[1] for row in release.rows()}
 
-    whole = counts(TYPED)
+    full_counts = counts(TYPED)
     for user in range(9):
         without = counts(TYPED.filter(pl.col("user") != user))
-        moved = [abs(whole[key] - without[key]) for key in whole]
+        moved = [abs(full_counts[key] - without[key]) for key in full_counts]
         assert max(moved) <= 2
-        assert sum(own > 0 for own in moved) <= 2
+        assert sum(change > 0 for change in moved) <= 2
 
 
 def test_other_values_at_every_door(tmp_path, monkeypatch):
     """By group, of a Series, explained, on the command line and in a job file."""
     grouped = TYPED.dp.group_by("shop", keys=["s0", "s1"])
-    found = grouped.value_counts("city", ["Oslo", "Rome"], other=True, **HUGE)
-    assert [row[:3] for row in found.rows()] == [
+    counts = grouped.value_counts("city", ["Oslo", "Rome"], other=True, **HUGE)
+    assert [row[:3] for row in counts.rows()] == [
         ("s0", "Rome", 30), ("s0", "Oslo", 15), ("s0", None, 16),
         ("s1", "Rome", 30), ("s1", "Oslo", 15), ("s1", None, 16),
     ]  # fmt: skip
@@ -188,14 +192,14 @@ def test_other_values_at_every_door(tmp_path, monkeypatch):
     assert list(series.dp.value_counts(["Rome"], other=True, **HUGE)["count"]) == [60, 62]
     plan = TYPED.dp.explain.value_counts("city", ["Rome"], other=True, epsilon=1)
     assert (plan.epsilon, plan.delta) == (1.0, 0.0)
-    assert "values that are not listed" in repr(dfp.show(found))
+    assert "values that are not listed" in repr(dfp.show(counts))
     monkeypatch.chdir(tmp_path)
     TYPED.write_parquet("t.parquet")
-    given = ["whole", "--keys", "1", "--other", "--epsilon", "1000000", "--output", "told.csv"]
-    assert command("value_counts", "t.parquet", *given).exit_code == 0
-    told = pl.read_csv("told.csv")
-    assert told["whole"].to_list() == [1, None]
-    assert told["count"].to_list() == [50, 92]
+    arguments = ["whole", "--keys", "1", "--other", "--epsilon", "1000000", "--output", "told.csv"]
+    assert command("value_counts", "t.parquet", *arguments).exit_code == 0
+    table = pl.read_csv("told.csv")
+    assert table["whole"].to_list() == [1, None]
+    assert table["count"].to_list() == [50, 92]
     dfp.Ledger("budget.db", epsilon=1e6, remember=True)
     (tmp_path / "r.yml").write_text(
         "source: {file: t.parquet}\n"

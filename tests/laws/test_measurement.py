@@ -89,8 +89,8 @@ def test_a_grid_has_thirty_bits(both):
     assert 0 < grid.last <= 2**BITS
     if both.width > 2.0**-990:
         assert grid.last >= 2 ** (BITS - 1)
-    for one in grids(both):
-        assert 0 < one.largest <= 2**BITS
+    for candidate in grids(both):
+        assert 0 < candidate.largest <= 2**BITS
 
 
 @given(bounds(), st.floats(allow_nan=False))
@@ -102,10 +102,10 @@ def test_every_value_lies_on_the_grid(both, value):
 
 
 @given(bounds(), st.floats(allow_nan=False), st.floats(allow_nan=False))
-def test_the_grid_keeps_the_order(both, one, other):
+def test_the_grid_keeps_the_order(both, first, second):
     """A larger value never has a smaller integer."""
     for grid in grids(both):
-        low, high = sorted([one, other])
+        low, high = sorted([first, second])
         assert grid.integer(low) <= grid.integer(high)
 
 
@@ -134,10 +134,10 @@ def test_halves_round_up():
 def test_integers_are_the_integer_of_each_value(both, values):
     """An array of values, infinite ones too, has the integers that its values have one by one."""
     for grid in grids(both):
-        drawn = [*values, both.lower, both.upper, grid.anchor, math.inf, -math.inf]
-        found = grid.integers(np.array(drawn))
-        assert found.dtype == np.int64
-        assert found.tolist() == [grid.integer(value) for value in drawn]
+        samples = [*values, both.lower, both.upper, grid.anchor, math.inf, -math.inf]
+        integers = grid.integers(np.array(samples))
+        assert integers.dtype == np.int64
+        assert integers.tolist() == [grid.integer(value) for value in samples]
 
 
 # What a row adds to a vector
@@ -145,12 +145,12 @@ def test_integers_are_the_integer_of_each_value(both, values):
 
 def test_a_sum_by_group_is_read_off_both_distances():
     """A row moves the pair by its width; a sum of one sign has the sensitivity of a whole table."""
-    whole, grouped = (
+    ungrouped, grouped = (
         lambda *bounds, by=by: Sum("x", Bounds(*bounds)).linear(grouped=by) for by in (False, True)
     )
-    assert grouped(-4, 4).l1 == pytest.approx(2 * whole(-4, 4).l1)
-    assert grouped(2, 3).l1 == whole(2, 3).l1
-    assert whole(2, 3).count is None
+    assert grouped(-4, 4).l1 == pytest.approx(2 * ungrouped(-4, 4).l1)
+    assert grouped(2, 3).l1 == ungrouped(2, 3).l1
+    assert ungrouped(2, 3).count is None
 
 
 # Bins
@@ -194,11 +194,11 @@ def neighbors(value, bits):
 def test_rounding_gives_a_nearest_number_of_so_many_bits(value, bits):
     """A rounded value has so many significant bits, and none is nearer; no bit is one too many."""
     value = clip(value)
-    found = Fraction(float(rounded(np.array([value]), bits)[0]))
+    nearest = Fraction(float(rounded(np.array([value]), bits)[0]))
     if abs(value) >= 2.0**-1000:  # below, a float has fewer bits than that itself
         candidates = neighbors(value, bits)
-        assert found in candidates
-        assert abs(found - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
+        assert nearest in candidates
+        assert abs(nearest - Fraction(value)) == min(abs(c - Fraction(value)) for c in candidates)
 
 
 @given(values, st.sampled_from([1, 2, 5, 12]), st.sampled_from([0.0, 0.0, 703.0, -0.75]))
@@ -210,9 +210,9 @@ def test_an_octave_holds_its_own_values(value, bits, center):
     distance, and the ends of bins are moved by the center.
     """
     octaves = Octaves(bits)
-    kept = Fraction(float(rounded(np.array([clip(value)]), VALUE_BITS)[0]))
+    rounded_value = Fraction(float(rounded(np.array([clip(value)]), VALUE_BITS)[0]))
     if center:
-        about, distance = Octaves(bits, center), float(kept) - center
+        about, distance = Octaves(bits, center), float(rounded_value) - center
         number = numbers(about, [value])
         assert number == numbers(octaves, [rounded(np.array([distance]), VALUE_BITS)[0]])
         for moved, end in ((about.lower, octaves.lower), (about.upper, octaves.upper)):
@@ -220,13 +220,13 @@ def test_an_octave_holds_its_own_values(value, bits, center):
         return
     (bin_,) = number = numbers(octaves, [value])
     lower, upper = (Fraction(float(end(number)[0])) for end in (octaves.lower, octaves.upper))
-    if abs(kept) <= Fraction(1, 2**127):
+    if abs(rounded_value) <= Fraction(1, 2**127):
         assert bin_ == 0
         assert lower == upper == 0
-    elif kept > 0:
-        assert lower < kept <= upper
+    elif rounded_value > 0:
+        assert lower < rounded_value <= upper
     else:
-        assert lower <= kept < upper
+        assert lower <= rounded_value < upper
     if abs(bin_) > 1:
         outer, inner = max(abs(lower), abs(upper)), min(abs(lower), abs(upper))
         octave = Fraction(2) ** (math.frexp(float(inner))[1] - 1)
@@ -253,10 +253,10 @@ def test_a_power_of_two_closes_its_octave(exponent):
 @given(given_values=many)
 def test_bins_are_in_the_order_of_their_values(binning, given_values):
     """A larger value is never in a lower bin, and minus a value is in minus its bin."""
-    found = numbers(binning, np.sort(given_values))
-    assert (np.diff(found) >= 0).all()
-    assert np.array_equal(numbers(binning, -np.sort(given_values)), -found)
-    assert np.abs(found).max() <= binning.last
+    bin_numbers = numbers(binning, np.sort(given_values))
+    assert (np.diff(bin_numbers) >= 0).all()
+    assert np.array_equal(numbers(binning, -np.sort(given_values)), -bin_numbers)
+    assert np.abs(bin_numbers).max() <= binning.last
 
 
 @pytest.mark.parametrize("bits", [8, 16, VALUE_BITS])
@@ -265,9 +265,9 @@ def test_significant_bits_number_the_rounded_values_upwards(bits, value):
     """The value of a bin is what rounds to it, and neighbors in number are neighbors in value."""
     grid = SignificantBits(bits)
     number = numbers(grid, [value])
-    kept = float(rounded(np.array([clip(value)]), bits)[0])
+    nearest = float(rounded(np.array([clip(value)]), bits)[0])
     shown = float(grid.values(number)[0])
-    assert shown == (kept if abs(kept) >= 2.0**-126 else 0.0)
+    assert shown == (nearest if abs(nearest) >= 2.0**-126 else 0.0)
     if abs(number[0]) < grid.last:
         further = float(grid.values(number + 1)[0])
         unit = max(abs(Fraction(shown)), abs(Fraction(further)))
@@ -286,8 +286,8 @@ def test_significant_bits_number_the_rounded_values_upwards(bits, value):
 def test_edges_keep_their_lower_end_and_the_last_one_both(edges, rows):
     """A value's bin is the number of edges that it reaches; the uppermost edge closes its bin."""
     edges = [edge + 0.0 for edge in edges]
-    found = numbers(Edges(tuple(edges)), [*rows, *edges])
-    for value, bin_ in zip([*rows, *edges], found, strict=True):
+    bin_numbers = numbers(Edges(tuple(edges)), [*rows, *edges])
+    for value, bin_ in zip([*rows, *edges], bin_numbers, strict=True):
         inside = [
             index + 1
             for index, (low, high) in enumerate(itertools.pairwise(edges))
@@ -371,10 +371,10 @@ def test_coordinates_are_the_matrix_times_the_sums():
         [LAST, 0, LAST * (2**33 - 1)],
         [9, 0, LAST * (2**33 - 1)],
     )
-    found = statistics(rows, first, second, ["a", "b", "c"]).coordinates(QUERY)
+    coordinates = statistics(rows, first, second, ["a", "b", "c"]).coordinates(QUERY)
     for column, sums in enumerate(zip(rows, first, second, strict=True)):
         exact = [sum(a * b for a, b in zip(row, sums, strict=True)) for row in QUERY.matrix]
-        assert [int(v) for v in found[:, column]] == exact
+        assert [int(v) for v in coordinates[:, column]] == exact
 
 
 @pytest.mark.parametrize(
@@ -398,12 +398,12 @@ FEW = BIN_ROW_LIMIT - 1
 
 def kept(values):
     """Return values as the table knows them: 22 bits, nothing below the least octave."""
-    found = rounded(clipped(np.asarray(values, dtype=float)), VALUE_BITS)
-    return np.where(np.abs(found) <= 2.0**-127, 0.0, found)
+    rounded_values = rounded(clipped(np.asarray(values, dtype=float)), VALUE_BITS)
+    return np.where(np.abs(rounded_values) <= 2.0**-127, 0.0, rounded_values)
 
 
 def excesses(values, binning):
-    """Return what the values exceed the bases of their bins by, as the table knows them."""
+    """Return the excesses of values over the bases of their bins, as the table knows them."""
     labels = binning.labels(np.asarray(values, dtype=float))
     if binning.center:
         return np.where(labels == 0, 0.0, kept(kept(values) - binning.center))
@@ -440,9 +440,10 @@ def octave_table(values, times=1, binning=OCTAVES):
 
 def sums(table, query):
     """Return the exact vector, and the sums behind it."""
-    found = octave_statistics(table, np.zeros(1, dtype=np.int64), (query.source,))
-    return [int(v) for v in found.coordinates(query)[:, 0]], [
-        int(found.table.column(index)[0].as_py()) for index in range(found.table.num_columns)
+    octave_sums = octave_statistics(table, np.zeros(1, dtype=np.int64), (query.source,))
+    return [int(v) for v in octave_sums.coordinates(query)[:, 0]], [
+        int(octave_sums.table.column(index)[0].as_py())
+        for index in range(octave_sums.table.num_columns)
     ]
 
 
@@ -450,10 +451,17 @@ def sums(table, query):
 def octave_bounds(draw):
     """Bounds as the rule gives them: octave edges, none much nearer to zero than they are wide."""
     exponent = draw(st.integers(-106, 125))
-    near = exponent - draw(st.integers(0, 19))
+    inner_exponent = exponent - draw(st.integers(0, 19))
     narrow = exponent - draw(st.integers(1, 18))
-    one, two, less = 2.0**exponent, 2.0**near, 2.0**narrow
-    pairs = [(0, one), (-one, 0), (-one, two), (-two, one), (less, one), (-one, -less)]
+    end, inner_end, width = 2.0**exponent, 2.0**inner_exponent, 2.0**narrow
+    pairs = [
+        (0, end),
+        (-end, 0),
+        (-end, inner_end),
+        (-inner_end, end),
+        (width, end),
+        (-end, -width),
+    ]
     return Bounds(*draw(st.sampled_from(pairs)))
 
 
@@ -484,7 +492,7 @@ def bins_about_a_center(draw):
 
 
 @st.composite
-def octave_cases(draw, most=25, *, squares=False):
+def octave_cases(draw, max_size=25, *, squares=False):
     """Bounds, bins, and values inside, beyond, at the ends and near them."""
     binning = draw(st.sampled_from([OCTAVES, CUT, CUT, *[None] * (0 if squares else 2)]))
     fine = binning == CUT and draw(st.booleans())
@@ -493,12 +501,12 @@ def octave_cases(draw, most=25, *, squares=False):
     else:
         bounds = draw(far_bounds() if fine else octave_bounds())
     inside = st.floats(bounds.lower, bounds.upper)
-    near = st.builds(
+    near_ends = st.builds(
         lambda edge, steps: edge * (1 + steps * 2.0**-22),
         st.sampled_from([bounds.lower, bounds.upper]), st.integers(-9, 9),
     )  # fmt: skip
     hostile = st.sampled_from([0.0, -0.0, 1e300, -1e300, 5e-324, bounds.lower, bounds.upper])
-    values = draw(st.lists(st.one_of(inside, near, hostile), max_size=most))
+    values = draw(st.lists(st.one_of(inside, near_ends, hostile), max_size=max_size))
     return bounds, values, binning
 
 
@@ -591,19 +599,19 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     query = dfp.var("x", bounds).linear(grouped=True)
     grid, table = query.source.terms[0].grid, octave_table(values, times, binning)
     second = sums(table, query)[1][2]
-    own, excess = known(values, binning), excesses(values, binning)
-    inside = [bounds.lower <= value <= bounds.upper and value != 0 for value in own]
+    known_values, excess = known(values, binning), excesses(values, binning)
+    inside = [bounds.lower <= value <= bounds.upper and value != 0 for value in known_values]
     step = Fraction(2) ** grid.exponent
     scale = 1 / (step * step * grid.last)
     bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
     with_rounded, exact = Fraction(0), Fraction(0)
-    for value, base, distance, is_inside in zip(own, bases, excess, inside, strict=True):
-        place = units(bounds, grid, value)
-        exact += times * place * place / grid.last
-        far = Fraction(float(base)) - Fraction(bounds.lower)
+    for value, base, distance, is_inside in zip(known_values, bases, excess, inside, strict=True):
+        position = units(bounds, grid, value)
+        exact += times * position * position / grid.last
+        offset = Fraction(float(base)) - Fraction(bounds.lower)
         square = Fraction(float(rounded(np.array([distance * distance]), SQUARE_BITS)[0]))
-        term = square + 2 * far * Fraction(float(distance)) + far * far
-        single = term * scale if is_inside else place * place / grid.last
+        term = square + 2 * offset * Fraction(float(distance)) + offset * offset
+        single = term * scale if is_inside else position * position / grid.last
         assert 0 <= single <= grid.last
         with_rounded += times * single
     fine = binning == CUT
@@ -613,21 +621,21 @@ def test_second_moments_are_near_those_of_the_values(case, times):
 
 
 @pytest.mark.parametrize("exponent", [-127, -1, 0, 77, 125])
-@pytest.mark.parametrize("place", [0, 1000, 2047])
-def test_sums_of_a_fine_bin_are_exact_up_to_the_limit(exponent, place):
+@pytest.mark.parametrize("index", [0, 1000, 2047])
+def test_sums_of_a_fine_bin_are_exact_up_to_the_limit(exponent, index):
     """The largest excess and its square, as often as the limit allows, beside the least once.
 
     An excess is a multiple of 2**(e - 21) up to 2**(e - 11): its square has 20 bits.
     """
-    base = 2.0**exponent * (1 + place / 2048)
+    base = 2.0**exponent * (1 + index / 2048)
     ends = [base + 2.0 ** (exponent - 21), base + 2.0 ** (exponent - 11)]
     numbers = CUT.numbers(CUT.labels(np.array([*ends, base])))
     assert numbers[0] == numbers[1] == numbers[2] + 1
     assert CUT.bases(numbers)[0] == base
     for power in (1, 2):
-        least, most = ((end - base) ** power for end in ends)
-        assert rounded(np.array([most]), SQUARE_BITS)[0] == most
-        exact = Fraction(least) + (FEW - 1) * Fraction(most)
+        smallest, largest = ((end - base) ** power for end in ends)
+        assert rounded(np.array([largest]), SQUARE_BITS)[0] == largest
+        exact = Fraction(smallest) + (FEW - 1) * Fraction(largest)
         assert Fraction(float(exact)) == exact
 
 
@@ -639,15 +647,15 @@ def test_sums_of_an_octave_are_exact_up_to_the_limit(exponent):
     rounding: nothing depends on the order of rows. One row more is refused. With squares of 22
     bits that would fail.
     """
-    least, most = 2.0**exponent * (1 + 2.0**-21), 2.0 ** (exponent + 1)
-    square = float(rounded(np.array([least * least]), SQUARE_BITS)[0])
+    smallest, largest = 2.0**exponent * (1 + 2.0**-21), 2.0 ** (exponent + 1)
+    square = float(rounded(np.array([smallest * smallest]), SQUARE_BITS)[0])
     finest = 2.0 ** (2 * exponent) * (1 + 2.0 ** (1 - SQUARE_BITS))
     assert square <= finest
-    for low, high in ((least, most), (finest, most * most)):
+    for low, high in ((smallest, largest), (finest, largest * largest)):
         exact = Fraction(low) + (FEW - 1) * Fraction(high)
         assert Fraction(float(exact)) == exact
     finer = Fraction(2) ** (2 * exponent) * (1 + Fraction(1, 2**21))
-    inexact = finer + (FEW - 1) * Fraction(most * most)
+    inexact = finer + (FEW - 1) * Fraction(largest * largest)
     assert Fraction(float(inexact)) != inexact
     rows = np.array([FEW + 1], dtype=np.int64)
     with pytest.raises(dfp.errors.TooManyRowsError):
@@ -659,19 +667,19 @@ def test_merged_parts_are_the_whole_table(case, data):
     """Tables of any split of the rows add up to the table of all rows, bit for bit."""
     _, values, binning = case
     cut = data.draw(st.integers(0, len(values)))
-    whole = octave_table(values, 1, binning)
+    table = octave_table(values, 1, binning)
     parts = [octave_table(part, 1, binning) for part in (values[:cut], values[cut:])]
     merged = merge_tables(parts)
     for name in ("group", "bins", "rows"):
-        assert np.array_equal(getattr(whole, name), getattr(merged, name))
-    for one, other in zip(whole.moments, merged.moments, strict=True):
-        assert np.array_equal(one, other)
+        assert np.array_equal(getattr(table, name), getattr(merged, name))
+    for expected, moments in zip(table.moments, merged.moments, strict=True):
+        assert np.array_equal(expected, moments)
 
 
-@pytest.mark.parametrize("together", [1, 3, 2**13])
-def test_groups_are_added_up_apart(together, monkeypatch):
+@pytest.mark.parametrize("batch_size", [1, 3, 2**13])
+def test_groups_are_added_up_apart(batch_size, monkeypatch):
     """Each group has the sums of its own table, whatever groups are asked for, however many."""
-    monkeypatch.setattr("dfprivacy.measurement.bin_table._SUMMED", together)
+    monkeypatch.setattr("dfprivacy.measurement.bin_table._SUMMED", batch_size)
     parts = [[1.0, 3.0], [], [2.0, -7.5, 1e9], [4.0]]
     tables = [octave_table(part) for part in parts]
     joined = BinTable(
@@ -681,7 +689,7 @@ def test_groups_are_added_up_apart(together, monkeypatch):
         moments=tuple(np.concatenate([t.moments[m] for t in tables]) for m in (0, 1)),
     )  # fmt: skip
     query = dfp.var("x", (-8, 4)).linear(grouped=True)
-    for wanted in ([0, 1, 2, 3], [1], [0, 2], [3], []):
-        groups = np.array(wanted, dtype=np.int64)
-        found = octave_statistics(joined, groups, (query.source,)).coordinates(query)
-        assert found.T.tolist() == [sums(tables[index], query)[0] for index in wanted]
+    for indices in ([0, 1, 2, 3], [1], [0, 2], [3], []):
+        groups = np.array(indices, dtype=np.int64)
+        coordinates = octave_statistics(joined, groups, (query.source,)).coordinates(query)
+        assert coordinates.T.tolist() == [sums(tables[index], query)[0] for index in indices]

@@ -77,20 +77,22 @@ def assert_same_answers(values, grid, seed, epsilon):
     rows = values.totals() + np.random.default_rng(seed).integers(-3, 4, values.groups)
     for levels in ([LEVELS[2]], LEVELS[1:4], LEVELS):
         law = RankLaw(loss, loss.noise(1, 1), grid.most - grid.first + 1, len(levels))
-        near = NearCounts(values, grid)
-        chosen, wanted = (
-            select_quantiles(counts, levels, rows, law, NumberedBytes()) for counts in (near, full)
+        near_counts = NearCounts(values, grid)
+        chosen, expected = (
+            select_quantiles(counts, levels, rows, law, NumberedBytes())
+            for counts in (near_counts, full)
         )
-        np.testing.assert_array_equal(chosen, wanted)
+        np.testing.assert_array_equal(chosen, expected)
     law = EndsLaw(loss, loss.noise(1, 1), loss.noise(1, 1), 2)
-    near = NearCounts(values, grid)
-    (ends, noisy), (wanted_ends, wanted_noisy) = (
-        select_ends(counts, LEVELS[1:3], rows, law, NumberedBytes()) for counts in (near, full)
+    near_counts = NearCounts(values, grid)
+    (ends, noisy), (expected_ends, expected_noisy) = (
+        select_ends(counts, LEVELS[1:3], rows, law, NumberedBytes())
+        for counts in (near_counts, full)
     )
-    for end, wanted in zip(ends, wanted_ends, strict=True):
-        np.testing.assert_array_equal(end.low, wanted.low)
-        np.testing.assert_array_equal(end.high, wanted.high)
-    np.testing.assert_array_equal(noisy.coordinates, wanted_noisy.coordinates)
+    for end, expected in zip(ends, expected_ends, strict=True):
+        np.testing.assert_array_equal(end.low, expected.low)
+        np.testing.assert_array_equal(end.high, expected.high)
+    np.testing.assert_array_equal(noisy.coordinates, expected_noisy.coordinates)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(3), Fraction(50)], ids=str)
@@ -104,18 +106,18 @@ def test_answers_are_those_of_all_values(rows, groups, epsilon):
 
 
 @pytest.mark.parametrize(("rows", "groups"), [(9_000, 3), (50, 2)])
-@pytest.mark.parametrize("most", [10, 86_399, 2**38, 2**50])
-def test_whole_numbers_have_the_same_answers(most, rows, groups):
+@pytest.mark.parametrize("largest", [10, 86_399, 2**38, 2**50])
+def test_whole_numbers_have_the_same_answers(largest, rows, groups):
     """Dates and times are whole numbers: answers are those of all values for every range."""
     random = np.random.default_rng(3)
     group = random.integers(0, groups, rows)
     shapes = random.uniform(size=rows), random.normal(0.3, 1e-6, rows), random.beta(0.1, 9, rows)
     for seed, shape in enumerate(shapes):
-        numbers = np.rint(np.clip(shape, 0, 1) * most).astype(np.int64)
-        words = (group << bits_of_values(most)) + numbers
-        bits = SignificantBits(max(most.bit_length(), 8))
-        values = ValueWords(pa.table({"k": np.arange(groups)}), groups, bits, words, most)
-        assert_same_answers(values, Steps(Fraction(1), 0, most), seed, Fraction(3))
+        numbers = np.rint(np.clip(shape, 0, 1) * largest).astype(np.int64)
+        words = (group << bits_of_values(largest)) + numbers
+        bits = SignificantBits(max(largest.bit_length(), 8))
+        values = ValueWords(pa.table({"k": np.arange(groups)}), groups, bits, words, largest)
+        assert_same_answers(values, Steps(Fraction(1), 0, largest), seed, Fraction(3))
 
 
 @pytest.mark.parametrize("bounds", [None, Bounds(-2.5, 3.0), Bounds(0.0, 1e6)], ids=str)
@@ -124,12 +126,12 @@ def test_octaves_are_counted_as_in_the_table(bounds):
     noise = Epsilon(Fraction(1)).noise(1, 1)
     for group, data in samples(4, 5_000, 3):
         values = words_of(group, np.where(group == 0, np.rint(data), data), 3)
-        near, wanted = (
+        magnitudes, expected = (
             find_magnitudes(counts, noise, NumberedBytes(), bounds=bounds)
             for counts in (values, values.table())
         )
-        np.testing.assert_array_equal(near.starts, wanted.starts)
-        np.testing.assert_array_equal(near.sizes, wanted.sizes)
+        np.testing.assert_array_equal(magnitudes.starts, expected.starts)
+        np.testing.assert_array_equal(magnitudes.sizes, expected.sizes)
 
 
 @pytest.mark.parametrize("keys", [None, ["b", "z", "a"]], ids=["secret", "public"])

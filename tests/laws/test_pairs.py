@@ -51,21 +51,21 @@ def test_terms_are_near_the_products_of_polynomials(kind):
 
     It is k and, for the rounding of each term, a constant times the factors of the matrix.
     """
-    for own, other in itertools.product(BOUNDS, BOUNDS):
-        question = getattr(dfp, kind)(*named(kind), x_bounds=own, y_bounds=other)
+    for x_bounds, y_bounds in itertools.product(BOUNDS, BOUNDS):
+        question = getattr(dfp, kind)(*named(kind), x_bounds=x_bounds, y_bounds=y_bounds)
         linear, grids = question.linear(grouped=False), question.grids
         pairs = list(itertools.product(ODD, ODD))
-        held = dict(zip("xy", np.array(pairs).T, strict=True))
+        columns = dict(zip("xy", np.array(pairs).T, strict=True))
         k = linear.count.divisor
         rounded = (linear.l1 - k) / sum(abs(factor) for row in linear.matrix for factor in row[1:])
         assert linear.l2_squared == linear.l1**2
-        assert set(linear.moved(held).sum(axis=0)) == {k}
-        sides = zip(held.values(), grids, strict=True)
-        first, second = ([Fraction(grid.integer(v), k) for v in own] for own, grid in sides)
+        assert set(linear.moved(columns).sum(axis=0)) == {k}
+        sides = zip(columns.values(), grids, strict=True)
+        first, second = ([Fraction(grid.integer(v), k) for v in values] for values, grid in sides)
         for term in linear.source.terms:
             powers = str(term).count("'x'"), str(term).count("'y'")
-            found = term.of(held)
-            for a, b, integer in zip(first, second, found.tolist(), strict=True):
+            integers = term.of(columns)
+            for a, b, integer in zip(first, second, integers.tolist(), strict=True):
                 assert abs(k * a ** powers[0] * b ** powers[1] - integer) < rounded
 
 
@@ -73,12 +73,12 @@ def test_terms_are_near_the_products_of_polynomials(kind):
 def test_answers_are_those_of_clipped_values(kind):
     """Without noise to speak of, an answer is that of numpy over clipped values."""
     rows = frame(3000)
-    found = getattr(rows.dp, kind)(*named(kind), (0, 100), (0, 100), **EXACT)
-    assert math.isclose(found, truth(rows)[kind], rel_tol=1e-5)
-    assert found.low <= truth(rows)[kind] <= found.high
+    answer = getattr(rows.dp, kind)(*named(kind), (0, 100), (0, 100), **EXACT)
+    assert math.isclose(answer, truth(rows)[kind], rel_tol=1e-5)
+    assert answer.low <= truth(rows)[kind] <= answer.high
     if kind not in {"slope", "intercept", "ratio"}:
         swapped = getattr(rows.dp, kind)(*named(kind)[::-1], (0, 100), (0, 100), **EXACT)
-        assert math.isclose(found, swapped, rel_tol=1e-5)
+        assert math.isclose(answer, swapped, rel_tol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -90,8 +90,8 @@ def test_rows_that_lack_one_value_are_left_out(kind):
         {"x": 1.0, "y": math.nan}, {"x": None, "y": math.nan},
     ]  # fmt: skip
     more = pl.concat([rows, pl.DataFrame(lacking * 50, schema=rows.schema)])
-    ask = [getattr(own.dp(bounds={"x": (0, 100), "y": (0, 100)}), kind) for own in (rows, more)]
-    plain, other = (own(*named(kind), **EXACT) for own in ask)
+    ask = [getattr(table.dp(bounds={"x": (0, 100), "y": (0, 100)}), kind) for table in (rows, more)]
+    plain, other = (question(*named(kind), **EXACT) for question in ask)
     assert math.isclose(plain, other, rel_tol=1e-9)
     by = more.with_columns(g=pl.lit(1)).dp.group_by("g", keys=[1])
     assert getattr(by, kind)(*named(kind), (0, 100), (0, 100), **EXACT)["count"].to_list() == [500]
@@ -107,9 +107,9 @@ def test_functions_leave_out_rows_that_lack_a_value(kind):
     con.register("t", more.to_arrow())
     sql_udfs.register(con, epsilon=1e9)
     call = f"dp_{kind}({', '.join(named(kind))}, 0, 100, 0, 100)"
-    (found,) = con.execute(f"SELECT {call} FROM t").fetchone()
+    (registered,) = con.execute(f"SELECT {call} FROM t").fetchone()
     stated = dfp.sql(f"SELECT {call} AS answer FROM t", t=more, epsilon=1e9)["answer"][0]
-    for answer in (found, stated):
+    for answer in (registered, stated):
         assert math.isclose(answer, truth(rows)[kind], rel_tol=1e-5)
     words = ", ".join([named(kind)[0], f"CAST({named(kind)[1]} AS VARCHAR)"])
     with pytest.raises(duckdb.Error, match="second argument is declared VARCHAR"):
@@ -121,15 +121,15 @@ def test_a_correlation_carries_the_covariance():
     private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
     plan = private.explain(dfp.corr("x", "y"), dfp.cov("x", "y"), epsilon=1)
     assert len(plan.draws) == 1
-    apart = private.explain(dfp.corr("x", "y"), dfp.cov("y", "x"), epsilon=1)
-    assert len(apart.draws) == 2  # columns the other way round are another vector
+    separate = private.explain(dfp.corr("x", "y"), dfp.cov("y", "x"), epsilon=1)
+    assert len(separate.draws) == 2  # columns the other way round are another vector
 
 
 def test_r_squared_carries_the_line():
     """Slope, intercept and R squared together cost what R squared costs."""
     private = frame(100).dp(bounds={"x": (0, 100), "y": (0, 100)})
-    asked = [getattr(dfp, kind)("y", "x") for kind in LINES]
-    assert len(private.explain(*asked, epsilon=1).draws) == 1
+    questions = [getattr(dfp, kind)("y", "x") for kind in LINES]
+    assert len(private.explain(*questions, epsilon=1).draws) == 1
 
 
 def test_a_slope_without_a_direction_is_nan():
@@ -142,9 +142,9 @@ def test_a_slope_without_a_direction_is_nan():
     by = rows.with_columns(g=pl.lit(0)).dp.group_by("g", keys=range(300))
     unknown = []
     for kind in ("slope", "intercept"):
-        found = getattr(by, kind)("y", "x", (0, 100), (0, 100), epsilon=0.1)
-        assert found["low"].is_infinite().sum() > 290  # 300 groups, 299 of them empty
-        unknown.append(found[kind].is_nan().sum())
+        lines = getattr(by, kind)("y", "x", (0, 100), (0, 100), epsilon=0.1)
+        assert lines["low"].is_infinite().sum() > 290  # 300 groups, 299 of them empty
+        unknown.append(lines[kind].is_nan().sum())
     assert min(unknown) > 150
     assert sum(unknown) < 600
 
@@ -154,11 +154,11 @@ def test_a_slope_without_a_direction_is_nan():
 def test_answers_stay_within_what_can_be(kind, size):
     """However few the rows and strong the noise: a correlation from -1 to 1, with its interval."""
     widest = {"cov": 2500}.get(kind, 1)
-    held = {"g": [0] * size, "x": [1.0] * size, "y": [5.0] * size}
-    rows = pl.DataFrame(held, schema={"g": pl.Int64, "x": pl.Float64, "y": pl.Float64})
+    data = {"g": [0] * size, "x": [1.0] * size, "y": [5.0] * size}
+    rows = pl.DataFrame(data, schema={"g": pl.Int64, "x": pl.Float64, "y": pl.Float64})
     by = rows.dp.group_by("g", keys=range(300))
-    found = getattr(by, kind)("x", "y", (0, 100), (0, 100), epsilon=0.1)
-    value, low, high = (found[name].to_numpy() for name in (kind, "low", "high"))
+    answers = getattr(by, kind)("x", "y", (0, 100), (0, 100), epsilon=0.1)
+    value, low, high = (answers[name].to_numpy() for name in (kind, "low", "high"))
     assert (-widest * (1 + 1e-9) <= low).all()
     assert (high <= widest * (1 + 1e-9)).all()
     assert ((low <= value) & (value <= high)).all()
@@ -171,33 +171,33 @@ def test_a_ratio_keeps_its_sign_and_opens_where_the_sum_below_may_be_0(y):
     Each interval leaves out the truth in at most one of 10^9 releases.
     """
     sign = -1 if y[1] == 0 else 1
-    held = {"g": [0] * 5000, "x": [3.0] * 5000, "y": [sign * 2.0] * 5000}
-    by = pl.DataFrame(held).dp(interval=1 - 1e-9).group_by("g", keys=[0, 1])
-    found = by.ratio("x", "y", (0, 10), y, epsilon=1)
-    assert found["low"][0] < sign * 1.5 < found["high"][0]
-    assert abs(found["ratio"][0] - sign * 1.5) < 0.1
+    data = {"g": [0] * 5000, "x": [3.0] * 5000, "y": [sign * 2.0] * 5000}
+    by = pl.DataFrame(data).dp(interval=1 - 1e-9).group_by("g", keys=[0, 1])
+    ratios = by.ratio("x", "y", (0, 10), y, epsilon=1)
+    assert ratios["low"][0] < sign * 1.5 < ratios["high"][0]
+    assert abs(ratios["ratio"][0] - sign * 1.5) < 0.1
     possible = {(-9, 0): (-math.inf, 0), (-5, 5): (-math.inf, math.inf), (0, 9): (0, math.inf)}
-    assert (found["low"][1], found["high"][1]) == possible[y]
+    assert (ratios["low"][1], ratios["high"][1]) == possible[y]
 
 
-@pytest.mark.parametrize(("x", "y", "least", "most"), [
+@pytest.mark.parametrize(("x", "y", "lowest", "highest"), [
     ((0, 10), (1, 20), 0, 10), ((5, 10), (0, 20), 0.25, math.inf), ((-4, 8), (-4, -2), -4, 2),
 ])  # fmt: skip
-def test_no_ratio_is_outside_of_what_the_bounds_allow(x, y, least, most):
+def test_no_ratio_is_outside_of_what_the_bounds_allow(x, y, lowest, highest):
     """Neither a ratio of few rows nor its interval lies where no rows within bounds have theirs."""
     by = pl.DataFrame({"g": [0], "x": [x[1]], "y": [y[0]]}).dp.group_by("g", keys=[0])
     for _ in range(20):
-        found = by.ratio("x", "y", x, y, epsilon=1)
-        low, high, value = (found[name][0] for name in ("low", "high", "ratio"))
-        assert least <= low <= high <= most * (1 + 1e-9)
-        assert math.isnan(value) or least <= value <= most * (1 + 1e-9)
+        ratios = by.ratio("x", "y", x, y, epsilon=1)
+        low, high, value = (ratios[name][0] for name in ("low", "high", "ratio"))
+        assert lowest <= low <= high <= highest * (1 + 1e-9)
+        assert math.isnan(value) or lowest <= value <= highest * (1 + 1e-9)
 
 
 def test_a_constant_column_has_no_correlation():
     """Where a column does not vary, the interval of the correlation is everything."""
     rows = pl.DataFrame({"x": [50.0] * 3000, "y": [float(i % 100) for i in range(3000)]})
-    found = rows.dp.corr("x", "y", (0, 100), (0, 100), epsilon=1)
-    assert found.interval(1 - 1e-9) == (-1, 1)
+    correlation = rows.dp.corr("x", "y", (0, 100), (0, 100), epsilon=1)
+    assert correlation.interval(1 - 1e-9) == (-1, 1)
 
 
 def found_answers(rows, kind, terms):
@@ -217,8 +217,8 @@ def found_answers(rows, kind, terms):
     keyed = rows.with_columns(g=pl.lit("a"))
     for keys in ({"keys": ["a"]}, {}):
         delta = {} if keys else {"delta": 1e-6}
-        made = keyed.dp.group_by("g", **keys).agg(a=ask, **terms, **delta)
-        yield made.select("a", "low", "high", "note").row(0)
+        release = keyed.dp.group_by("g", **keys).agg(a=ask, **terms, **delta)
+        yield release.select("a", "low", "high", "note").row(0)
 
 
 @pytest.mark.parametrize("loss", [{"epsilon": 1e4}, {"rho": 1e8}], ids=["epsilon", "rho"])
@@ -229,27 +229,27 @@ def test_bounds_are_found_at_every_entry_point(kind, loss):
     Errors of noise are below a hundredth with a probability of 1 - 1e-9 at these losses.
     """
     rows = frame(5000).select("x", "y")
-    wanted = truth(rows, (-1e9, 1e9))[kind]
+    expected = truth(rows, (-1e9, 1e9))[kind]
     for value, low, high, note in found_answers(rows, kind, loss):
         assert low < value < high
-        assert (low, value, high) == pytest.approx((wanted,) * 3, rel=0.02, abs=0.02)
+        assert (low, value, high) == pytest.approx((expected,) * 3, rel=0.02, abs=0.02)
         assert note is None
 
 
 def test_a_missing_pair_of_bounds_is_found_beside_a_known_one():
     """The bounds of one column may be given: values beyond them are clipped."""
     rows = frame(5000)
-    wanted = np.corrcoef(np.clip(rows["x"], 0, 60), rows["y"])[0, 1]
-    found = rows.dp.corr("x", "y", x_bounds=(0, 60), epsilon=1e4)
-    assert found == pytest.approx(wanted, abs=0.01)
+    expected = np.corrcoef(np.clip(rows["x"], 0, 60), rows["y"])[0, 1]
+    correlation = rows.dp.corr("x", "y", x_bounds=(0, 60), epsilon=1e4)
+    assert correlation == pytest.approx(expected, abs=0.01)
 
 
 def test_few_rows_have_no_bounds():
     """Where no bounds stand out the answer is not a number, with a note and any interval."""
     for rows in (frame(20), frame(0)):
-        found = rows.dp.slope("y", "x", epsilon=0.1)
-        assert math.isnan(found)
-        assert (found.note, found.interval()) == ("too few rows for bounds", (-math.inf, math.inf))
+        slope = rows.dp.slope("y", "x", epsilon=0.1)
+        assert math.isnan(slope)
+        assert (slope.note, slope.interval()) == ("too few rows for bounds", (-math.inf, math.inf))
 
 
 def test_rows_that_are_read_once_need_bounds(tmp_path):

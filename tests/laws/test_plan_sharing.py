@@ -48,10 +48,10 @@ def test_one_vector_answers_what_it_can(questions, vectors):
     nothing else does.
     """
     for grouped in (False, True):
-        made = plan(questions, grouped=grouped)
-        assert len(made.draws) == vectors
-        assert len(made.answers) == len(questions)
-        assert {text for draw in made.draws for text in draw.questions} == {
+        shared_plan = plan(questions, grouped=grouped)
+        assert len(shared_plan.draws) == vectors
+        assert len(shared_plan.answers) == len(questions)
+        assert {text for draw in shared_plan.draws for text in draw.questions} == {
             question.text for question in questions
         }
 
@@ -78,8 +78,10 @@ ANY = st.lists(
 def test_the_vectors_together_cost_the_whole_loss(questions, grouped, loss):
     """The shares of all vectors add up to epsilon, or rho."""
     for measure in ("epsilon", "rho"):
-        made = plan(questions, grouped=grouped, **{measure: loss})
-        assert sum(getattr(draw, measure) for draw in made.draws) == pytest.approx(float(loss))
+        shared_plan = plan(questions, grouped=grouped, **{measure: loss})
+        assert sum(getattr(draw, measure) for draw in shared_plan.draws) == pytest.approx(
+            float(loss)
+        )
 
 
 SENSITIVITIES = {  # what a row moves in the L1 norm, and the square of that in the L2 norm
@@ -101,9 +103,9 @@ def test_the_scale_is_the_exact_fraction(question):
     """
     l1, l2_squared = SENSITIVITIES[question]
     watched = getattr(question, "clipping", False) and question.has_note
-    for share, asked in ((1, [question]), (2, [question, dfp.count("y")])):
+    for share, questions in ((1, [question]), (2, [question, dfp.count("y")])):
         pure, gaussian = (
-            FRAME.dp.agg(**{f"q{i}": q for i, q in enumerate(asked)}, **loss)["q0"].mechanism
+            FRAME.dp.agg(**{f"q{i}": q for i, q in enumerate(questions)}, **loss)["q0"].mechanism
             for loss in ({"epsilon": 0.1}, {"rho": 0.125})
         )
         part = Fraction(19, 20) if watched else 1

@@ -20,8 +20,8 @@ def test_ends_of_counts_and_sums_are_possible(loss):
     """
     by = FEW.dp.group_by("g", keys=KEYS)
     for question in (dfp.count(), dfp.sum("x", (0, 50)), dfp.sum("x", (-50, 0))):
-        found = by.agg(x=question, **loss)
-        value, low, high = (found[name].to_numpy() for name in ("x", "low", "high"))
+        answers = by.agg(x=question, **loss)
+        value, low, high = (answers[name].to_numpy() for name in ("x", "low", "high"))
         sign = -1 if question == dfp.sum("x", (-50, 0)) else 1
         inner = low if sign > 0 else -high
         assert (inner >= np.minimum(sign * value, 0)).all()
@@ -31,10 +31,10 @@ def test_ends_of_counts_and_sums_are_possible(loss):
 
 def test_numbers_of_different_values_are_not_negative():
     """Of two values at epsilon 0.1 half of the noisy numbers would be below 0; intervals hold 2."""
-    found = FEW.dp.group_by("g", keys=KEYS).nunique("k", epsilon=0.1)
-    assert found["k"].min() == 0
-    held = int(((found["low"] <= 2) & (found["high"] >= 2)).sum())
-    assert stats.binomtest(held, GROUPS, 0.95, alternative="less").pvalue > 1e-9
+    counts = FEW.dp.group_by("g", keys=KEYS).nunique("k", epsilon=0.1)
+    assert counts["k"].min() == 0
+    hits = int(((counts["low"] <= 2) & (counts["high"] >= 2)).sum())
+    assert stats.binomtest(hits, GROUPS, 0.95, alternative="less").pvalue > 1e-9
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.97])
@@ -46,9 +46,9 @@ def test_intervals_of_rare_shares_hold_the_population(share):
     groups = 3000
     rows = np.random.default_rng(5).random((groups, 150)) < share
     frame = pl.DataFrame({"g": np.repeat(np.arange(groups), 150), "b": rows.ravel()})
-    found = frame.dp.group_by("g", keys=range(groups)).share("b", epsilon=10, population=True)
-    held = int(((found["low"] <= share) & (share <= found["high"])).sum())
-    assert stats.binomtest(held, groups, 0.93, alternative="less").pvalue > 1e-9
+    shares = frame.dp.group_by("g", keys=range(groups)).share("b", epsilon=10, population=True)
+    hits = int(((shares["low"] <= share) & (share <= shares["high"])).sum())
+    assert stats.binomtest(hits, groups, 0.93, alternative="less").pvalue > 1e-9
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def table_of(groups, binning=Line(2)):
 def expanded(runs):
     """Return the loss of each candidate, one dictionary a group; no candidate comes twice."""
     stops = [*runs.group_starts[1:].tolist(), len(runs.first)]
-    found = []
+    group_losses = []
     for low, high in zip(runs.group_starts.tolist(), stops, strict=True):
         losses = {}
         for run in range(low, high):
@@ -86,8 +86,8 @@ def expanded(runs):
             for candidate in range(first, first + int(runs.length[run])):
                 assert candidate not in losses
                 losses[candidate] = int(runs.loss[run])
-        found.append(losses)
-    return found
+        group_losses.append(losses)
+    return group_losses
 
 
 def rank_loss(rows, candidate, target):
@@ -109,8 +109,8 @@ def law_of(loss, levels=1, candidates=5):
     return RankLaw(loss, loss.share(THIRD).noise(1, 1), candidates, levels)
 
 
-def multisets(last, most):
-    for size in range(most + 1):
+def multisets(last, max_size):
+    for size in range(max_size + 1):
         yield from itertools.combinations_with_replacement(range(-last, last + 1), size)
 
 
@@ -138,21 +138,21 @@ def test_losses_on_significant_bits(target):
     random = np.random.default_rng(5)
     groups = [random.integers(-grid.last, grid.last + 1, size).tolist() for size in (0, 1, 7, 40)]
     groups += [[-grid.last, -grid.last, grid.last], [0] * 9]
-    found = losses_of(table_of(groups, grid), target)
-    for rows, losses in zip(groups, found, strict=True):
+    group_losses = losses_of(table_of(groups, grid), target)
+    for rows, losses in zip(groups, group_losses, strict=True):
         everything = range(-grid.last, grid.last + 1)
         assert losses == {c: rank_loss(rows, c, target) for c in everything}
 
 
 @pytest.mark.parametrize("aim", [0, 1, 2, 5])
-@pytest.mark.parametrize("known", [0, 1, 3])
+@pytest.mark.parametrize("public_rows", [0, 1, 3])
 @pytest.mark.parametrize("cap", [NO_CAP, 2])
-def test_one_row_moves_a_loss_by_at_most_one(aim, known, cap):
+def test_one_row_moves_a_loss_by_at_most_one(aim, public_rows, cap):
     """With the target aim + n - m, m public, each loss moves by at most 1, and somewhere by 1."""
     groups = list(multisets(2, 4))
-    targets = np.array([aim + len(rows) - known for rows in groups], np.int64)
-    found = expanded(rank_runs(ranked_rows(table_of(groups)), targets, cap))
-    losses = dict(zip(groups, found, strict=True))
+    targets = np.array([aim + len(rows) - public_rows for rows in groups], np.int64)
+    group_losses = expanded(rank_runs(ranked_rows(table_of(groups)), targets, cap))
+    losses = dict(zip(groups, group_losses, strict=True))
     moves = {
         abs(losses[rows][c] - losses[tuple(sorted((*rows, row)))][c])
         for rows, row, c in itertools.product(multisets(2, 3), range(-2, 3), range(-2, 3))
@@ -195,16 +195,16 @@ def test_aims_are_the_level_moved_inwards(q, loss):
     for rows in range(5 * inwards):
         (twice,) = law.aims(q, np.array([rows])).tolist()
         end = min(Fraction(inwards), Fraction(rows, 2))
-        wanted = min(max(q * rows, end), rows - end)
-        assert abs(Fraction(twice, 2) - wanted) <= Fraction(1, 4)
-        assert twice % 2 == 0 or wanted.denominator > 1
+        expected = min(max(q * rows, end), rows - end)
+        assert abs(Fraction(twice, 2) - expected) <= Fraction(1, 4)
+        assert twice % 2 == 0 or expected.denominator > 1
 
 
 def selected(table, qs, loss, entropy=None):
     """Select among exact counts, each level at the whole loss."""
     law = law_of(loss, len(set(qs)), 2 * table.binning.last + 1)
-    given = [] if entropy is None else [entropy]
-    return select_quantiles(table, qs, table.totals(), law, *given)
+    entropies = [] if entropy is None else [entropy]
+    return select_quantiles(table, qs, table.totals(), law, *entropies)
 
 
 @given(
@@ -216,10 +216,10 @@ def test_at_a_large_epsilon_answers_are_the_quantiles(groups, qs):
     answers = selected(table_of(groups, Line(9)), qs, Epsilon(Fraction(40_000)))
     assert answers.shape == (len(qs), len(groups))
     assert answers.dtype == np.int64
-    for rows, found in zip(groups, answers.T.tolist(), strict=True):
-        for q, answer in zip(qs, found, strict=True):
+    for rows, group_answers in zip(groups, answers.T.tolist(), strict=True):
+        for q, answer in zip(qs, group_answers, strict=True):
             assert rank_error(rows, answer, q) <= min(len(qs), 2)
-        ascending = [answer for _, answer in sorted(zip(qs, found, strict=True))]
+        ascending = [answer for _, answer in sorted(zip(qs, group_answers, strict=True))]
         assert ascending == sorted(ascending)
 
 
@@ -255,9 +255,9 @@ def test_levels_are_answered_in_the_order_asked():
     """Order and repetition of the levels change nothing: same bytes, same answers."""
     table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
     ascending = selected(table, LEVELS, Epsilon(HALF), NumberedBytes())
-    asked = [3, 0, 5, 3, 1, 4, 2, 0]
-    mixed = selected(table, [LEVELS[i] for i in asked], Epsilon(HALF), NumberedBytes())
-    assert mixed.tolist() == ascending[asked].tolist()
+    order = [3, 0, 5, 3, 1, 4, 2, 0]
+    mixed = selected(table, [LEVELS[i] for i in order], Epsilon(HALF), NumberedBytes())
+    assert mixed.tolist() == ascending[order].tolist()
 
 
 def test_chunks_change_no_law(monkeypatch):
@@ -276,13 +276,13 @@ WIDTH = 2 * GRID.last + 1
 BOTH = [Fraction(0), Fraction(1)]
 
 
-def beyond(size, q, law, known):
+def beyond(size, q, law, noisy_size):
     """Return how probable an answer beyond all rows is, where they have one value."""
     table = bin_table(
         pa.table({}), 1, GRID, np.zeros(1, np.int64), np.ones(1), rows=np.array([size])
     )
     ranked = ranked_rows(table)
-    target = law.aims(q, np.array([known])) + size - known
+    target = law.aims(q, np.array([noisy_size])) + size - noisy_size
     runs = rank_runs(ranked, target, quantile.largest_loss(law.selection))
     weights = runs.length * np.exp(-float(law.selection.rate) * (runs.loss - runs.loss.min()))
     return float(weights[runs.length > 1].sum() / weights.sum())
@@ -300,9 +300,9 @@ def test_extremes_are_among_the_rows(q, rho):
     noises = np.unique(np.linspace(-off, off, 25).round().astype(int))
     chances = np.exp(-(noises**2) / (2 * float(law.noise.sigma_squared)))
 
-    def worst(least):
+    def worst(min_rows):
         for size in (*range(5, 300, 25), *range(300, 1500, 150), 3000):
-            shown = [beyond(size, q, law, m) if m >= least else 0.0 for m in size + noises]
+            shown = [beyond(size, q, law, m) if m >= min_rows else 0.0 for m in size + noises]
             yield float(chances @ shown / chances.sum())
 
     assert max(worst(2 * law.inwards)) <= OUTSIDE
@@ -357,14 +357,14 @@ def test_answers_are_seldom_far_from_all_rows(name, qs, rows):
 
 
 def test_more_levels_and_more_candidates_need_more_rows():
-    """What is shown depends on public numbers: on the rounds of a list, and the candidates."""
-    one = Epsilon(Fraction(1))
-    inwards = [law_of(one, m, WIDTH).inwards for m in (1, 2, 8)]
+    """The choice to show an answer depends on public numbers: rounds of a list, and candidates."""
+    loss = Epsilon(Fraction(1))
+    inwards = [law_of(loss, m, WIDTH).inwards for m in (1, 2, 8)]
     assert inwards == sorted(set(inwards))
-    fewer = [law_of(one, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
+    fewer = [law_of(loss, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
     assert fewer == sorted(set(fewer))
-    tenth, whole = law_of(one.share(Fraction(1, 10)), 1, WIDTH), law_of(one, 1, WIDTH)
-    assert 8 * whole.least(HALF) < tenth.least(HALF) < 11 * whole.least(HALF)
+    tenth, full = law_of(loss.share(Fraction(1, 10)), 1, WIDTH), law_of(loss, 1, WIDTH)
+    assert 8 * full.least(HALF) < tenth.least(HALF) < 11 * full.least(HALF)
     assert tenth.rank_error(HALF, np.array([10**6]))[0] < 200
 
 
@@ -372,8 +372,8 @@ def test_more_levels_and_more_candidates_need_more_rows():
 def test_rows_of_a_bin_are_divided_between_blocks(rows, cut):
     """Both parts of a block have its rows once; a row more is in one of both, wherever it comes."""
 
-    def parts(held):
-        block = ranked_rows(table_of([held], Line(3)), ties=8)
+    def parts(values):
+        block = ranked_rows(table_of([values], Line(3)), ties=8)
         return [int(part.size[0]) for part in block.cut(np.array([cut]))]
 
     below, above = parts(rows)
@@ -393,18 +393,18 @@ def test_a_row_moves_the_losses_of_one_block(aims):
     """
     low, high = aims[0], aims[-1]
 
-    def losses(held, cut):
-        blocks = ranked_rows(table_of([held], Line(1)), ties=4).cut(np.array([cut]))
+    def losses(values, cut):
+        blocks = ranked_rows(table_of([values], Line(1)), ties=4).cut(np.array([cut]))
         runs = [rank_runs(block, (high - low) // 2 + block.size, NO_CAP) for block in blocks]
         return [expanded(run)[0] if len(run.first) else {} for run in runs]
 
-    for held in itertools.product((0, 1, 3), repeat=3):
-        rows = [value - 1 for value, many in enumerate(held) for _ in range(many)]
+    for counts in itertools.product((0, 1, 3), repeat=3):
+        rows = [value - 1 for value, many in enumerate(counts) for _ in range(many)]
         for cut, row in itertools.product(range(-4, 7), range(-1, 2)):
             before, after = losses(rows, cut), losses([*rows, row], cut)
             moved = [
-                max(abs(one[c] - other[c]) for c in one)
-                for one, other in zip(before, after, strict=True)
+                max(abs(losses_before[c] - losses_after[c]) for c in losses_before)
+                for losses_before, losses_after in zip(before, after, strict=True)
             ]
             assert min(moved) == 0
             assert max(moved) <= 1
@@ -415,9 +415,9 @@ def test_resolution_is_one_part_in_65536():
     random = np.random.default_rng(3)
     frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": random.normal(1013.3, 0.05, 3000)})
     for bounds in ({}, {"bounds": (0, 1e6)}, {"bounds": (950, 1060)}):
-        found = frame.dp.group_by("g", keys=[0, 1, 2]).median("x", epsilon=20, **bounds)["x"]
+        medians = frame.dp.group_by("g", keys=[0, 1, 2]).median("x", epsilon=20, **bounds)["x"]
         alone = [float(frame.dp.median("x", epsilon=20, **bounds)) for _ in range(3)]
-        assert np.abs(np.append(found.to_numpy(), alone) - 1013.3).max() < 1013 / 2**16 + 0.01
+        assert np.abs(np.append(medians.to_numpy(), alone) - 1013.3).max() < 1013 / 2**16 + 0.01
 
 
 def test_wide_bounds_are_no_worse_than_none():
@@ -428,9 +428,9 @@ def test_wide_bounds_are_no_worse_than_none():
     rows = np.sort(np.random.default_rng(4).normal(100, 15, 1000))
     frame = pl.DataFrame({"x": rows})
     off = []
-    for asked in ({}, {"bounds": (0, 1_000_000)}):
-        found = [float(frame.dp.median("x", **asked)) for _ in range(40)]
-        off.append(np.abs(np.searchsorted(rows, found) - 500).mean())
+    for arguments in ({}, {"bounds": (0, 1_000_000)}):
+        medians = [float(frame.dp.median("x", **arguments)) for _ in range(40)]
+        off.append(np.abs(np.searchsorted(rows, medians) - 500).mean())
     assert off[1] < off[0] + 5
 
 
@@ -448,9 +448,9 @@ def test_losses_on_steps(ends, target):
     numbers = [grid.numbers(np.array(rows, float)).tolist() for rows in groups]
     table = regridded(table_of(numbers, grid), steps)
     for rows, losses in zip(groups, losses_of(table, target), strict=True):
-        held = np.clip(rows, *ends).tolist()
+        clipped = np.clip(rows, *ends).tolist()
         everything = range(ends[0], ends[1] + 1)
-        assert losses == {c: rank_loss(held, c, target) for c in everything}
+        assert losses == {c: rank_loss(clipped, c, target) for c in everything}
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1, 1e6), st.integers(-40, 1040))
@@ -460,11 +460,11 @@ def test_multiples_are_the_nearest_and_within(lower, width, part):
     for step in (None, Fraction(width) / 10, Fraction(1, 1024)):
         steps = steps_within(bounds, step)
         value = np.array([lower + width * part / 1000])
-        (near,) = steps.values(steps.numbers(value))
-        assert lower <= near * (1 + 1e-12) + 1e-12
-        assert near <= (lower + width) * (1 + 1e-12) + 1e-12
+        (multiple,) = steps.values(steps.numbers(value))
+        assert lower <= multiple * (1 + 1e-12) + 1e-12
+        assert multiple <= (lower + width) * (1 + 1e-12) + 1e-12
         inside = float(steps.first * steps.step) <= value[0] <= float(steps.most * steps.step)
-        assert not inside or abs(near - value[0]) <= float(steps.step) * (0.5 + 1e-6)
+        assert not inside or abs(multiple - value[0]) <= float(steps.step) * (0.5 + 1e-6)
 
 
 def test_decimals_are_as_they_are_written():
@@ -476,7 +476,7 @@ def test_decimals_are_as_they_are_written():
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         {"step": 1},
         {"bounds": (0, 9), "step": 0},
@@ -486,34 +486,34 @@ def test_decimals_are_as_they_are_written():
     ],
     ids=str,
 )
-def test_bounds_and_steps_that_can_not_be(asked):
+def test_bounds_and_steps_that_can_not_be(arguments):
     """A step needs bounds, is positive, and has multiples between them, not too many."""
     with pytest.raises(dfp.DPError):
-        pl.DataFrame({"x": [1.0]}).dp.median("x", **asked)
+        pl.DataFrame({"x": [1.0]}).dp.median("x", **arguments)
 
 
 def test_answers_are_multiples_between_the_bounds():
     """Whatever the rows are: of whole frames and by group, however they are asked."""
     rows = np.random.default_rng(2).normal(0, 1e9, 3000)
     frame = pl.DataFrame({"g": np.arange(3000) % 3, "x": rows})
-    asked = {"bounds": (-7, 21), "step": 0.5}
-    found = [
-        *frame.dp.group_by("g", keys=[0, 1, 2]).median("x", **asked)["x"],
-        *frame.dp.quantiles("x", [0.3, 0.5, 0.7], **asked),
+    arguments = {"bounds": (-7, 21), "step": 0.5}
+    answers = [
+        *frame.dp.group_by("g", keys=[0, 1, 2]).median("x", **arguments)["x"],
+        *frame.dp.quantiles("x", [0.3, 0.5, 0.7], **arguments),
         frame.dp(bounds={"x": (-7, 21)}).quantile("x", 0.5, step=0.5),
-        dfp.frame(frame.to_pandas()).median("x", **asked),
-        dfp.frame(frame.to_arrow()).median("x", **asked),
+        dfp.frame(frame.to_pandas()).median("x", **arguments),
+        dfp.frame(frame.to_arrow()).median("x", **arguments),
     ]
-    assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in found)
+    assert all(-7 <= value <= 21 and 2 * value == round(2 * value) for value in answers)
 
 
 def test_quantiles_of_integers_are_whole_numbers():
     """Between far values, where nearly all candidates are no whole numbers; never crossing."""
     frame = pl.DataFrame({"g": [0, 1] * 2000, "n": [3, 4, 1000, 1001] * 1000})
-    found = [frame.dp.quantiles("n", [0.1, 0.5, 0.51, 0.9], epsilon=0.5) for _ in range(9)]
+    releases = [frame.dp.quantiles("n", [0.1, 0.5, 0.51, 0.9], epsilon=0.5) for _ in range(9)]
     by_group = frame.dp.group_by("g", keys=[0, 1]).median("n", epsilon=0.5)["n"].to_list()
-    assert all(float(own).is_integer() for own in [*itertools.chain(*found), *by_group])
-    assert all(list(map(float, own)) == sorted(map(float, own)) for own in found)
+    assert all(float(answer).is_integer() for answer in [*itertools.chain(*releases), *by_group])
+    assert all(list(map(float, answers)) == sorted(map(float, answers)) for answers in releases)
 
 
 # Sizes that all groups together tell
@@ -531,28 +531,28 @@ def sizes_of(values, *, integers=False, bits=8):
 @pytest.mark.parametrize("integers", [False, True])
 @given(
     seen=st.lists(st.integers(1, 2**40), min_size=1, max_size=5),
-    asked=st.lists(st.integers(-(2**60), 2**60), max_size=20),
+    samples=st.lists(st.integers(-(2**60), 2**60), max_size=20),
 )
-def test_values_are_told_within_the_sizes_that_were_seen(integers, seen, asked):
+def test_values_are_told_within_the_sizes_that_were_seen(integers, seen, samples):
     """Whole numbers 256 times as large or small at most are told to 8 bits, beyond they are NaN.
 
     Those as large as some that were seen are told to all bits of the grid.
     """
     grid = sizes_of(seen, integers=integers, bits=16)
-    values = grid.bins.labels(np.array(asked, float))
+    values = grid.bins.labels(np.array(samples, float))
     numbers = grid.numbers(values)
-    told, (low, high) = grid.values(numbers), grid.held(numbers)
+    decoded, (low, high) = grid.values(numbers), grid.held(numbers)
     bins = grid.bins.numbers(values)
     assert ((low <= bins) & (bins <= high)).all()
     assert (np.sign(numbers) == np.sign(bins)).all()
     exponents = np.frexp(grid.bins.labels(np.array(seen, float)))[1]
-    own = np.where(values == 0, exponents.min(), np.frexp(values)[1])
-    near = (own > exponents.min() - 8) & (own < exponents.max() + 8)
-    assert (np.abs(told - values) <= 2.0**-7 * np.abs(values))[near].all()
-    within = (own >= exponents.min()) & (own <= exponents.max())
-    assert (values == told)[within].all()
-    assert np.isnan(told[own > exponents.max() + 8]).all()
-    assert np.isnan(told[own < exponents.min() - 8]).all()
+    value_exponents = np.where(values == 0, exponents.min(), np.frexp(values)[1])
+    is_near = (value_exponents > exponents.min() - 8) & (value_exponents < exponents.max() + 8)
+    assert (np.abs(decoded - values) <= 2.0**-7 * np.abs(values))[is_near].all()
+    within = (value_exponents >= exponents.min()) & (value_exponents <= exponents.max())
+    assert (values == decoded)[within].all()
+    assert np.isnan(decoded[value_exponents > exponents.max() + 8]).all()
+    assert np.isnan(decoded[value_exponents < exponents.min() - 8]).all()
 
 
 def test_candidates_of_integers_are_integers():
@@ -560,9 +560,9 @@ def test_candidates_of_integers_are_integers():
 
     Integers may be declared, or be all that stands out.
     """
-    for whole in (sizes_of([1, 1000], integers=own, bits=16) for own in (True, False)):
-        assert whole.values(np.arange(1, 1024)).tolist() == list(range(1, 1024))
-        assert 1024 <= whole.last <= 1024 + 8 * 2**7 + 1
+    for grid in (sizes_of([1, 1000], integers=is_integer, bits=16) for is_integer in (True, False)):
+        assert grid.values(np.arange(1, 1024)).tolist() == list(range(1, 1024))
+        assert 1024 <= grid.last <= 1024 + 8 * 2**7 + 1
     assert sizes_of([1, 1000.5], bits=16).last > 300_000
 
 
@@ -585,16 +585,18 @@ def test_a_row_is_in_one_count_of_all_groups(loss, unit, monkeypatch):
     values = np.random.default_rng(1).lognormal(3, 2, 600) * np.repeat([-1, 1, 0], 200)
     frame = pl.DataFrame({"g": np.arange(600) % 6, "x": values, "u": np.arange(600)})
     for rows in (600, 599, 300, 299, 1):
-        asked = frame.head(rows).dp(unit="u", **unit).group_by("g", keys=range(6))
-        asked.median("x", **loss)
-    counts = [own for own, _ in seen]
-    for one, other in itertools.pairwise(counts[:2] + counts[2:4]):
-        assert one.shape == other.shape
-    moved = [np.abs(counts[place] - counts[place + 1]).sum() for place in (0, 2)]
+        groups = frame.head(rows).dp(unit="u", **unit).group_by("g", keys=range(6))
+        groups.median("x", **loss)
+    counts = [vector for vector, _ in seen]
+    for first, second in itertools.pairwise(counts[:2] + counts[2:4]):
+        assert first.shape == second.shape
+    moved = [np.abs(counts[index] - counts[index + 1]).sum() for index in (0, 2)]
     assert moved == [0, 1]  # the last row is a zero, the 300th is not
-    together = Contribution(unit["max_rows"] * unit["max_groups"], 1)
-    own = Epsilon(Fraction(1)) if "epsilon" in loss else Rho(HALF)
-    assert {noise for _, noise in seen} == {together.row_loss(own).share(TOGETHER).noise(1, 1)}
+    contribution = Contribution(unit["max_rows"] * unit["max_groups"], 1)
+    budget = Epsilon(Fraction(1)) if "epsilon" in loss else Rho(HALF)
+    assert {noise for _, noise in seen} == {
+        contribution.row_loss(budget).share(TOGETHER).noise(1, 1)
+    }
 
 
 @pytest.mark.parametrize("kind", [float, int])
@@ -609,24 +611,24 @@ def test_groups_share_what_they_know_of_sizes(kind, replayed):
     values = np.append(random.exponential(100, 300 * 75), np.full(75, 1e12)).astype(kind)
     frame = pl.DataFrame({"g": np.repeat(np.arange(301), 75), "x": values})
     for loss in ({"epsilon": 1}, {"rho": 0.5}):
-        asked = frame.dp.group_by("g", keys=range(301))
-        found = replayed(lambda a=asked, t=loss: a.median("x", **t)["x"].to_numpy())
-        assert np.isnan(found[300]) or abs(found[300] / 1e12 - 1) < 0.01
-        assert np.isnan(found[:300]).mean() < 0.1
-        assert np.nanmax(found[:300]) < 25_600
+        groups = frame.dp.group_by("g", keys=range(301))
+        medians = replayed(lambda a=groups, t=loss: a.median("x", **t)["x"].to_numpy())
+        assert np.isnan(medians[300]) or abs(medians[300] / 1e12 - 1) < 0.01
+        assert np.isnan(medians[:300]).mean() < 0.1
+        assert np.nanmax(medians[:300]) < 25_600
 
 
 def test_intervals_of_sizes_that_are_not_known_are_open(replayed):
-    """What is not a number has no ends; of zeros below sizes that were not seen ends are near 0.
+    """An answer that is NaN has no ends; of zeros below sizes that were not seen ends are near 0.
 
     Noise is the same in every run: one release in some thousands sees a size that is rare.
     """
     values = np.concatenate([np.repeat([3.0, 50.0], 9_000), np.full(150, 1e30), np.zeros(9_000)])
     frame = pl.DataFrame({"g": np.repeat([0, 1, 2], [18_000, 150, 9_000]), "x": values})
     private = frame.dp.group_by("g", keys=[0, 1, 2])
-    found = replayed(lambda: private.median("x", ends=True, epsilon=1))
-    low, high = found["low"].to_numpy(), found["high"].to_numpy()
-    assert math.isnan(found["x"][1])
+    medians = replayed(lambda: private.median("x", ends=True, epsilon=1))
+    low, high = medians["low"].to_numpy(), medians["high"].to_numpy()
+    assert math.isnan(medians["x"][1])
     assert (low[1], high[1]) == (-math.inf, math.inf)
     assert -1e-30 < low[2] <= 0 <= high[2] < 1e-30
 
@@ -649,10 +651,10 @@ def copies_of(values, bits=8, groups=GROUPS):
 
 def released(values, qs, loss, level=LEVEL):
     """Return values, low and high of each level, by group."""
-    asked = {str(q): dfp.quantile("x", q, ends=True) for q in qs}
-    (part,) = split(asked, grouped=True)
+    questions = {str(q): dfp.quantile("x", q, ends=True) for q in qs}
+    (part,) = split(questions, grouped=True)
     answers = part.measured(copies_of(values)).answer(loss, None).answers
-    return [answers[name][0].columns(level)[:3] for name in asked]
+    return [answers[name][0].columns(level)[:3] for name in questions]
 
 
 def quantile_of(values, q):
@@ -687,8 +689,8 @@ def test_an_interval_holds_the_quantile_of_the_rows(name, loss):
         for qs in ([0.5], [0.25, 0.9]):
             for q, (value, low, high) in zip(qs, released(values, qs, loss), strict=True):
                 truth = quantile_of(values, q)
-                held = int(((low <= truth) & (truth <= high)).sum())
-                assert stats.binomtest(held, GROUPS, LEVEL, alternative="less").pvalue > 1e-9
+                hits = int(((low <= truth) & (truth <= high)).sum())
+                assert stats.binomtest(hits, GROUPS, LEVEL, alternative="less").pvalue > 1e-9
                 assert ((low <= value) | np.isnan(value)).all()
                 assert ((value <= high) | np.isnan(value)).all()
 
@@ -699,7 +701,7 @@ def test_with_many_rows_both_ends_are_found():
     (_, low, high), (_, below, above) = released(values, [0.5, 0.9], Epsilon(Fraction(1)))
     for ends in ((low, high), (below, above)):
         assert np.isfinite(ends).all(axis=0).mean() > 0.9
-        places = [np.searchsorted(np.sort(values), own[np.isfinite(own)]) for own in ends]
+        places = [np.searchsorted(np.sort(values), end[np.isfinite(end)]) for end in ends]
         assert np.median(places[1]) - np.median(places[0]) < 400
 
 
@@ -711,9 +713,9 @@ def test_an_end_on_the_wrong_side_is_not_shown(q, loss):
     reached = int(q * rows)  # q of the rows lie below the lower end, and up to the upper one
     parts = np.repeat([[reached], [0], [rows - reached]], groups, axis=1)
     vector = NoisyVector(add_to(parts, noise), noise)
-    one, none, zeros = np.ones(groups, np.int64), np.zeros(groups, bool), np.zeros(groups)
+    ones, none, zeros = np.ones(groups, np.int64), np.zeros(groups, bool), np.zeros(groups)
     estimator = QuantileEstimator(
-        q, zeros, zeros, zeros, RankEnds(one, one, one, 2 * one, (none, none))
+        q, zeros, zeros, zeros, RankEnds(ones, ones, ones, 2 * ones, (none, none))
     )
     for level in (0.8, 0.95):
         for shown in map(np.isfinite, estimator.interval(vector, level)):
@@ -729,19 +731,19 @@ def test_each_row_is_counted_in_one_part():
     cuts = np.sort(grid.numbers(np.array([[-9.0, 0, 2], [-1, 0, 3], [0, 1, 3], [4, 9, 99]])), 0)
     cuts[0, 0] = -grid.last - 1  # below all candidates
 
-    def parts(kept):
-        ones = np.ones(kept.sum(), np.int64)
-        labels = grid.labels(values[kept])
-        table = bin_table(pa.table({}), 3, grid, group[kept], labels, rows=ones)
+    def parts(is_kept):
+        ones = np.ones(is_kept.sum(), np.int64)
+        labels = grid.labels(values[is_kept])
+        table = bin_table(pa.table({}), 3, grid, group[is_kept], labels, rows=ones)
         return rows_between(table, cuts)
 
     every = np.ones(40, bool)
-    whole, numbers = parts(every), grid.numbers(grid.labels(values))
+    group_parts, numbers = parts(every), grid.numbers(grid.labels(values))
     for g in range(3):
         upto = [(numbers[group == g] <= cut).sum() for cut in cuts[:, g]]
-        assert whole[:, g].tolist() == np.diff([0, *upto, (group == g).sum()]).tolist()
+        assert group_parts[:, g].tolist() == np.diff([0, *upto, (group == g).sum()]).tolist()
     for left in range(40):
-        moved = whole - parts(every & (np.arange(40) != left))
+        moved = group_parts - parts(every & (np.arange(40) != left))
         assert np.abs(moved).sum() == moved.sum() == 1
 
 
@@ -753,10 +755,10 @@ def test_ends_are_as_far_as_the_law_says():
     levels = [Fraction(1, 4), HALF]
     rows = np.full(3, 5000)
     ends, vector = select_ends(table, levels, rows, law)
-    for place, (q, own) in enumerate(zip(levels, ends, strict=True)):
-        for side, found in ((-1, own.low), (1, own.high)):
-            rank = int(q * 5000) + side * law.apart(q, place, side)
-            assert np.abs(table.binning.values(found) - rank).max() <= 1
+    for index, (q, interval) in enumerate(zip(levels, ends, strict=True)):
+        for side, numbers in ((-1, interval.low), (1, interval.high)):
+            rank = int(q * 5000) + side * law.apart(q, index, side)
+            assert np.abs(table.binning.values(numbers) - rank).max() <= 1
     assert vector.coordinates.shape == (5, 3)
 
 
@@ -790,11 +792,11 @@ def test_an_open_interval_has_a_note(many):
     for _ in range(20):
         number = frame.dp.median("x", ends=True, epsilon=0.6)
         (row,) = frame.dp.group_by("g", keys=["a"]).median("x", ends=True, epsilon=0.6).to_dicts()
-        (told,) = dfp.sql(query, t=frame, keys=["a"], **terms).to_dicts()
+        (sql_row,) = dfp.sql(query, t=frame, keys=["a"], **terms).to_dicts()
         for low, high, note in (
             (number.low, number.high, number.note),
             (row["low"], row["high"], row["note"]),
-            (told["m_low"], told["m_high"], told["m_note"]),
+            (sql_row["m_low"], sql_row["m_high"], sql_row["m_note"]),
         ):
             assert (low, high) != (-math.inf, math.inf) or note.startswith(reasons)
 

@@ -48,15 +48,17 @@ def asked(kind: type[Statistic], *bounds) -> Statistic:
 
     It is about columns x and y; the bounds come in the order of its columns.
     """
-    given = {a.name: a.sample for a in kind.arguments() if a.required and a.form != "column"}
-    given |= {a.name: 5.0 for a in kind.arguments() if a.form == "value"}
+    arguments = {a.name: a.sample for a in kind.arguments() if a.required and a.form != "column"}
+    arguments |= {a.name: 5.0 for a in kind.arguments() if a.form == "value"}
     ends = [a.name for a in kind.arguments() if a.form == "bounds"]
     columns = ["x", "y"][: len(kind.places())]
-    return kind(*columns, **given, **dict(zip(ends, bounds, strict=False)))
+    return kind(*columns, **arguments, **dict(zip(ends, bounds, strict=False)))
 
 
 KINDS = [*STATISTICS, *OWN]
-LINEAR = [kind for kind, own in STATISTICS.items() if issubclass(own, LinearStatistic)] + [*OWN]
+LINEAR = [
+    kind for kind, statistic in STATISTICS.items() if issubclass(statistic, LinearStatistic)
+] + [*OWN]
 
 
 @pytest.fixture
@@ -64,16 +66,16 @@ def kind(request) -> type[Statistic]:
     """Return a statistic by its kind, one of the examples among them."""
     name = request.param
     if name in OWN:
-        known = dict(STATISTICS)
+        registered = dict(STATISTICS)
         module = importlib.import_module(f"examples.statistics.{name}")
         STATISTICS.clear()
-        STATISTICS.update(known)
+        STATISTICS.update(registered)
         STATISTICS[name] = getattr(module, OWN[name])
     return STATISTICS[name]
 
 
 def moved(linear: Linear, values: dict[str, np.ndarray]) -> np.ndarray:
-    """Return what rows of these values add to a vector."""
+    """Return the terms that rows of these values add to a vector."""
     if not linear.source.terms:
         return np.ones((len(linear.matrix), len(values["x"])), dtype=object)
     return linear.moved(values).astype(object)
@@ -109,16 +111,16 @@ def test_no_row_moves_a_vector_on_a_coarse_grid_by_more_than_is_declared(kind, b
 def check_sensitivity(linear: Linear, *bounds: tuple[float, float], size: int = 0) -> np.ndarray:
     """Compare what rows add to a vector with what is declared, and return that."""
     generator = np.random.default_rng(7)
-    held = [
-        np.concatenate([ODD, own, generator.uniform(*own, 500), np.linspace(*own, size)])
-        for own in bounds
+    samples = [
+        np.concatenate([ODD, ends, generator.uniform(*ends, 500), np.linspace(*ends, size)])
+        for ends in bounds
     ]
     if len(linear.source.columns) > 1:  # each of the odd values beside each
         pairs = np.array(
-            [*itertools.product(*(own[:20] for own in held)), *zip(*held, strict=True)]
+            [*itertools.product(*(column[:20] for column in samples)), *zip(*samples, strict=True)]
         )
-        held = list(pairs.T)
-    vectors = moved(linear, dict(zip("xy", held, strict=False)))
+        samples = list(pairs.T)
+    vectors = moved(linear, dict(zip("xy", samples, strict=False)))
     first = np.abs(vectors).sum(axis=0)
     assert max(first) <= linear.l1
     assert max((vectors**2).sum(axis=0)) <= linear.l2_squared
@@ -143,74 +145,74 @@ def test_secret_groups_have_answers(kind):
     rows = pl.DataFrame({**DATA, "k": ["a", "b"] * 1999 + ["a", "lone"]})
     groups = rows.dp.group_by("k")
     for loss in ({"epsilon": 50}, {"rho": 50}):
-        found = groups.agg(question, **loss, delta=1e-9)  # a lone row is shown below 1e-8
-        assert found["k"].to_list() == ["a", "b"]
+        release = groups.agg(question, **loss, delta=1e-9)  # a lone row is shown below 1e-8
+        assert release["k"].to_list() == ["a", "b"]
 
 
 @pytest.fixture(scope="module")
-def known():
+def connection():
     """Return a connection with the functions of the package's own statistics."""
-    connection = duckdb.connect()
-    connection.register("t", pl.DataFrame(DATA).to_arrow())
-    sql_udfs.register(connection, epsilon=1e9)
-    return connection
+    database = duckdb.connect()
+    database.register("t", pl.DataFrame(DATA).to_arrow())
+    sql_udfs.register(database, epsilon=1e9)
+    return database
 
 
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
-def test_every_door_gives_the_same_answer(kind, known, tmp_path):
+def test_every_door_gives_the_same_answer(kind, connection, tmp_path):
     """Without noise to speak of, a question has one answer at every door."""
     question, huge = asked(kind, (0, 100), (0, 100)), {"epsilon": 1e9}
     arguments = {a.name: getattr(question, a.name) for a in kind.arguments()}
-    found = {}
+    answers = {}
     for name, make in FRAME_TYPES.items():
         method = getattr(dfp.frame(make(pa.table(DATA))), kind.kind)
-        found[name] = numbers(method(**arguments, **huge))
+        answers[name] = numbers(method(**arguments, **huge))
     if question.columns == ("x",):
         alone = {name: value for name, value in arguments.items() if name != "column"}
         for library in (pd, pl):
-            found[f"series of {library}"] = numbers(
+            answers[f"series of {library}"] = numbers(
                 getattr(library.Series(DATA["x"]).dp, kind.kind)(**alone, **huge)
             )
     frame = pl.DataFrame(DATA)
-    found["agg"] = numbers(list(frame.dp.agg(question, **huge).values()))
+    answers["agg"] = numbers(list(frame.dp.agg(question, **huge).values()))
     files = tmp_path / "part.parquet"
     if kind.adds_up:
         dfp.statistics(frame, files, question)
-        found["files"] = numbers(list(dfp.merge(files, **huge).values()))
+        answers["files"] = numbers(list(dfp.merge(files, **huge).values()))
     else:
         with pytest.raises(dfp.errors.InvalidQuestionError, match="many files"):
             dfp.statistics(frame, files, question)
     if kind.kind in OWN:
-        sql_udfs.register(known, epsilon=1e9)
+        sql_udfs.register(connection, epsilon=1e9)
     for name in (kind.kind, *kind.sql_aliases):
         call = call_of(name, question)
-        (answer,) = known.execute(f"SELECT {call} FROM t").fetchone()
-        found[f"{call} registered"] = numbers(answer)
+        (answer,) = connection.execute(f"SELECT {call} FROM t").fetchone()
+        answers[f"{call} registered"] = numbers(answer)
         released = dfp.sql(f"SELECT {call} AS answer FROM t", t=frame, epsilon=1e9)
-        found[f"dfp.sql {call}"] = numbers(released["answer"][0])
-    found["command"] = from_command(question, frame, tmp_path)
-    found["job"] = from_job(question, tmp_path)
-    first = found["polars"]
-    for name, other in found.items():
+        answers[f"dfp.sql {call}"] = numbers(released["answer"][0])
+    answers["command"] = from_command(question, frame, tmp_path)
+    answers["job"] = from_job(question, tmp_path)
+    first = answers["polars"]
+    for name, other in answers.items():
         assert np.allclose(other, first, rtol=1e-3, atol=0.05), (name, other, first)
 
 
 def from_command(question: Statistic, frame: pl.DataFrame, folder: Path) -> list[float]:
-    """Return what the command line answers."""
+    """Return the answer of the command line."""
     frame.write_parquet(folder / "rows.parquet")
     words = [question.kind, str(folder / "rows.parquet"), *question.columns]
-    for own in question.arguments():
-        value = getattr(question, own.name)
-        if own.form == "bounds" and value is not None:
-            option = f"--{own.name.replace('_', '-')}"
+    for argument in question.arguments():
+        value = getattr(question, argument.name)
+        if argument.form == "bounds" and value is not None:
+            option = f"--{argument.name.replace('_', '-')}"
             words += [option, str(value.lower), str(value.upper)]
-        elif own.form == "value":
-            words += [f"--{own.name}", str(value)]
-        elif own.required and own.form != "column":
-            several = own.form == "numbers"  # a list is an option that is repeated
-            option = f"--{own.name.removesuffix('s') if several else own.name}"
-            for each in value if several else [value]:
-                words += [option, str(each)]
+        elif argument.form == "value":
+            words += [f"--{argument.name}", str(value)]
+        elif argument.required and argument.form != "column":
+            is_list = argument.form == "numbers"  # a list is an option that is repeated
+            option = f"--{argument.name.removesuffix('s') if is_list else argument.name}"
+            for item in value if is_list else [value]:
+                words += [option, str(item)]
     out = folder / "answer.json"
     ran = command(*words, "--epsilon", "1e9", "--output", out)
     assert ran.exit_code == 0, ran.stderr
@@ -219,15 +221,15 @@ def from_command(question: Statistic, frame: pl.DataFrame, folder: Path) -> list
 
 
 def from_job(question: Statistic, folder: Path) -> list[float]:
-    """Return what a described release answers."""
-    several = len(question.columns) > 1
-    fields = {question.kind: list(question.columns) if several else "x"}
-    for own in question.arguments():
-        value = getattr(question, own.name)
-        if own.form == "bounds" and value is not None:
-            fields[own.name] = [value.lower, value.upper]
-        elif own.form == "value" or (own.required and own.form != "column"):
-            fields[own.name] = list(value) if own.form == "numbers" else value
+    """Return the answer of a described release."""
+    is_pair = len(question.columns) > 1
+    fields = {question.kind: list(question.columns) if is_pair else "x"}
+    for argument in question.arguments():
+        value = getattr(question, argument.name)
+        if argument.form == "bounds" and value is not None:
+            fields[argument.name] = [value.lower, value.upper]
+        elif argument.form == "value" or (argument.required and argument.form != "column"):
+            fields[argument.name] = list(value) if argument.form == "numbers" else value
     dfp.Ledger(folder / "ledger.db", epsilon=4e9, delta=1e-6, remember=True)
     job = {
         "budget": {"ledger": "ledger.db", "dataset": "rows", "version": "1", "epsilon": 1e9},
@@ -252,16 +254,16 @@ def numbers(answer) -> list[float]:
 
 def call_of(name: str, question: Statistic) -> str:
     """Return the SQL call that asks a question, within its bounds if it has any."""
-    given = [*question.columns]
-    for own in question.arguments():
-        value = getattr(question, own.name)
-        if own.form == "bounds" and value is not None:
-            given += ["0", "100"]
-        elif own.form == "value":
-            given[0] = f"x = {value}"
-        elif own.required and own.form != "column":
-            given.append(str(list(value)) if own.form == "numbers" else str(value))
-    return f"dp_{name}({', '.join(given)})"
+    arguments = [*question.columns]
+    for argument in question.arguments():
+        value = getattr(question, argument.name)
+        if argument.form == "bounds" and value is not None:
+            arguments += ["0", "100"]
+        elif argument.form == "value":
+            arguments[0] = f"x = {value}"
+        elif argument.required and argument.form != "column":
+            arguments.append(str(list(value)) if argument.form == "numbers" else str(value))
+    return f"dp_{name}({', '.join(arguments)})"
 
 
 def test_examples_of_own_statistics_are_short():

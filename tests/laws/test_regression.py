@@ -25,9 +25,9 @@ def frame(size: int, seed: int = 0) -> pl.DataFrame:
 
 def truth(rows: pl.DataFrame, xs: tuple[str, ...] = ("a", "b")) -> list[float]:
     """Return the coefficients of clipped values, by numpy."""
-    held = {own: np.clip(rows[own].to_numpy(), *KNOWN[own]) for own in ("y", *xs)}
-    design = np.column_stack([np.ones(rows.height), *(held[own] for own in xs)])
-    return np.linalg.lstsq(design, held["y"], rcond=None)[0].tolist()
+    columns = {name: np.clip(rows[name].to_numpy(), *KNOWN[name]) for name in ("y", *xs)}
+    design = np.column_stack([np.ones(rows.height), *(columns[name] for name in xs)])
+    return np.linalg.lstsq(design, columns["y"], rcond=None)[0].tolist()
 
 
 def coefficients(answer: object) -> list[float]:
@@ -40,29 +40,29 @@ def test_the_answer_is_that_of_clipped_values():
     rows = frame(3000)
     con = duckdb.connect()
     con.register("t", rows.to_arrow())
-    found = [
+    tables = [
         rows.dp.regression("y", ["a", "b"], KNOWN, **EXACT),
         rows.lazy().dp(bounds=KNOWN).regression("y", ["a", "b"], **EXACT).collect(),
         rows.to_pandas().dp.regression("y", ("a", "b"), KNOWN, rho=1e12),
         dfp.frame(con.table("t")).regression("y", ["a", "b"], KNOWN, **EXACT).pl(),
     ]
-    for own in found:
-        assert list(own.columns) == ["term", "coefficient", "low", "high", "note"]
-        assert list(own["term"]) == ["intercept", "a", "b"]
-        assert np.allclose(coefficients(own), truth(rows), rtol=1e-5)
-    low, high = (found[0][own].to_numpy() for own in ("low", "high"))
+    for table in tables:
+        assert list(table.columns) == ["term", "coefficient", "low", "high", "note"]
+        assert list(table["term"]) == ["intercept", "a", "b"]
+        assert np.allclose(coefficients(table), truth(rows), rtol=1e-5)
+    low, high = (tables[0][end].to_numpy() for end in ("low", "high"))
     assert (low <= truth(rows)).all()
     assert (truth(rows) <= high).all()
-    assert isinstance(found[2], pd.DataFrame)
+    assert isinstance(tables[2], pd.DataFrame)
 
 
 def test_one_column_is_the_line_of_slope_and_intercept():
     """The coefficients of one column are those of the questions about two columns."""
     rows = frame(2000)
-    found = coefficients(rows.dp.regression("y", "a", KNOWN, **EXACT))
+    regression = coefficients(rows.dp.regression("y", "a", KNOWN, **EXACT))
     line = [rows.dp.intercept("y", "a", KNOWN["y"], KNOWN["a"], **EXACT)]
     line.append(rows.dp.slope("y", "a", KNOWN["y"], KNOWN["a"], **EXACT))
-    assert np.allclose(found, line, rtol=1e-5)
+    assert np.allclose(regression, line, rtol=1e-5)
 
 
 ENDS = ("", "_low", "_high", "_note")
@@ -73,20 +73,20 @@ def test_by_group_it_is_a_line_for_each(keys):
     """Each group has the coefficients of its own rows, and its count, at the price of one."""
     rows = pl.concat([frame(3000), frame(2000, 1).with_columns(y=-pl.col("y"))])
     rows = rows.with_columns(k=pl.Series(["p"] * 3000 + ["q"] * 2000))
-    known = {**KNOWN, "y": (-30, 30)}
+    bounds = {**KNOWN, "y": (-30, 30)}
     private = rows.dp(delta=1e-9 if keys is None else None).group_by("k", keys=keys)
-    found = private.regression("y", ["a", "b"], known, **EXACT)
-    assert found.columns == [
+    table = private.regression("y", ["a", "b"], bounds, **EXACT)
+    assert table.columns == [
         "k", *(name + end for name in ("intercept", "a", "b") for end in ENDS), "count",
     ]  # fmt: skip
-    assert found["count"].to_list() == [3000, 2000]
-    for place, own in enumerate(("p", "q")):
-        alone = rows.filter(k=own).dp.regression("y", ["a", "b"], known, **EXACT)
-        made = found.select("intercept", "a", "b").row(place)
-        assert np.allclose(made, coefficients(alone), rtol=1e-5)
-    plan = private.explain.regression("y", ["a", "b"], known, epsilon=1)
+    assert table["count"].to_list() == [3000, 2000]
+    for index, key in enumerate(("p", "q")):
+        alone = rows.filter(k=key).dp.regression("y", ["a", "b"], bounds, **EXACT)
+        line = table.select("intercept", "a", "b").row(index)
+        assert np.allclose(line, coefficients(alone), rtol=1e-5)
+    plan = private.explain.regression("y", ["a", "b"], bounds, epsilon=1)
     assert plan.epsilon == 1
-    assert [own.name for own in plan.answers] == ["intercept", "a", "b"]
+    assert [answer.name for answer in plan.answers] == ["intercept", "a", "b"]
 
 
 def test_rows_that_lack_a_value_are_left_out():
@@ -100,8 +100,8 @@ def test_rows_that_lack_a_value_are_left_out():
         }
     )
     more = pl.concat([rows, *[lacking] * 50])
-    found = (own.dp.regression("y", ["a", "b"], KNOWN, **EXACT) for own in (rows, more))
-    assert np.allclose(*map(coefficients, found), rtol=1e-9)
+    tables = (table.dp.regression("y", ["a", "b"], KNOWN, **EXACT) for table in (rows, more))
+    assert np.allclose(*map(coefficients, tables), rtol=1e-9)
 
 
 LOSSES = [{"epsilon": 1}, {"rho": 0.1}]
@@ -117,11 +117,11 @@ def test_noise_is_what_intervals_say(loss, size):
     """
     rows = frame(size)
     exact = np.array(truth(rows))
-    made = [rows.dp.regression("y", ["a", "b"], KNOWN, **loss) for _ in range(150)]
-    off = np.array([coefficients(own) for own in made]) - exact
-    low, high = (np.array([list(own[end]) for own in made]) for end in ("low", "high"))
-    held = ((low <= exact) & (exact <= high)).mean(axis=0)
-    assert (held > 0.85).all()  # it fails by chance once in 10 million times
+    tables = [rows.dp.regression("y", ["a", "b"], KNOWN, **loss) for _ in range(150)]
+    off = np.array([coefficients(table) for table in tables]) - exact
+    low, high = (np.array([list(table[end]) for table in tables]) for end in ("low", "high"))
+    coverage = ((low <= exact) & (exact <= high)).mean(axis=0)
+    assert (coverage > 0.85).all()  # it fails by chance once in 10 million times
     if size == 200:
         assert (np.isfinite(low).mean(axis=0) > 0.5).all()
         return
@@ -137,8 +137,8 @@ def test_slopes_of_columns_that_are_one_hardly_ever_have_ends(loss):
     More than 16 of 60 have ends by chance once in 100 million times.
     """
     rows, within = frame(20_000).with_columns(b=pl.col("a")), {**KNOWN, "b": KNOWN["a"]}
-    made = [rows.dp.regression("y", ["a", "b"], within, **loss) for _ in range(60)]
-    low, high = (np.array([list(own[end]) for own in made]) for end in ("low", "high"))
+    tables = [rows.dp.regression("y", ["a", "b"], within, **loss) for _ in range(60)]
+    low, high = (np.array([list(table[end]) for table in tables]) for end in ("low", "high"))
     assert np.isfinite(low[:, 1:]).sum(axis=0).max() <= 16
     zero = truth(rows, ("a",))[0]
     assert ((low[:, 0] <= zero) & (zero <= high[:, 0])).mean() > 0.7
@@ -149,9 +149,11 @@ def test_rho_and_epsilon_cost_what_they_name():
     explain = frame(10).dp(bounds=KNOWN).explain
     for loss, scale in (({"epsilon": 0.5}, 9 / 0.5), ({"rho": 0.5}, 3)):
         plan = explain.regression("y", ["a", "b"], **loss)
-        assert [own.name for own in plan.answers] == ["intercept", "a", "b"]
+        assert [answer.name for answer in plan.answers] == ["intercept", "a", "b"]
         left = 0.95 if "epsilon" in loss else math.sqrt(0.95)
-        assert all(math.isclose(own.scale * left, scale, rel_tol=1e-4) for own in plan.answers)
+        assert all(
+            math.isclose(answer.scale * left, scale, rel_tol=1e-4) for answer in plan.answers
+        )
         assert len(plan.draws) == 1
     assert plan["a"].typical[-1] < plan["a"].typical[-2] < math.inf
 
@@ -174,12 +176,12 @@ EMPTY = pl.DataFrame(schema={"a": pl.Float64, "b": pl.Float64, "y": pl.Float64})
 )
 def test_one_outcome_whatever_rows_hold(rows, loss):
     """The same columns, types and terms, finite coefficients, and intervals that hide nothing."""
-    found = rows.dp.regression("y", ["a", "b"], KNOWN, **loss)
-    assert found.schema == frame(5).dp.regression("y", ["a", "b"], KNOWN, epsilon=1).schema
-    assert found["term"].to_list() == ["intercept", "a", "b"]
-    assert found["coefficient"].is_finite().all()
-    assert found["low"].is_infinite().all()
-    assert found["high"].is_infinite().all()
+    table = rows.dp.regression("y", ["a", "b"], KNOWN, **loss)
+    assert table.schema == frame(5).dp.regression("y", ["a", "b"], KNOWN, epsilon=1).schema
+    assert table["term"].to_list() == ["intercept", "a", "b"]
+    assert table["coefficient"].is_finite().all()
+    assert table["low"].is_infinite().all()
+    assert table["high"].is_infinite().all()
 
 
 @pytest.mark.parametrize("epsilon", [1e9, 1e15])
@@ -187,8 +189,8 @@ def test_columns_that_are_one_have_no_interval_without_noise_either(epsilon):
     """Where nothing but rounding tells columns apart, an interval is infinite, and no error."""
     rows = frame(50).with_columns(b=pl.col("a"))
     within = {**KNOWN, "b": KNOWN["a"]}
-    found = rows.dp.regression("y", ["a", "b"], within, epsilon=epsilon)
-    assert found["low"].is_infinite().all()
+    table = rows.dp.regression("y", ["a", "b"], within, epsilon=epsilon)
+    assert table["low"].is_infinite().all()
 
 
 @pytest.mark.parametrize(
@@ -200,15 +202,15 @@ def test_sums_too_large_to_tell_columns_apart_are_no_error(rows, epsilon):
     con = duckdb.connect()
     relation = dfp.frame(con.sql(f"SELECT 1.0 AS a, 1.0 AS b, 1.0 AS y FROM range({rows})"))
     for _ in range(1 if rows > 50 else 40):
-        found = relation.regression("y", ["a", "b"], dict.fromkeys("aby", (0, 1)), epsilon=epsilon)
-        assert np.isfinite(found.pl()["coefficient"].to_numpy()).all()
+        table = relation.regression("y", ["a", "b"], dict.fromkeys("aby", (0, 1)), epsilon=epsilon)
+        assert np.isfinite(table.pl()["coefficient"].to_numpy()).all()
 
 
 def test_a_ridge_keeps_coefficients_small():
     """Where noise hides that columns vary, coefficients are near 0 and not any number."""
     rows = frame(30)
-    found = [rows.dp.regression("y", ["a", "b"], KNOWN, epsilon=0.5) for _ in range(60)]
-    slopes = np.array([coefficients(own)[1:] for own in found])
+    tables = [rows.dp.regression("y", ["a", "b"], KNOWN, epsilon=0.5) for _ in range(60)]
+    slopes = np.array([coefficients(table)[1:] for table in tables])
     assert np.median(np.abs(slopes)) < 4
     assert np.quantile(np.abs(slopes), 0.9) < 100
 
@@ -217,7 +219,7 @@ REFUSED = {
     "no column": ("y", [], KNOWN),
     "twice": ("y", ["a", "a"], KNOWN),
     "explains itself": ("y", ["a", "y"], KNOWN),
-    "too many": ("y", [f"x{place}" for place in range(21)], KNOWN),
+    "too many": ("y", [f"x{number}" for number in range(21)], KNOWN),
     "no mapping": ("y", ["a"], [(0, 1), (0, 1)]),
     "bounds that end before they begin": ("y", ["a"], {**KNOWN, "a": (3, 1)}),
     "unknown": ("y", ["c"], {**KNOWN, "c": (0, 1)}),
@@ -228,19 +230,19 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("asked", REFUSED.values(), ids=REFUSED)
-def test_what_can_not_be_is_refused_before_the_charge(tmp_path, asked):
+@pytest.mark.parametrize("arguments", REFUSED.values(), ids=REFUSED)
+def test_what_can_not_be_is_refused_before_the_charge(tmp_path, arguments):
     """Nothing is charged, and explain refuses what types do not decide."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=10)
     rows = frame(20).with_columns(t=pl.lit("x"), intercept=pl.col("a"))
     private = rows.dp(ledger=ledger, dataset="d")
     with pytest.raises(dfp.DPError):
-        private.regression(*asked)
+        private.regression(*arguments)
     with pytest.raises(dfp.DPError):
         private.regression("y", ["a"], KNOWN, population=True)
-    if asked[1] != ["t"]:
+    if arguments[1] != ["t"]:
         with pytest.raises(dfp.DPError):
-            rows.dp.explain.regression(*asked)
+            rows.dp.explain.regression(*arguments)
     assert ledger.remaining("d").epsilon == 10
 
 
@@ -250,8 +252,8 @@ def test_units_cost_what_their_rows_do():
     private = rows.dp(unit="u", max_rows=3, bounds=KNOWN)
     plan = private.explain.regression("y", ["a", "b"], epsilon=1)
     assert math.isclose(plan["a"].scale * 0.95, 27, rel_tol=1e-4)
-    found = private.regression("y", ["a", "b"], **EXACT)
-    assert np.allclose(coefficients(found), truth(rows), rtol=1e-4)
+    table = private.regression("y", ["a", "b"], **EXACT)
+    assert np.allclose(coefficients(table), truth(rows), rtol=1e-4)
     searched = rows.dp(unit="u", bounds=KNOWN).regression("y", ["a", "b"], **EXACT)
     assert np.allclose(coefficients(searched), truth(rows), rtol=1e-3)
 
@@ -260,13 +262,15 @@ ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
 PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
 
 
-@pytest.mark.parametrize("several", [1, 2, 3])
+@pytest.mark.parametrize("column_count", [1, 2, 3])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 1}], ids=str)
-def test_a_row_costs_no_more_than_is_charged(several, loss):
+def test_a_row_costs_no_more_than_is_charged(column_count, loss):
     """Whatever it holds, and rows at the bounds by nearly as much, but for the count of clipped."""
-    names = [f"x{place}" for place in range(several)]
+    names = [f"x{index}" for index in range(column_count)]
     for turn in range(len(PRODUCT_ENDS)):
-        ends = [PRODUCT_ENDS[(turn + place) % len(PRODUCT_ENDS)] for place in range(several + 1)]
+        ends = [
+            PRODUCT_ENDS[(turn + index) % len(PRODUCT_ENDS)] for index in range(column_count + 1)
+        ]
         bounds, paid = dict(zip(["y", *names], ends, strict=True)), []
 
         def ask(rows, bounds=bounds):
@@ -274,32 +278,32 @@ def test_a_row_costs_no_more_than_is_charged(several, loss):
             return frame.dp.regression("y", names, bounds, **loss)
 
         usual = [tuple(map(np.mean, ends))] * 9
-        odd = itertools.product(ODD[turn::4], repeat=several + 1)
+        odd = itertools.product(ODD[turn::4], repeat=column_count + 1)
         for row in itertools.chain(itertools.product(*ends), odd):
-            found, again, tape = replay(ask, [*usual, row], usual)
-            assert found.equals(again, null_equal=True)
+            answer, again, tape = replay(ask, [*usual, row], usual)
+            assert answer.equals(again, null_equal=True)
             paid.append(getattr(tape.loss, *loss))
         assert 0.9499 < max(paid) <= 1
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_a_unit_costs_no_more_than_is_charged(most):
+@pytest.mark.parametrize("max_rows", [1, 2, 5])
+def test_a_unit_costs_no_more_than_is_charged(max_rows):
     """However many rows it has, which are scaled down; by polars, and by DuckDB for others."""
-    draws = np.random.default_rng(most)
+    draws = np.random.default_rng(max_rows)
     others = frame(30).with_columns(u=pl.int_range(30) % 9)
     for size in (1, 2, 3, 7, 40):
         spread = draws.choice([1, 10, 100])
-        held = {own: draws.normal(0, spread, size).round(3) for own in ("a", "b", "y")}
-        larger = pl.concat([others, pl.DataFrame({**held, "u": [77] * size})])
+        columns = {name: draws.normal(0, spread, size).round(3) for name in ("a", "b", "y")}
+        larger = pl.concat([others, pl.DataFrame({**columns, "u": [77] * size})])
         for make in (pl.DataFrame.lazy, pl.DataFrame.to_pandas):
 
             def ask(rows, make=make):
-                private = dfp.frame(make(rows))(unit="u", max_rows=most)
+                private = dfp.frame(make(rows))(unit="u", max_rows=max_rows)
                 return dfp.show(private.regression("y", ["a", "b"], KNOWN, epsilon=1))
 
-            found, again, tape = replay(ask, larger, others)
-            assert repr(found) == repr(again)
+            answer, again, tape = replay(ask, larger, others)
+            assert repr(answer) == repr(again)
             assert tape.loss.epsilon <= 1
 
 

@@ -33,8 +33,8 @@ def test_a_share_is_of_the_values_that_are_there(engine, column):
     """The constant over all values of the column: rows without a value count in neither."""
     values, constant, share = COLUMNS[column]
     frame = dfp.frame(FRAME_TYPES[engine](pa.table({"x": pa.array(values, from_pandas=False)})))
-    found = frame.share("x", constant, **HUGE)
-    assert found == pytest.approx(share, abs=1e-6)
+    answer = frame.share("x", constant, **HUGE)
+    assert answer == pytest.approx(share, abs=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["pandas", "polars", "lazy", "arrow", "duckdb"])
@@ -61,7 +61,7 @@ def test_constants_of_different_types_are_different_questions():
     """1 and True are asked apart, and one that the column can't hold is refused by its type."""
     frame = pd.DataFrame({"x": pd.Series([1, True, True, "1"], dtype=object)})
     both = frame.dp.agg(one=dfp.share("x", 1), true=dfp.share("x", True), **HUGE)
-    assert [round(own, 3) for own in both.values()] == [0.25, 0.5]
+    assert [round(answer, 3) for answer in both.values()] == [0.25, 0.5]
     for values in ([1.5], []):
         numbers = pl.DataFrame({"x": values}, schema={"x": pl.Float64})
         for constant in ("1.5", True):
@@ -88,10 +88,10 @@ def test_a_unit_with_many_rows_counts_with_its_own_share(engine):
 def test_intervals_hold_the_exact_share(rows, epsilon):
     """The interval at 90 % holds the exact share in 90 % of releases at least."""
     frame = pl.DataFrame({"x": [i % 10 == 0 for i in range(rows)]})
-    made = [frame.dp.share("x", epsilon=epsilon, interval=0.9) for _ in range(200)]
-    held = sum(own.low <= 0.1 <= own.high for own in made)
-    assert stats.binomtest(held, 200, 0.9, alternative="less").pvalue > 1e-6
-    assert all(0 <= own <= 1 for own in made)
+    answers = [frame.dp.share("x", epsilon=epsilon, interval=0.9) for _ in range(200)]
+    hits = sum(answer.low <= 0.1 <= answer.high for answer in answers)
+    assert stats.binomtest(hits, 200, 0.9, alternative="less").pvalue > 1e-6
+    assert all(0 <= answer <= 1 for answer in answers)
 
 
 def test_a_share_prints_as_a_percentage():

@@ -47,8 +47,8 @@ def answer(frame, question, source):
     """Return the exact values of an answer about units with few rows and groups."""
     groups = {} if question == "whole" else {"max_groups": 2}
     private = dfp.frame(SOURCES[source](frame))(unit="u", max_rows=2, **groups, **EXACT)
-    made = QUESTIONS[question](private)
-    table = pl.DataFrame(made)
+    release = QUESTIONS[question](private)
+    table = pl.DataFrame(release)
     return table["count"].to_list() if question == "whole" else table.sort("g")[:, 1].to_list()
 
 

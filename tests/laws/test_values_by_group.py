@@ -39,15 +39,15 @@ def draw_table(random: np.random.Generator) -> pl.DataFrame:
     sizes = random.choice(SIZES if groups <= 10 else SIZES[:5], groups).tolist()
     rows = sum(sizes)
     x, y = (np.concatenate([draw_values(random, size) for size in sizes]) for _ in range(2))
-    whole = np.nan_to_num(np.clip(y, -9e18, 9e18)).astype(np.int64)
+    integers = np.nan_to_num(np.clip(y, -9e18, 9e18)).astype(np.int64)
     return pl.DataFrame(
         {
             "g": np.array(["a", "b", "c"])[np.repeat(np.arange(groups) % 3, sizes)],
             "h": random.integers(0, 4, rows),
             "u": random.integers(0, max(rows // 3, 1), rows),
-            "x": x if random.random() < 0.7 else whole,
+            "x": x if random.random() < 0.7 else integers,
             "y": y,
-            "i": whole,
+            "i": integers,
             "b": y > 0,
             "s": [[number] for number in random.integers(0, 3, rows).tolist()],
         }

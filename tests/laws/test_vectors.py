@@ -71,13 +71,13 @@ def test_sums_on_the_grid_stay_exact(dimension):
 def test_a_row_becomes_integers_by_itself(x, radius):
     """Each row's integers are those of a grid that sees it alone; NaN shows as incomplete."""
     grid = vector_grid(3, radius)
-    together = grid.integers(x, np.empty_like(x))
+    integers = grid.integers(x, np.empty_like(x))
     alone = [grid.integers(row[np.newaxis], np.empty((1, 3)))[0] for row in x]
-    np.testing.assert_array_equal(together, alone)
-    np.testing.assert_array_equal(incomplete(together), np.isnan(x).any(axis=1))
-    held = together[~np.isnan(together)]
-    assert (held == np.rint(held)).all()
-    assert (np.abs(held) <= grid.largest).all()
+    np.testing.assert_array_equal(integers, alone)
+    np.testing.assert_array_equal(incomplete(integers), np.isnan(x).any(axis=1))
+    numbers = integers[~np.isnan(integers)]
+    assert (numbers == np.rint(numbers)).all()
+    assert (np.abs(numbers) <= grid.largest).all()
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
@@ -145,19 +145,19 @@ def test_norms_are_counted_exactly(row):
     """A squared norm is in the bin that ends above it, where the bin before ends at most there."""
     table, squared = NormCounts(Shifted(np.zeros(3), 13)), int(sum(row * row))
     table.add(row[np.newaxis].astype(float), Buffers())
-    ((place,),) = np.nonzero(table.counts)
-    assert squared < squared_limit(int(place))
-    assert squared >= (squared_limit(int(place) - 1) if place else 0)
+    ((bin_number,),) = np.nonzero(table.counts)
+    assert squared < squared_limit(int(bin_number))
+    assert squared >= (squared_limit(int(bin_number) - 1) if bin_number else 0)
 
 
 def test_norms_have_bins_at_the_ends():
     """0 has a bin of its own, and what is longer than all is in the last one."""
-    together = NormCounts(Shifted(np.zeros(2), 3))
-    together.add(np.array([[0.0, 0.0], [3.0, 4.0], [5.0, 0.0], [8.0, 0.0], [9.0, 9.0]]), Buffers())
-    assert together.counts[0] == 1
-    assert together.counts[1 + 4 * 16 + 9] == 2  # 25 = 16 * (1 + 9 / 16)
-    assert together.counts[-1] == 2
-    assert squared_limit(len(together.counts) - 1) == 64
+    norms = NormCounts(Shifted(np.zeros(2), 3))
+    norms.add(np.array([[0.0, 0.0], [3.0, 4.0], [5.0, 0.0], [8.0, 0.0], [9.0, 9.0]]), Buffers())
+    assert norms.counts[0] == 1
+    assert norms.counts[1 + 4 * 16 + 9] == 2  # 25 = 16 * (1 + 9 / 16)
+    assert norms.counts[-1] == 2
+    assert squared_limit(len(norms.counts) - 1) == 64
 
 
 @given(
@@ -218,9 +218,12 @@ def test_a_row_changes_one_bucket(seed, rows):
     x = whole(rows + 1, 2, bits=16, seed=seed)
 
     def spreads(part):
-        taken = iter(labels[: len(part)])
+        buckets = iter(labels[: len(part)])
         table = BucketSpreads(
-            np.zeros(2), 6, 18, lambda size: np.array([next(taken) for _ in range(size)], np.int64)
+            np.zeros(2),
+            6,
+            18,
+            lambda size: np.array([next(buckets) for _ in range(size)], np.int64),
         )
         for first in range(0, len(part), 7):
             table.add(part[first : first + 7], Buffers())
@@ -271,8 +274,8 @@ NEARLY_EXACT = Fraction(2**50)
 def counted(values, bins=16):
     """Count each row of values into bins 0, ..., bins - 1, with outer slots."""
     counts = np.zeros((len(values), bins + 2), np.int64)
-    for own, row in zip(counts, values, strict=True):
-        np.add.at(own, np.clip(row, -1, bins) + 1, 1)
+    for row_counts, row in zip(counts, values, strict=True):
+        np.add.at(row_counts, np.clip(row, -1, bins) + 1, 1)
     return counts
 
 
@@ -294,8 +297,8 @@ def test_thresholds_without_noise(relation, rank):
     """At a huge rho as many rows as the rank are in bins beyond, or ties make them fewer."""
     counts = np.bincount(np.random.default_rng(2).integers(3, 60, 101), minlength=700)
     bin_ = Mechanics(relation, system_entropy).threshold(counts, rank, NEARLY_EXACT)
-    beyond = counts[bin_ + 1 :].sum()
-    assert beyond <= rank <= beyond + counts[bin_]
+    outer_rows = counts[bin_ + 1 :].sum()
+    assert outer_rows <= rank <= outer_rows + counts[bin_]
 
 
 def test_scores_move_by_their_sensitivity():
@@ -304,8 +307,8 @@ def test_scores_move_by_their_sensitivity():
     for relation, more in (("add-remove", 1), ("replace", 0)):
         how = Mechanics(RELATIONS[relation], system_entropy)
         before, after = how.median(rows), how.median(rows + more)
-        own = (0, 1) if more else (-1, 0, 1)
-        moved = [after.score(upto + by) - before.score(upto) for by in own]
+        shifts = (0, 1) if more else (-1, 0, 1)
+        moved = [after.score(upto + by) - before.score(upto) for by in shifts]
         assert np.abs(moved).max() == before.moves == after.moves
     public = public_middle(rows)
     moved = [public.score(upto + by) - public.score(upto) for by in (-1, 0, 1)]
@@ -319,8 +322,10 @@ def test_rounds_share_rho_exactly(relation, dimension, rho):
     how = Mechanics(relation, system_entropy)
     mean = RecenteredMean(vector_grid(dimension, 8.0), rho, how)
     for rows in (1, 2, 57, 4000, 10**9):
-        own = mean.rounds(rho, rows)
-        parts = [part for each in own for part in (each.threshold, each.sum)]
+        rounds = mean.rounds(rho, rows)
+        parts = [
+            part for round_share in rounds for part in (round_share.threshold, round_share.sum)
+        ]
         assert sum(parts) == rho
         assert min(parts) > 0
-        assert own[-1].sum + own[-1].threshold >= rho * Fraction(2, 3)
+        assert rounds[-1].sum + rounds[-1].threshold >= rho * Fraction(2, 3)

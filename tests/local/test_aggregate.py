@@ -26,17 +26,21 @@ def reports(protocol):
     return protocol.reports(VALUES)
 
 
-def same_sums(one, other):
-    """Tell whether two aggregates have added up the same."""
+def same_sums(first, second):
+    """Check whether two aggregates have added up the same."""
     return all(
         np.array_equal(a.reports, b.reports) and np.allclose(a.sums, b.sums, rtol=1e-12)
-        for a, b in zip(one.counts, other.counts, strict=True)
+        for a, b in zip(first.counts, second.counts, strict=True)
     )
 
 
-def same(one, other):
-    """Tell whether two aggregates agree on everything but the order of users."""
-    return one.rejected == other.rejected and one.reports == other.reports and same_sums(one, other)
+def same(first, second):
+    """Check whether two aggregates agree on everything but the order of users."""
+    return (
+        first.rejected == second.rejected
+        and first.reports == second.reports
+        and same_sums(first, second)
+    )
 
 
 def test_every_frame_and_file_gives_the_same(protocol, reports, engine):
@@ -46,20 +50,20 @@ def test_every_frame_and_file_gives_the_same(protocol, reports, engine):
 
 def test_order_and_files_do_not_matter(protocol, reports):
     """Any order and any split, merged in any order, gives the same."""
-    whole = protocol.aggregate(reports)
+    aggregate = protocol.aggregate(reports)
     order = np.random.default_rng(1).permutation(len(reports))
-    assert same(protocol.aggregate(reports.take(order)), whole)
+    assert same(protocol.aggregate(reports.take(order)), aggregate)
     pieces = [reports[:500], reports[500:501], reports[501:501], reports[501:]]
     for chosen in itertools.permutations(pieces):
-        assert same(protocol.aggregate(*chosen), whole)
-        assert same(reduce(add, map(protocol.aggregate, chosen)), whole)
+        assert same(protocol.aggregate(*chosen), aggregate)
+        assert same(reduce(add, map(protocol.aggregate, chosen)), aggregate)
 
 
 def test_a_report_that_arrives_twice_counts_once(protocol, reports):
     """Equal reports of a user, in one file or in several, count once."""
-    whole = protocol.aggregate(reports)
-    assert same(protocol.aggregate(reports, reports[:700]), whole)
-    assert same(whole + whole, whole)
+    aggregate = protocol.aggregate(reports)
+    assert same(protocol.aggregate(reports, reports[:700]), aggregate)
+    assert same(aggregate + aggregate, aggregate)
 
 
 def with_value(table, rows, change):
@@ -76,16 +80,16 @@ def test_a_user_with_two_different_reports_counts_not_at_all(protocol, reports):
     honest = reports.take(np.setdiff1d(np.arange(3000), rows))
     expected = protocol.aggregate(honest)
     for tables in itertools.permutations([reports[:50], reports[50:], second]):
-        found = protocol.aggregate(*tables)
-        assert found.rejected["repeated"] == 30
-        assert found.reports == expected.reports
+        aggregate = protocol.aggregate(*tables)
+        assert aggregate.rejected["repeated"] == 30
+        assert aggregate.reports == expected.reports
         step = reduce(add, map(protocol.aggregate, tables))
-        assert same(step, found)
-        assert same(step + protocol.aggregate(reports), found)
+        assert same(step, aggregate)
+        assert same(step + protocol.aggregate(reports), aggregate)
 
 
 def test_forged_reports_are_counted_and_left_out(protocol, reports):
-    """What is no report of this round is rejected, by reason, and changes no sum."""
+    """A row that is no report of this round is rejected, by reason, and changes no sum."""
     other = dfp.local.gaussian_mean(users=3000, epsilon=2, sigma=2.0, limit=64)
     fields = {name: reports.column(name).to_numpy() for name in reports.column_names}
 
@@ -105,19 +109,19 @@ def test_forged_reports_are_counted_and_left_out(protocol, reports):
     }
     for reason, tables in bad.items():
         for table in tables:
-            found = protocol.aggregate(reports, table)
-            assert found.rejected[reason] == 7
-            assert sum(found.rejected.values()) == 7
-            assert found.reports == len(reports)
-            assert same_sums(found, protocol.aggregate(reports))
+            aggregate = protocol.aggregate(reports, table)
+            assert aggregate.rejected[reason] == 7
+            assert sum(aggregate.rejected.values()) == 7
+            assert aggregate.reports == len(reports)
+            assert same_sums(aggregate, protocol.aggregate(reports))
 
 
 def test_a_forger_moves_a_sum_by_a_known_amount(protocol, reports):
     """The largest report that counts lies within 60 scales beyond the grid."""
     rows = np.argsort(reports.column("group").to_numpy())[-9:]
     for value in (2**40, -(2**40), 2**62):
-        found = protocol.aggregate(with_value(reports, rows, lambda _, v=value: v))
-        assert found.rejected["value"] == 9
+        aggregate = protocol.aggregate(with_value(reports, rows, lambda _, v=value: v))
+        assert aggregate.rejected["value"] == 9
 
 
 def test_tables_without_the_columns_are_refused(protocol, reports):
@@ -136,33 +140,37 @@ def test_tables_without_the_columns_are_refused(protocol, reports):
 def test_an_aggregate_survives_a_file(protocol, reports, tmp_path):
     """Written to Parquet and read back an aggregate is the same, and merges as before."""
     clash = with_value(reports[:5], slice(None), lambda v: v ^ 1)
-    whole = protocol.aggregate(reports, clash)
-    pa.parquet.write_table(whole.to_arrow(), tmp_path / "sums.parquet")
+    aggregate = protocol.aggregate(reports, clash)
+    pa.parquet.write_table(aggregate.to_arrow(), tmp_path / "sums.parquet")
     back = dfp.local.Aggregate.from_arrow(pa.parquet.read_table(tmp_path / "sums.parquet"))
-    assert same(back, whole)
-    assert same(back + protocol.aggregate(reports), whole)
+    assert same(back, aggregate)
+    assert same(back + protocol.aggregate(reports), aggregate)
     with pytest.raises(dfp.errors.InvalidProtocolError, match="no aggregate"):
         dfp.local.Aggregate.from_arrow(reports)
 
 
 def test_a_changed_aggregate_is_refused(protocol, reports):
     """A table whose rows are no reports of different users, or which lost a part, is not read."""
-    whole = protocol.aggregate(reports).to_arrow()
-    known, other = whole.schema.metadata, pa.array([99] * len(whole))
+    arrow_table = protocol.aggregate(reports).to_arrow()
+    metadata, other = arrow_table.schema.metadata, pa.array([99] * len(arrow_table))
     changed = {
-        "twice": pa.concat_tables([whole, whole]),
-        "groups": whole.set_column(1, "group", other),
-        "users": whole.set_column(0, "user", pa.array([5000] * len(whole))),
-        "missing": whole.set_column(2, "value", pa.nulls(len(whole), pa.int64())),
-        "columns": whole.select(["user", "value"]),
+        "twice": pa.concat_tables([arrow_table, arrow_table]),
+        "groups": arrow_table.set_column(1, "group", other),
+        "users": arrow_table.set_column(0, "user", pa.array([5000] * len(arrow_table))),
+        "missing": arrow_table.set_column(2, "value", pa.nulls(len(arrow_table), pa.int64())),
+        "columns": arrow_table.select(["user", "value"]),
     }
-    for name in known:
-        left = {own: text for own, text in known.items() if own != name}
-        changed[f"without {name}"] = whole.replace_schema_metadata(left)
+    for name in metadata:
+        left = {key: text for key, text in metadata.items() if key != name}
+        changed[f"without {name}"] = arrow_table.replace_schema_metadata(left)
         for text in (b"{", b"3", b'["a"]'):
-            changed[f"{text} as {name}"] = whole.replace_schema_metadata({**known, name: text})
-    barred = str(whole["user"][:1].to_pylist()).encode()
-    changed["barred"] = whole.replace_schema_metadata({**known, b"dfprivacy.barred": barred})
+            changed[f"{text} as {name}"] = arrow_table.replace_schema_metadata(
+                {**metadata, name: text}
+            )
+    barred = str(arrow_table["user"][:1].to_pylist()).encode()
+    changed["barred"] = arrow_table.replace_schema_metadata(
+        {**metadata, b"dfprivacy.barred": barred}
+    )
     for table in changed.values():
         with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Aggregate.from_arrow(table)

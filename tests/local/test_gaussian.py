@@ -22,9 +22,9 @@ def test_the_coarse_mean_is_within_two_sigma(sigma):
     """Step 1: with hardly any noise the walk ends within 2 sigma, wherever the mean lies."""
     for mean in MEANS:
         plan = dfp.local.gaussian_mean(users=20_000, epsilon=9, sigma=sigma, limit=512)
-        found = dfp.local.simulate(plan, RANDOM.normal(mean, sigma, 20_000))
-        assert abs(found.coarse - mean) <= 2 * sigma
-        assert abs(found - mean) <= 6 * found.std_error
+        estimate = dfp.local.simulate(plan, RANDOM.normal(mean, sigma, 20_000))
+        assert abs(estimate.coarse - mean) <= 2 * sigma
+        assert abs(estimate - mean) <= 6 * estimate.std_error
 
 
 @pytest.mark.parametrize("absent", [0.0, 0.4])
@@ -35,19 +35,21 @@ def test_the_spread_is_found(sigma, absent):
         values = RANDOM.normal(mean, sigma, 40_000)
         values[RANDOM.random(40_000) < absent] = np.nan
         plan = dfp.local.gaussian_mean(users=40_000, epsilon=9, sigma_bounds=(0.5, 32.0), limit=512)
-        found = dfp.local.simulate(plan, values)
-        assert found.spread == pytest.approx(sigma, rel=0.25)
-        assert abs(found - mean) <= 6 * found.std_error + 0.02 * sigma
+        estimate = dfp.local.simulate(plan, values)
+        assert estimate.spread == pytest.approx(sigma, rel=0.25)
+        assert abs(estimate - mean) <= 6 * estimate.std_error + 0.02 * sigma
 
 
 @pytest.mark.parametrize("users", [1, 2, 30])
 def test_intervals_of_any_level_are_answers(users):
     """At every level there is an interval within the limits, which widens with its level."""
     plan = dfp.local.gaussian_mean(users=users, epsilon=2, limit=64, sigma=SIGMA)
-    found = dfp.local.simulate(plan, np.full(users, 3.0))
-    ends = [found.interval(level) for level in (0.01, 0.5, 0.9, 0.999999)]
+    estimate = dfp.local.simulate(plan, np.full(users, 3.0))
+    ends = [estimate.interval(level) for level in (0.01, 0.5, 0.9, 0.999999)]
     assert all(-64 <= low <= high <= 64 for low, high in ends)
-    assert all(wide[0] <= own[0] and own[1] <= wide[1] for own, wide in itertools.pairwise(ends))
+    assert all(
+        wide[0] <= narrow[0] and narrow[1] <= wide[1] for narrow, wide in itertools.pairwise(ends)
+    )
 
 
 KINDS = {
@@ -64,17 +66,17 @@ def test_protocols_find_the_mean(kind):
 
     False alarms: below 1e-7 for the error of one run, whose noise is nearly normal.
     """
-    given, largest = KINDS[kind]
+    arguments, largest = KINDS[kind]
     values = RANDOM.normal(-77.7, SIGMA, 400_000)
-    plan = dfp.local.gaussian_mean(users=400_000, epsilon=2, limit=512, **given)
-    found = dfp.local.simulate(plan, values)
-    assert abs(found + 77.7) <= 6 * found.std_error <= 6 * largest * SIGMA
-    assert abs(found.coarse + 77.7) <= 2 * SIGMA or "one round" in kind
-    assert found.spread is None or found.spread == pytest.approx(SIGMA, rel=0.3)
-    copied = pickle.loads(pickle.dumps(found))
-    assert (float(copied), repr(copied)) == (float(found), repr(found))
-    low, high = found.interval(0.999999)
-    assert low < found.low < found < found.high < high
+    plan = dfp.local.gaussian_mean(users=400_000, epsilon=2, limit=512, **arguments)
+    estimate = dfp.local.simulate(plan, values)
+    assert abs(estimate + 77.7) <= 6 * estimate.std_error <= 6 * largest * SIGMA
+    assert abs(estimate.coarse + 77.7) <= 2 * SIGMA or "one round" in kind
+    assert estimate.spread is None or estimate.spread == pytest.approx(SIGMA, rel=0.3)
+    copied = pickle.loads(pickle.dumps(estimate))
+    assert (float(copied), repr(copied)) == (float(estimate), repr(estimate))
+    low, high = estimate.interval(0.999999)
+    assert low < estimate.low < estimate < estimate.high < high
 
 
 @pytest.mark.parametrize("users", [1, 2, 19, 300])
@@ -86,10 +88,10 @@ def test_too_few_users_get_an_honest_interval(kind, users):
     know which side of a point the mean is on, however badly that point was chosen.
     """
     plan = dfp.local.gaussian_mean(users=users, epsilon=0.5, limit=512, **KINDS[kind][0])
-    found = dfp.local.simulate(plan, np.full(users, 100.0))
-    assert -512 <= found.low <= found <= found.high <= 512
+    estimate = dfp.local.simulate(plan, np.full(users, 100.0))
+    assert -512 <= estimate.low <= estimate <= estimate.high <= 512
     if kind != "known, two rounds":
-        assert (found.low, found.high) == (-512, 512)
+        assert (estimate.low, estimate.high) == (-512, 512)
 
 
 def test_intervals_of_few_users_hold():
@@ -98,13 +100,13 @@ def test_intervals_of_few_users_hold():
     False alarms: with at least 95%, 300 runs hold fewer than 270 times with probability below
     1e-4 by the binomial law; six standard deviations below are 262, below 1e-6.
     """
-    held = 0
+    hits = 0
     for _ in range(300):
         plan = dfp.local.gaussian_mean(users=200, epsilon=1, limit=64, sigma=SIGMA)
         mean = RANDOM.uniform(-60, 60)
-        found = dfp.local.simulate(plan, RANDOM.normal(mean, SIGMA, 200))
-        held += found.low <= mean <= found.high
-    assert held >= 262
+        estimate = dfp.local.simulate(plan, RANDOM.normal(mean, SIGMA, 200))
+        hits += estimate.low <= mean <= estimate.high
+    assert hits >= 262
 
 
 @pytest.mark.parametrize("kind", ["known, two rounds", "unknown, two rounds"])
@@ -117,19 +119,19 @@ def test_missing_values_do_not_pull(kind):
     values = RANDOM.normal(100.0, SIGMA, 600_000)
     values[RANDOM.random(600_000) < 1 / 3] = np.nan
     plan = dfp.local.gaussian_mean(users=600_000, epsilon=2, limit=512, **KINDS[kind][0])
-    found = dfp.local.simulate(plan, values)
-    assert abs(found - 100) <= 6 * found.std_error <= 6 * 1.5 * KINDS[kind][1] * SIGMA
-    assert found.spread is None or found.spread == pytest.approx(SIGMA, rel=0.3)
+    estimate = dfp.local.simulate(plan, values)
+    assert abs(estimate - 100) <= 6 * estimate.std_error <= 6 * 1.5 * KINDS[kind][1] * SIGMA
+    assert estimate.spread is None or estimate.spread == pytest.approx(SIGMA, rel=0.3)
 
 
 def test_frames_simulate():
     """`df.dp.local.gaussian_mean` gives the estimate of `dfp.local` on every kind of frame."""
     values = RANDOM.normal(150, 20, 60_000)
     for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}).lazy()):
-        found = frame.dp.local.gaussian_mean("x", epsilon=3, sigma=20, limit=1000)
-        assert isinstance(found, dfp.local.LocalEstimate)
-        assert abs(found - 150) < 6 * found.std_error
-        assert "for each owner" in repr(found)
+        estimate = frame.dp.local.gaussian_mean("x", epsilon=3, sigma=20, limit=1000)
+        assert isinstance(estimate, dfp.local.LocalEstimate)
+        assert abs(estimate - 150) < 6 * estimate.std_error
+        assert "for each owner" in repr(estimate)
         with pytest.raises(dfp.MissingColumnError):
             frame.dp.local.gaussian_mean("y", sigma=20)
     with pytest.raises(dfp.UnsupportedDtypeError):

@@ -53,16 +53,16 @@ PAIRS = np.random.default_rng(2).normal(3.0, 1.0, (6000, 2))
 
 
 def values_of(protocol):
-    """Return what the users of a protocol have: a number each, or two."""
+    """Return the values of the users of a protocol: a number each, or two."""
     return PAIRS if protocol.rounds == 3 else VALUES
 
 
 def test_json_carries_everything(protocol):
-    """What is read back is equal, has the same fingerprint and asks the same, in every round."""
-    for own in rounds_of(protocol):
-        back = dfp.local.Protocol.from_json(own.to_json())
-        assert back == own
-        assert (back.fingerprint, back.queries) == (own.fingerprint, own.queries)
+    """A protocol read back is equal, has the same fingerprint and asks the same, in every round."""
+    for stage in rounds_of(protocol):
+        back = dfp.local.Protocol.from_json(stage.to_json())
+        assert back == stage
+        assert (back.fingerprint, back.queries) == (stage.fingerprint, stage.queries)
 
 
 def test_a_changed_protocol_is_refused(protocol):
@@ -71,8 +71,8 @@ def test_a_changed_protocol_is_refused(protocol):
     ask = written["asks"][0]
     ask |= {"levels": [9]} if "levels" in ask else {"height": 7}
     named = '{"format": "dfprivacy local 1"}'
-    one = json.loads(planned("known, one round").to_json())
-    parts = json.dumps({**one, "shares": ["1"]})  # and asks two parts
+    single_round = json.loads(planned("known, one round").to_json())
+    parts = json.dumps({**single_round, "shares": ["1"]})  # and asks two parts
     for text in (json.dumps(written), parts, "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
@@ -95,7 +95,9 @@ def test_both_models_are_imported_on_first_use():
 
 def test_everybody_is_asked_exactly_once(protocol):
     """Over all rounds every user sends one message (sequential interactivity)."""
-    reports = [own.reports(values_of(own)).column("user").to_numpy() for own in rounds_of(protocol)]
+    reports = [
+        stage.reports(values_of(stage)).column("user").to_numpy() for stage in rounds_of(protocol)
+    ]
     assert sorted(np.concatenate(reports).tolist()) == list(range(6000))
 
 
@@ -112,14 +114,14 @@ def test_one_by_one_and_all_at_once_is_the_same_form(protocol):
 
 def test_a_missing_value_looks_like_any_other(protocol):
     """NULL and NaN, or vectors that lack a coordinate, make reports of the same form."""
-    for own in rounds_of(protocol):
-        nothing = [[1.0, None], None, [1.0, 2.0, 3.0]] if own.rounds == 3 else [None, math.nan]
-        missing = own.reports(nothing * (6000 // len(nothing)))
-        table = own.reports(values_of(own))
+    for stage in rounds_of(protocol):
+        nothing = [[1.0, None], None, [1.0, 2.0, 3.0]] if stage.rounds == 3 else [None, math.nan]
+        missing = stage.reports(nothing * (6000 // len(nothing)))
+        table = stage.reports(values_of(stage))
         assert missing.schema == table.schema
         for name in ("protocol", "user", "group"):
             assert missing.column(name).equals(table.column(name))
-        assert own.aggregate(missing).reports == len(missing)
+        assert stage.aggregate(missing).reports == len(missing)
 
 
 class Deaf(np.ndarray):
@@ -137,20 +139,22 @@ def test_an_array_of_any_type_is_reported_as_numpys_own(kind, protocol):
     """
     values = values_of(protocol)
     hidden = (np.arange(values.size).reshape(values.shape) % 5 == 0) & (kind == "masked")
-    given = np.ma.masked_array(values, mask=hidden) if kind == "masked" else values.view(Deaf)
+    array = np.ma.masked_array(values, mask=hidden) if kind == "masked" else values.view(Deaf)
     plain = np.where(hidden, np.nan, values)
-    for own in rounds_of(protocol):
-        one, two = (own.reports(each, entropy=NumberedBytes()) for each in (given, plain))
-        assert one.equals(two)
+    for stage in rounds_of(protocol):
+        reports, plain_reports = (
+            stage.reports(data, entropy=NumberedBytes()) for data in (array, plain)
+        )
+        assert reports.equals(plain_reports)
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_a_masked_value_is_a_missing_one(name):
     """One owner's masked number is reported as None is, of the same random bytes."""
     reports = [
-        planned(name, campaign="c").report(own, user, entropy=NumberedBytes())
+        planned(name, campaign="c").report(value, user, entropy=NumberedBytes())
         for user in range(20)
-        for own in (np.ma.masked, None)
+        for value in (np.ma.masked, None)
     ]
     assert reports[::2] == reports[1::2]
 
@@ -184,8 +188,8 @@ def test_a_missing_digit_is_uniform():
 def test_values_beyond_the_range_are_clipped():
     """A value beyond the limit, however far, is reported as the limit is."""
     protocol = planned("unknown, two rounds", epsilon=64)
-    far = protocol.reports([1e300, float("inf"), 2.0**70] * 2000).column("value")
-    assert far.equals(protocol.reports([64.0] * 6000).column("value"))
+    high = protocol.reports([1e300, float("inf"), 2.0**70] * 2000).column("value")
+    assert high.equals(protocol.reports([64.0] * 6000).column("value"))
     low = protocol.reports([-1e300, -float("inf"), -(2.0**70)] * 2000).column("value")
     assert low.equals(protocol.reports([-64.0] * 6000).column("value"))
 
@@ -220,7 +224,7 @@ def test_groups_are_even_and_campaigns_independent():
     Chi-square with 5 degrees of freedom stays below 60, but for a probability of 1e-9; so does the
     number of users of both campaigns' first round beyond 6.5 standard deviations.
     """
-    found = []
+    tables = []
     for campaign in ("one", "two"):
         protocol = planned("known, two rounds", users=180_000, campaign=campaign)
         groups = protocol.reports([0.0] * 180_000)
@@ -228,8 +232,8 @@ def test_groups_are_even_and_campaigns_independent():
         assert len(counts) == len(protocol.plan.levels) == 6
         assert abs(counts.sum() - 90_000) < 6.5 * 180_000**0.5 / 2
         assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 60
-        found.append(groups)
-    both = np.intersect1d(*(each.column("user").to_numpy() for each in found))
+        tables.append(groups)
+    both = np.intersect1d(*(table.column("user").to_numpy() for table in tables))
     assert abs(len(both) - 45_000) < 6.5 * (180_000 * 3 / 16) ** 0.5
 
 
@@ -270,25 +274,25 @@ BAD = [
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "error"),
+    ("make", "arguments", "error"),
     [
-        *((functools.partial(planned, "known, two rounds"), *own) for own in BAD),
-        *((vectors, *own) for own in NO_VECTORS),
+        *((functools.partial(planned, "known, two rounds"), *case) for case in BAD),
+        *((vectors, *case) for case in NO_VECTORS),
     ],
 )
-def test_bad_plans_are_refused(make, given, error):
+def test_bad_plans_are_refused(make, arguments, error):
     """Arguments that make no protocol are typed errors with a hint."""
     with pytest.raises(error) as caught:
-        make(**given)
+        make(**arguments)
     assert caught.value.hint
 
 
 def test_steps_come_in_order(protocol):
     """There is no answer before the last round, no round after it, and none from other reports."""
-    for own in rounds_of(protocol):
-        aggregate = own.aggregate(own.reports(values_of(own)))
-        if own.round < own.rounds:
-            with pytest.raises(dfp.errors.InvalidProtocolError, match=f"round {own.round} of "):
+    for stage in rounds_of(protocol):
+        aggregate = stage.aggregate(stage.reports(values_of(stage)))
+        if stage.round < stage.rounds:
+            with pytest.raises(dfp.errors.InvalidProtocolError, match=f"round {stage.round} of "):
                 aggregate.estimate()
         else:
             assert aggregate.estimate().reports > 0
@@ -296,7 +300,7 @@ def test_steps_come_in_order(protocol):
                 aggregate.next_round()
         other = planned("known, two rounds").aggregate()
         with pytest.raises(dfp.errors.InvalidProtocolError, match="another protocol"):
-            own.estimate(other)
+            stage.estimate(other)
 
 
 def test_no_protocol_asks_a_part_again():
@@ -306,20 +310,20 @@ def test_no_protocol_asks_a_part_again():
     """
     protocol = planned("known, two rounds", campaign="c")
     second = protocol.aggregate(protocol.reports(VALUES)).next_round()
-    whole = vectors()
+    vector_protocol = vectors()
     forged = [
         (second, {"round": 3}, {}),
         (second, {"round": 2}, {"rounds": 1}),
         (second, {"round": 3}, {"rounds": 3}),
-        (whole, {"round": 4}, {}),
-        (whole, {"round": 4}, {"rounds": 4}),
+        (vector_protocol, {"round": 4}, {}),
+        (vector_protocol, {"round": 4}, {"rounds": 4}),
     ]
-    for own, top, plan in forged:
-        written = json.loads(own.to_json())
+    for source, top, plan in forged:
+        written = json.loads(source.to_json())
         text = json.dumps({**written, **top, "plan": {**written["plan"], **plan}})
         with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.local.Protocol.from_json(text)
-    overlapping = json.loads(whole.to_json())
+    overlapping = json.loads(vector_protocol.to_json())
     overlapping["shares"] = ["1", "-1/2", "1/2"]
     with pytest.raises(dfp.errors.InvalidProtocolError):
         dfp.local.Protocol.from_json(json.dumps(overlapping))

@@ -27,7 +27,7 @@ def exact_exponential(exponent):
 
 
 def at_most(ratio, epsilon):
-    """Tell whether ratio <= e**epsilon for certain."""
+    """Check that ratio <= e**epsilon for certain."""
     return arb(fmpq(ratio.numerator, ratio.denominator)) <= exact_exponential(epsilon)
 
 
@@ -36,8 +36,8 @@ def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(law):
     """For every report and all pairs of inputs, no value included, the ratio is at most e**eps."""
     inputs = [MISSING, *range(law.categories)]
     for report in range(law.categories):
-        for one, other in itertools.permutations(inputs, 2):
-            some = law.probability(report=report, category=one)
+        for category, other in itertools.permutations(inputs, 2):
+            some = law.probability(report=report, category=category)
             rest = law.probability(report=report, category=other)
             assert at_most(some / rest, law.epsilon)
 
@@ -45,8 +45,8 @@ def test_no_report_tells_two_inputs_apart_by_more_than_epsilon(law):
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_probabilities_of_an_input_add_up_to_one(law):
     """The table is a law: every row sums to 1, and truth is never less likely than another."""
-    for given in [MISSING, *range(law.categories)]:
-        assert sum(law.probability(report=r, category=given) for r in range(law.categories)) == 1
+    for category in [MISSING, *range(law.categories)]:
+        assert sum(law.probability(report=r, category=category) for r in range(law.categories)) == 1
     assert law.truth >= law.other > 0
 
 
@@ -64,28 +64,30 @@ def words(*numbers):
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
-@pytest.mark.parametrize("given", [MISSING, 0, 1])
-def test_the_sampler_has_the_law_word_for_word(law, given):
+@pytest.mark.parametrize("category", [MISSING, 0, 1])
+def test_the_sampler_has_the_law_word_for_word(law, category):
     """The 2**64 words fall into intervals, one report each, of exactly the stated sizes.
 
     The report is constant between the edges that the law names; each edge is checked on both
     sides, so that the number of words for a report is its probability times 2**64.
     """
-    if given == MISSING:
+    if category == MISSING:
         edges = [k * WORDS // law.categories for k in range(law.categories)]
         reports = list(range(law.categories))
     else:
         edges = [k * law.words_for_another for k in range(law.categories)]
-        reports = [(given - 1 - k) % law.categories for k in range(law.categories - 1)] + [given]
+        reports = [(category - 1 - k) % law.categories for k in range(law.categories - 1)] + [
+            category
+        ]
     lasts = [*(edge - 1 for edge in edges[1:]), WORDS - 1]
-    found = {}
+    shares = {}
     for edge, last, report in zip(edges, lasts, reports, strict=True):
-        inputs = np.full(3, given, np.int64)
-        drawn = law.privatise(inputs, words(edge, last, (edge + last) // 2)).tolist()
-        assert drawn == [report] * 3
-        found[report] = Fraction(last + 1 - edge, WORDS)
-    for report, share in found.items():
-        assert share == law.probability(report=report, category=given)
+        inputs = np.full(3, category, np.int64)
+        outputs = law.privatise(inputs, words(edge, last, (edge + last) // 2)).tolist()
+        assert outputs == [report] * 3
+        shares[report] = Fraction(last + 1 - edge, WORDS)
+    for report, share in shares.items():
+        assert share == law.probability(report=report, category=category)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 2**20])
@@ -100,9 +102,9 @@ def test_a_grid_report_tells_two_inputs_apart_by_at_most_epsilon(steps, epsilon)
     law = GridLaplace(steps, epsilon)
     assert law.noise.scale == Fraction(steps) / epsilon
     exponents = [
-        abs(abs(report - one) - abs(report - other)) / law.noise.scale
+        abs(abs(report - first) - abs(report - second)) / law.noise.scale
         for report in range(-2, min(steps, 7) + 3)
-        for one, other in itertools.product({0, steps // 2, steps}, repeat=2)
+        for first, second in itertools.product({0, steps // 2, steps}, repeat=2)
     ]
     assert max(exponents) <= epsilon
     assert Fraction(steps) / law.noise.scale == epsilon
@@ -111,9 +113,9 @@ def test_a_grid_report_tells_two_inputs_apart_by_at_most_epsilon(steps, epsilon)
 def test_inputs_beyond_the_grid_are_clipped_before_noise():
     """Whatever integer comes in, what is made private lies on the grid."""
     law = GridLaplace(10, Fraction(1000) / 16)
-    drawn = law.privatise(np.array([-(10**9), 10**9] * 50), os.urandom)
-    assert drawn[::2].max() <= 5
-    assert drawn[1::2].min() >= 5
+    outputs = law.privatise(np.array([-(10**9), 10**9] * 50), os.urandom)
+    assert outputs[::2].max() <= 5
+    assert outputs[1::2].min() >= 5
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 8), Fraction(1, 2), Fraction(3)])
@@ -126,7 +128,7 @@ def test_two_vectors_of_the_ball_are_as_far_apart_as_the_noise_assumes(rho):
 
 
 def test_a_vector_outside_the_ball_is_dropped():
-    """What could be farther away than the proof allows is replaced by the center."""
+    """A vector that could be farther away than the proof allows is replaced by the center."""
     law = BallGaussian(3, Fraction(10**6))
     inputs = np.array([[3, 0], [2, 2], [0, -3], [3, 1]])
     assert law.privatise(inputs, os.urandom).tolist() == [[3, 0], [2, 2], [0, -3], [0, 0]]
@@ -136,7 +138,7 @@ def test_no_vector_gets_into_the_ball_by_wrapping():
     """Whatever integers a row has, no report is farther from the origin than ball and noise."""
     law = BallGaussian(2**20, Fraction(10**20))
     outside = [2**21, 2**31, 2**32, -(2**32), 2**63 - 1, -(2**63)]
-    rows = np.array([[each, 0] for each in outside] + [[0, each] for each in outside])
+    rows = np.array([[number, 0] for number in outside] + [[0, number] for number in outside])
     assert not law.privatise(rows, os.urandom).any()
     wide = np.zeros((1, 2**15), np.int64)
     wide[0] = 2**20
@@ -153,9 +155,9 @@ def test_a_ball_whose_squares_may_wrap_is_refused(radius):
 @pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32])
 def test_no_vector_of_narrow_integers_gets_into_the_ball(kind):
     """A vector is outside of the ball whatever type its numbers have."""
-    most = min(np.iinfo(kind).max // 2, 2**20 - 1)
-    law = BallGaussian(most, Fraction(10**20))
-    rows = np.full((3, 5), most, kind)
+    largest = min(np.iinfo(kind).max // 2, 2**20 - 1)
+    law = BallGaussian(largest, Fraction(10**20))
+    rows = np.full((3, 5), largest, kind)
     assert not law.privatise(rows, os.urandom).any()
 
 
@@ -163,19 +165,19 @@ def test_no_vector_of_narrow_integers_gets_into_the_ball(kind):
     "law", [LAWS[0], GridLaplace(10, Fraction(1)), BallGaussian(5, Fraction(1))]
 )
 def test_only_whole_numbers_are_made_private(law):
-    """What is no array of integers, of the right shape, is refused by its type, whatever it holds.
+    """Anything but integers in the right shape is refused by its type, whatever it holds.
 
     A fraction would come out of whole noise as it went in, and show the owner's value.
     """
     shape = (2, 3) if isinstance(law, BallGaussian) else (6,)
     numbers = np.arange(6).reshape(shape)
     others = [np.float64, np.float32, np.uint64, np.complex128, object, str, "datetime64[s]"]
-    for given in (*(numbers.astype(own) for own in others), numbers.tolist(), None, 1):
+    for inputs in (*(numbers.astype(dtype) for dtype in others), numbers.tolist(), None, 1):
         with pytest.raises(dfp.UnsupportedDtypeError):
-            law.privatise(given, os.urandom)
-    for given in (numbers[np.newaxis], np.array(1)):
+            law.privatise(inputs, os.urandom)
+    for inputs in (numbers[np.newaxis], np.array(1)):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="dimensions"):
-            law.privatise(given, os.urandom)
+            law.privatise(inputs, os.urandom)
     reports = law.privatise(numbers.astype(np.int8), os.urandom)
     assert (reports.dtype, reports.shape) == (np.int64, shape)
 

@@ -21,10 +21,10 @@ def test_a_mean_of_vectors_is_found():
     center = np.array([30.0, -20.0, 5.0])
     values = RANDOM.normal(center, 1.0, (60_000, 3))
     answers = [all_rounds(values) for _ in range(4)]
-    for found in answers:
-        assert ((found.mean - center) ** 2).sum() < 50 * found.std_error**2 + 0.05
-        assert 30_000 < found.reports < 45_000
-    assert min(found.clip for found in answers) < 40
+    for answer in answers:
+        assert ((answer.mean - center) ** 2).sum() < 50 * answer.std_error**2 + 0.05
+        assert 30_000 < answer.reports < 45_000
+    assert min(answer.clip for answer in answers) < 40
 
 
 def all_rounds(values):
@@ -66,8 +66,8 @@ KINDS = {
 
 def published(round_, change):
     """Return the JSON of a round whose plan and queries were changed together."""
-    own = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
-    written = json.loads(own.to_json())
+    protocol = dfp.local.mean_vector(users=1000, dimensions=3, rho=1e-5, radius=1.0, campaign="c")
+    written = json.loads(protocol.to_json())
     written["round"], written["plan"] = round_, {**written["plan"], **change}
     plan = written["plan"]
     ask = {"campaign": "c", "dimensions": 3, **KINDS[round_]}
@@ -87,7 +87,7 @@ def test_a_plan_that_no_round_leads_to_is_refused(round_, change):
 
 @pytest.mark.parametrize("rho", ["1/1000000000000", "100000"])
 def test_a_loss_beyond_reach_is_refused_in_every_round(rho):
-    """What planning would refuse is not read in the last round either."""
+    """A loss that planning would refuse is not read in the last round either."""
     for good in ((1, {}), (2, SECOND), (3, THIRD)):
         written = {**json.loads(published(*good)), "rho": rho}
         with pytest.raises(dfp.errors.InvalidProtocolError):
@@ -118,11 +118,13 @@ def test_whatever_a_vector_holds_its_owner_reports(radius, leaf):
 
 def test_a_huge_vector_moves_an_answer_no_farther_than_a_clipped_one():
     """A vector beyond the clip counts as one of that length: in its direction, as far as 1e300."""
-    near, far = np.tile([3.0, 4.0, 0.0], (2, 20_000, 1))
-    far[:5000] *= 1e299
+    values, huge_values = np.tile([3.0, 4.0, 0.0], (2, 20_000, 1))
+    huge_values[:5000] *= 1e299
     plan = dfp.local.mean_vector(users=20_000, dimensions=3, rho=200, radius=100)
     while plan.round < plan.rounds:
-        plan = plan.aggregate(plan.reports(near)).next_round()
-    found, pulled = (plan.aggregate(plan.reports(own)).estimate() for own in (near, far))
-    assert np.linalg.norm(found.mean - [3, 4, 0]) < 0.5
-    assert np.linalg.norm(pulled.mean - found.mean) <= found.clip / 2 + 0.5
+        plan = plan.aggregate(plan.reports(values)).next_round()
+    estimate, pulled = (
+        plan.aggregate(plan.reports(rows)).estimate() for rows in (values, huge_values)
+    )
+    assert np.linalg.norm(estimate.mean - [3, 4, 0]) < 0.5
+    assert np.linalg.norm(pulled.mean - estimate.mean) <= estimate.clip / 2 + 0.5

@@ -54,8 +54,10 @@ def reference_floor(uniform, scale):
 def boundary_words(scale):
     """Words within 3 of exp(-k / scale) * 2**63, for k across the law."""
     ctx.prec = 300
-    most = max(1, int(40 * scale))
-    steps = sorted({1, 2, 3, 5, 8, 40, most, *(most * part // 37 for part in range(1, 37))})
+    largest_step = max(1, int(40 * scale))
+    steps = sorted(
+        {1, 2, 3, 5, 8, 40, largest_step, *(largest_step * part // 37 for part in range(1, 37))}
+    )
     words = set()
     for k in steps:
         word = int(((-ball(k) / ball(scale)).exp() * TOP).floor().unique_fmpz())
@@ -64,12 +66,12 @@ def boundary_words(scale):
 
 
 def end_words():
-    near = {0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1024, TOP - 1025}
+    ends = {0, 1, 2, 3, TOP - 1, TOP - 2, TOP - 511, TOP - 512, TOP - 513, TOP - 1024, TOP - 1025}
     powers = {2**power + offset for power in range(BITS) for offset in (-1, 0, 1)}
-    return near | powers
+    return ends | powers
 
 
 def crafted(scale, count=1000):
     words = np.frombuffer(os.urandom(8 * count), np.uint64) >> np.uint64(1)
-    found = boundary_words(scale) | end_words() | set(words.tolist())
-    return np.array(sorted(word for word in found if 0 <= word < TOP), dtype=np.int64)
+    candidates = boundary_words(scale) | end_words() | set(words.tolist())
+    return np.array(sorted(word for word in candidates if 0 <= word < TOP), dtype=np.int64)

@@ -88,13 +88,13 @@ def law_of(noise):
     return GaussianLaw(noise.sigma_squared)
 
 
-def merged(counts, expected, least):
-    """Join bins, the rarest first, until each expects at least `least`."""
+def merged(counts, expected, min_expected):
+    """Join bins, the rarest first, until each expects at least `min_expected`."""
     pairs = sorted(zip(expected, counts, strict=True))
     merged_pairs, mass, count = [], 0.0, 0
     for e, c in pairs:
         mass, count = mass + e, count + c
-        if mass >= least:
+        if mass >= min_expected:
             merged_pairs.append((mass, count))
             mass, count = 0.0, 0
     if mass and merged_pairs:

@@ -120,10 +120,10 @@ def test_decimal_logarithms_are_correctly_rounded():
     """natural_log is the nearest decimal, whatever decimal context the caller has set."""
     with decimal.localcontext(decimal.Context(prec=3, rounding=decimal.ROUND_UP)):
         for word in (1, 3, 12345, TOP // 3, TOP - 1):
-            found = natural_log(word, BITS, 40)
+            logarithm = natural_log(word, BITS, 40)
             ctx.prec = 400
-            error = abs(arb(fmpq(word, TOP)).log() - ball(Fraction(found)))
-            assert error <= ball(Fraction(10) ** (found.adjusted() - 39) / 2)
+            error = abs(arb(fmpq(word, TOP)).log() - ball(Fraction(logarithm)))
+            assert error <= ball(Fraction(10) ** (logarithm.adjusted() - 39) / 2)
 
 
 def test_vectorized_enclosure_holds():
@@ -186,8 +186,8 @@ VARIANCES = [
 def test_fast_path_is_the_floor_of_the_scaled_logarithm(scale):
     """Whatever the word, the vectorized path gives floor(-scale * ln U) of the infinite U."""
     words = crafted(scale, 500)
-    found = Geometric(scale, len(words), filled).draw(words).tolist()
-    for word, magnitude in zip(words.tolist(), found, strict=True):
+    magnitudes = Geometric(scale, len(words), filled).draw(words).tolist()
+    for word, magnitude in zip(words.tolist(), magnitudes, strict=True):
         assert magnitude == reference_floor(all_digits(word), scale)
 
 
@@ -251,9 +251,9 @@ def test_low_parts_are_kept_by_the_exact_comparison(scale, bits):
             if not 0 <= top < 2 ** (64 - bits):
                 continue
             digits = all_digits(top, 64 - bits)
-            kept = bool(reference_log(digits) > ball(low / scale))
-            found = low_part(top << bits | low, bits, scale, filled)
-            assert found == (low if kept else FILL % 2**bits)
+            is_kept = bool(reference_log(digits) > ball(low / scale))
+            low_bits = low_part(top << bits | low, bits, scale, filled)
+            assert low_bits == (low if is_kept else FILL % 2**bits)
 
 
 @pytest.mark.parametrize("centered", [True, False], ids=["about 0", "as Algorithm 3"])
@@ -290,8 +290,8 @@ def proposals_and_words(variance, center):
         ctx.prec = 300
         edge = int(((-ball(log_odds(y, variance, center))).exp() * TOP).floor().unique_fmpz())
         random = int.from_bytes(system_entropy(8), "little") >> 1
-        near = {edge + offset for offset in (-3, -2, -1, 0, 1, 2, 3)}
-        pairs += [(y, w) for w in near | {0, 1, TOP - 1, random} if 0 <= w < TOP]
+        neighbors = {edge + offset for offset in (-3, -2, -1, 0, 1, 2, 3)}
+        pairs += [(y, w) for w in neighbors | {0, 1, TOP - 1, random} if 0 <= w < TOP]
     columns = np.array(pairs, dtype=np.int64)
     return columns[:, 0].copy(), columns[:, 1].copy()
 
@@ -362,9 +362,9 @@ def test_zero_with_a_minus_sign_is_left_out():
     words = np.array([2**64 - 1, 2**64 - 2, 1, 0, 2**62 + 1, 2**62], dtype=np.uint64)
     source = io.BytesIO(words.tobytes() + 100 * struct.pack("=Q", FILL))
     draws = Geometric(Fraction(10), 8, source.read).laplace(len(words)).tolist()
-    far = reference_floor(all_digits(0), Fraction(10))
-    near = reference_floor(all_digits(2**61), Fraction(10))
-    assert draws == [0, -far, far, -near, near]
+    large = reference_floor(all_digits(0), Fraction(10))
+    small = reference_floor(all_digits(2**61), Fraction(10))
+    assert draws == [0, -large, large, -small, small]
 
 
 def test_deep_tails_are_reached():
@@ -406,28 +406,28 @@ def test_one_block_of_words_is_nearly_always_enough(scale):
     A block falls short beyond four standard deviations of a binomial number, below once in 30,000;
     twenty times in 200 is rarer than 1e-60.
     """
-    asked = []
+    requests = []
 
     def counting(size):
-        asked.append(size // 8)
+        requests.append(size // 8)
         return os.urandom(size)
 
     for _ in range(200):
         assert len(sample_laplace(scale, 2000, counting)) == 2000
-    blocks = sum(words > 1 for words in asked)  # single words settle what floats leave open
+    blocks = sum(words > 1 for words in requests)  # single words settle what floats leave open
     assert blocks < 220
 
 
 def test_large_scales_ask_for_no_word_too_many():
     """Where (-, 0) is next to impossible one word a draw is asked for."""
-    asked = []
+    requests = []
 
     def counting(size):
-        asked.append(size // 8)
+        requests.append(size // 8)
         return os.urandom(size)
 
     sample_laplace(Fraction(2**31), 2000, counting)
-    assert asked[0] == 2000
+    assert requests[0] == 2000
 
 
 # The law of many draws
@@ -443,8 +443,8 @@ def chi_square_p_value(draws, law, least_expected=50):
     side = uppers - np.append(uppers[1:], 0.0)
     counts, expected = [], []
     for sign in (1, -1):
-        found = np.histogram(sign * draws, bins=[*map(float, edges), math.inf])[0]
-        counts += found.tolist()
+        bin_counts = np.histogram(sign * draws, bins=[*map(float, edges), math.inf])[0]
+        counts += bin_counts.tolist()
         expected += (side * len(draws)).tolist()
     counts.append(int((draws == 0).sum()))
     expected.append(law.zero * len(draws))
@@ -481,8 +481,8 @@ def test_draws_have_their_law(noise, size):
         spread = math.sqrt(max(0.0, law.variance - law.mean_magnitude**2))
         mean = np.abs(draws.astype(float)).mean()
         assert abs(mean - law.mean_magnitude) <= 6.2 * spread / math.sqrt(size)
-    for least in (1, *law.far()):
-        above, below = int((draws >= least).sum()), int((draws <= -least).sum())
+    for tail_start in (1, *law.far()):
+        above, below = int((draws >= tail_start).sum()), int((draws <= -tail_start).sum())
         assert stats.binomtest(above, max(1, above + below)).pvalue > ALPHA
     events = [((draws == 0).sum(), law.zero)]
     events += [((np.abs(draws) >= m).sum(), 2 * float(law.upper(m))) for m in law.far()]
@@ -661,20 +661,20 @@ def test_failing_late_gives_no_noise():
 
 def test_every_call_asks_anew():
     """Each sample call draws all its bytes itself: nothing is left over for the next."""
-    asked = []
+    requests = []
 
     def source(size):
-        asked.append(size)
+        requests.append(size)
         return system_entropy(size)
 
     noise = DiscreteLaplace(Fraction(2**20))
     for _ in range(3):
-        asked.clear()
+        requests.clear()
         noise.sample(1, source)
-        assert sum(asked) >= 8
-        asked.clear()
+        assert sum(requests) >= 8
+        requests.clear()
         noise.sample(50_000, source)
-        assert sum(asked) >= 8 * 50_000
+        assert sum(requests) >= 8 * 50_000
 
 
 # Another processor, another rounding mode
@@ -814,7 +814,7 @@ DRAWING = {
 
 def test_examples_that_draw_outside_of_a_release_run():
     """Every example in a docstring of what draws gives what it says."""
-    for name in (f"{room}.{own}" for room, modules in DRAWING.items() for own in modules):
+    for name in (f"{room}.{module}" for room, modules in DRAWING.items() for module in modules):
         result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
         assert result.failed == 0
         assert result.attempted > 0

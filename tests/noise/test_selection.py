@@ -59,8 +59,8 @@ class Played:
 
     def __call__(self, size):
         count = size // 8
-        given, self.words = self.words[:count], self.words[count:]
-        return struct.pack(f"={count}Q", *given, *[FILL] * (count - len(given)))
+        chosen, self.words = self.words[:count], self.words[count:]
+        return struct.pack(f"={count}Q", *chosen, *[FILL] * (count - len(chosen)))
 
 
 def all_digits_of(mantissa, words=20):
@@ -132,8 +132,8 @@ def permute_and_flip_law(acceptances):
 def law_of(mechanism, losses):
     """Probability of each candidate in ball arithmetic, from the stated algorithm."""
     ctx.prec = 200
-    least = min(losses)
-    weights = [(-ball(mechanism.rate * (loss - least))).exp() for loss in losses]
+    smallest = min(losses)
+    weights = [(-ball(mechanism.rate * (loss - smallest))).exp() for loss in losses]
     if isinstance(mechanism, ExponentialMechanism):
         return exponential_law(weights)
     return permute_and_flip_law(weights)
@@ -208,8 +208,8 @@ def test_ratio_of_uniform_times():
     """ln((1 - exp(-x)) / x) is off by less than 2**-41 for x from 2**-120 to 44."""
     points = np.concatenate([2.0 ** np.linspace(-120, 5.4, 4001), np.linspace(1e-9, 43.9, 3001)])
     ctx.prec = 400
-    for x, found in zip(points.tolist(), log_uniform_ratio(points).tolist(), strict=True):
-        assert abs((-(-arb(x)).expm1() / arb(x)).log() - arb(found)) < arb(2) ** -41
+    for x, logarithm in zip(points.tolist(), log_uniform_ratio(points).tolist(), strict=True):
+        assert abs((-(-arb(x)).expm1() / arb(x)).log() - arb(logarithm)) < arb(2) ** -41
 
 
 @pytest.mark.parametrize("times", EXACT_TIMES)
@@ -257,7 +257,7 @@ def reference_winner(words, lengths, levels, times):
         for word, length, level in zip(words, lengths, levels, strict=True)
     ]
     for index, key in enumerate(keys):
-        if all(key < other for place, other in enumerate(keys) if place != index):
+        if all(key < other for position, other in enumerate(keys) if position != index):
             return index
     raise AssertionError("more digits needed")
 
@@ -272,8 +272,8 @@ def near_tie(times, word, length, level, other_length, other_level):
             return None
         arrival = -(-arrival).log1p()
     uniform = (-arrival * other_length).exp() * TOP
-    found = int(uniform.floor().unique_fmpz())
-    return found if 3 <= found < TOP - 3 else None
+    tied_word = int(uniform.floor().unique_fmpz())
+    return tied_word if 3 <= tied_word < TOP - 3 else None
 
 
 LENGTHS = [1, 3, 50, 10**6, 2**62 - 1]
@@ -309,11 +309,11 @@ def test_near_ties_are_decided_exactly(times, trusted, monkeypatch):
         monkeypatch.setattr(race, "certified", lambda: False)
     for words, lengths, losses in near_ties(times):
         runner = Race(times, RATE, 2, Played([]))
-        found = runner.decided(
+        winners = runner.decided(
             np.array(words), np.zeros(1, np.int64), np.array(lengths), np.array(losses)
         )
         levels = [RATE * (loss - min(losses)) for loss in losses]
-        assert found.tolist() == [reference_winner(words, lengths, levels, times)]
+        assert winners.tolist() == [reference_winner(words, lengths, levels, times)]
 
 
 @pytest.mark.parametrize("times", TIMES, ids=["exponential", "uniform"])
@@ -328,9 +328,9 @@ def test_winners_are_those_of_ball_arithmetic(times):
         losses = random.integers(0, 150, size)
         starts = np.zeros(1, np.int64)
         runner = Race(times, RATE, size, Played([]))
-        found = runner.decided(np.array(chosen), starts, np.array(lengths), losses)
+        winners = runner.decided(np.array(chosen), starts, np.array(lengths), losses)
         levels = [RATE * gap for gap in excess_losses(losses, starts).tolist()]
-        assert found.tolist() == [reference_winner(chosen, lengths, levels, times)]
+        assert winners.tolist() == [reference_winner(chosen, lengths, levels, times)]
 
 
 @both
@@ -458,10 +458,10 @@ def test_permute_and_flip_is_the_first_of_uniform_arrivals(others):
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 64, 100, 2**62 - 1, 2**62 - 3, 3 * 2**60])
 def test_uniform_below(length):
     """Integers in [0, length) come equally often."""
-    found = uniform_below(np.full(DRAWS, length), system_entropy)
-    assert found.min() >= 0
-    assert found.max() < length
-    assert is_uniform(found, length)
+    draws = uniform_below(np.full(DRAWS, length), system_entropy)
+    assert draws.min() >= 0
+    assert draws.max() < length
+    assert is_uniform(draws, length)
 
 
 CASES = [
@@ -509,8 +509,8 @@ def median_losses(values, grid=5):
     return losses
 
 
-def neighbors(grid=5, most=4):
-    for size in range(most):
+def neighbors(grid=5, max_size=4):
+    for size in range(max_size):
         for values in itertools.combinations_with_replacement(range(grid), size):
             for value in range(grid):
                 yield median_losses(values, grid), median_losses((*values, value), grid)
@@ -547,7 +547,7 @@ def test_rho_holds_on_all_small_datasets(mechanism):
     """Renyi divergences of order alpha are at most rho * alpha: exact enumeration."""
     law = mechanism.for_rho(Fraction(1, 8), sensitivity=1)
     rho = ball(law.rho(sensitivity=1))
-    for losses, others in neighbors(most=3):
+    for losses, others in neighbors(max_size=3):
         p, q = law_of(law, losses), law_of(law, others)
         for alpha in ORDERS:
             assert not renyi(alpha, p, q) > rho * alpha
@@ -576,9 +576,9 @@ def test_charges_cover_the_rate(mechanism, sensitivity):
     divisor = 8 if mechanism is ExponentialMechanism else 2
     assert law.rho(sensitivity) == Fraction(4, 9) / divisor
     for rho in (Fraction(1, 2**60), Fraction(1, 3), Fraction(7), Fraction(2**60)):
-        found = mechanism.for_rho(rho, sensitivity)
-        epsilon = found.epsilon(sensitivity)
-        assert found.rho(sensitivity) <= rho
+        rho_law = mechanism.for_rho(rho, sensitivity)
+        epsilon = rho_law.epsilon(sensitivity)
+        assert rho_law.rho(sensitivity) <= rho
         assert (epsilon + Fraction(1, 2**320)) ** 2 / divisor > rho
     assert mechanism.for_rho(Fraction(9, divisor), sensitivity).epsilon(sensitivity) == 3
 
@@ -595,8 +595,8 @@ def test_all_weight_on_the_least_loss(mechanism):
     total = sum(sizes)
     losses = np.concatenate([random.permutation(size) for size in sizes])
     runs = Runs(starts, np.arange(total), np.ones(total, np.int64), losses)
-    least = np.flatnonzero(losses == 0)
-    assert mechanism(Fraction(2**500)).select(runs).tolist() == least.tolist()
+    winners = np.flatnonzero(losses == 0)
+    assert mechanism(Fraction(2**500)).select(runs).tolist() == winners.tolist()
 
 
 @both
@@ -604,11 +604,11 @@ def test_shapes(mechanism):
     """No group, one candidate, and the ends of int64."""
     nothing = np.empty(0, np.int64)
     assert mechanism(1).select(Runs(nothing, nothing, nothing, nothing)).shape == (0,)
-    last, least = 2**63 - 1, -(2**63)
-    runs = runs_of([(last, 1, 2**53 - 1)], [(least, 1, 0)], [(last - 2**61, 2**61 + 1, 3)])
+    last, lowest = 2**63 - 1, -(2**63)
+    runs = runs_of([(last, 1, 2**53 - 1)], [(lowest, 1, 0)], [(last - 2**61, 2**61 + 1, 3)])
     chosen = mechanism(Fraction(1)).select(runs)
     assert chosen.dtype == np.int64
-    assert chosen[:2].tolist() == [last, least]
+    assert chosen[:2].tolist() == [last, lowest]
     assert chosen[2] >= last - 2**61
 
 

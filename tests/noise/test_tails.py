@@ -244,9 +244,9 @@ def test_gaussian_variance_is_an_upper_bound(variance):
     weights = gaussian_probabilities(variance, reach)
     moments = (k * k * p for k, p in zip(range(-reach, reach + 1), weights, strict=True))
     true = sum(moments, arb(0))
-    found = Fraction(DiscreteGaussian(variance).variance)
-    assert true * (1 - ball(ERROR)) <= ball(found) <= true * (1 + ball(Fraction(1, 10**14)))
-    assert found <= Fraction(float(variance)) + Fraction(1, 10**12)
+    bound = Fraction(DiscreteGaussian(variance).variance)
+    assert true * (1 - ball(ERROR)) <= ball(bound) <= true * (1 + ball(Fraction(1, 10**14)))
+    assert bound <= Fraction(float(variance)) + Fraction(1, 10**12)
 
 
 def test_extreme_variances_are_finite():
@@ -295,8 +295,8 @@ def test_noise_is_a_frozen_value():
 def test_smallest_exceedance_on_both_sides_of_zero():
     """The search finds the step of any falling function, at negative integers as well."""
     for step in (-1000, -2, -1, 0, 1, 2, 3, 12_345):
-        found = smallest_exceedance(lambda m, s=step: Fraction(int(m < s)), Fraction(1, 2))
-        assert found == step
+        smallest = smallest_exceedance(lambda m, s=step: Fraction(int(m < s)), Fraction(1, 2))
+        assert smallest == step
 
 
 @pytest.mark.parametrize("terms", [1, 3])
@@ -304,17 +304,17 @@ def test_smallest_exceedance_on_both_sides_of_zero():
 @pytest.mark.parametrize("make", [DiscreteLaplace, DiscreteGaussian])
 def test_the_search_asks_for_few_tails(make, power, terms):
     """The step is found from a few tails, though halving would ask for twice the bits of scale."""
-    noise, asked = make(Fraction(2) ** power), []
+    noise, positions = make(Fraction(2) ** power), []
 
     def tail(at):
-        asked.append(at)
+        positions.append(at)
         return noise.tail(at, terms)
 
     for probability in (Fraction(1, 10**12), Fraction(1, 3), Fraction(999, 1000)):
-        asked.clear()
-        found = smallest_exceedance(tail, probability)
-        assert len(asked) <= 80
-        assert noise.tail(found, terms) <= probability < noise.tail(found - 1, terms)
+        positions.clear()
+        step = smallest_exceedance(tail, probability)
+        assert len(positions) <= 80
+        assert noise.tail(step, terms) <= probability < noise.tail(step - 1, terms)
 
 
 # The threshold of secret groups is the smallest that keeps delta
@@ -360,15 +360,15 @@ def test_threshold_is_the_smallest(scale):
 def test_threshold_is_the_smallest_by_the_certified_tail(noise, terms):
     """For every law and number of terms, the tail is within delta at T and beyond at T - 1."""
     for delta in DELTAS:
-        least = threshold(noise, 7, terms, delta)
-        assert noise.tail(least - 7, terms) <= delta < noise.tail(least - 8, terms)
+        limit = threshold(noise, 7, terms, delta)
+        assert noise.tail(limit - 7, terms) <= delta < noise.tail(limit - 8, terms)
 
 
 def test_threshold_moves_with_the_contribution():
     """T - contribution depends on the noise alone."""
     noise = DiscreteLaplace(Fraction(9))
-    apart = {threshold(noise, c, 2, Fraction(1, 10**6)) - c for c in (0, 1, 17, 2**40)}
-    assert len(apart) == 1
+    differences = {threshold(noise, c, 2, Fraction(1, 10**6)) - c for c in (0, 1, 17, 2**40)}
+    assert len(differences) == 1
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1, 2, Fraction(0), Fraction(1, 2**2000)])
@@ -402,13 +402,15 @@ def tail_of_a_sum(parts, factor):
     For scales b_i that differ: the sum of exp(-factor / b_i) prod_j b_i**2 / (b_i**2 - b_j**2).
     """
     ctx.prec = 400
-    whole, total = 2 * sum(parts), arb(0)
-    held = [part for part in parts if part]
-    squares = [arb(part) / whole * (1 + i * arb(GRAIN)) for i, part in enumerate(held)]
-    for i, own in enumerate(squares):
-        term = (-arb(factor) / own.sqrt()).exp()
+    denominator, total = 2 * sum(parts), arb(0)
+    positive_parts = [part for part in parts if part]
+    squares = [
+        arb(part) / denominator * (1 + i * arb(GRAIN)) for i, part in enumerate(positive_parts)
+    ]
+    for i, square in enumerate(squares):
+        term = (-arb(factor) / square.sqrt()).exp()
         for other in squares[:i] + squares[i + 1 :]:
-            term *= own / (own - other)
+            term *= square / (square - other)
         total += term
     return total
 
@@ -484,5 +486,5 @@ def test_sums_of_many_draws_stay_within_their_quantile(many, scale, law, outside
         total = np.convolve(total, masses)
     middle = len(total) // 2
     within = Summed(noise, many * noise.variance, many).quantile(outside)
-    beyond = 1 - total[middle - within : middle + within + 1].sum()
-    assert beyond <= outside + 1e-9
+    tail_mass = 1 - total[middle - within : middle + within + 1].sum()
+    assert tail_mass <= outside + 1e-9

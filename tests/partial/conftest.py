@@ -1,4 +1,4 @@
-"""What the tests of partial statistics share: rows, questions, and noise that can be repeated."""
+"""Fixtures of the tests of partial statistics: rows, questions, and noise that is repeated."""
 
 import hashlib
 import os
@@ -51,7 +51,7 @@ def numbers(count, size, text):
 def rows(count, name="rows"):
     """Return rows with missing values, ends and groups of all sizes; a user has several."""
     odd = [None, float("nan"), float("inf"), -1e300, 0.0, -0.0, 5e-324]
-    drawn = [numbers(count, size, f"{name} {size}") for size in (10_000, 40, 7, 11, 97)]
+    columns = [numbers(count, size, f"{name} {size}") for size in (10_000, 40, 7, 11, 97)]
     return [
         {
             "g": [None, "", "a", "a", "b", "\u00e9", "A"][g],
@@ -60,12 +60,12 @@ def rows(count, name="rows"):
             "i": None if o == 39 else v % 23 - 11,
             "u": None if u == 96 else u,
         }
-        for v, o, g, h, u in zip(*drawn, strict=True)
+        for v, o, g, h, u in zip(*columns, strict=True)
     ]
 
 
-def table(own):
-    return pa.Table.from_pylist(list(own), SCHEMA)
+def table(data):
+    return pa.Table.from_pylist(list(data), SCHEMA)
 
 
 class Tape:
@@ -82,7 +82,7 @@ class Tape:
 
 @pytest.fixture
 def replayed(monkeypatch):
-    """Return what a call returns with the same random bytes every time."""
+    """Return a function that makes a call with the same random bytes every time."""
 
     def run(call):
         with monkeypatch.context() as patch:
@@ -99,20 +99,20 @@ def shown(answers):
     rounded as those of octaves are (docs/explanation/octaves.md, section 2).
     """
     if isinstance(answers, pa.Table):
-        squares = [own for own in answers.column_names if own.startswith("free var")]
-        ends = [own for own in answers.column_names if own in {"low", "high"} and squares]
+        squares = [column for column in answers.column_names if column.startswith("free var")]
+        ends = [column for column in answers.column_names if column in {"low", "high"} and squares]
         for name in (*squares, *ends):
             if pa.types.is_floating(answers.schema.field(name).type):
-                few = [
-                    None if own is None else float(f"{own:.5g}")
-                    for own in answers[name].to_pylist()
+                rounded = [
+                    None if value is None else float(f"{value:.5g}")
+                    for value in answers[name].to_pylist()
                 ]
-                place = answers.column_names.index(name)
-                answers = answers.set_column(place, name, pa.array(few, pa.float64()))
+                index = answers.column_names.index(name)
+                answers = answers.set_column(index, name, pa.array(rounded, pa.float64()))
         text = {pa.large_string(): pa.string()}
-        schema = [(own.name, text.get(own.type, own.type)) for own in answers.schema]
-        return schema, [list(map(repr, own.to_pylist())) for own in answers.columns]
-    return {name: repr(own) for name, own in answers.items()}
+        schema = [(field.name, text.get(field.type, field.type)) for field in answers.schema]
+        return schema, [list(map(repr, column.to_pylist())) for column in answers.columns]
+    return {name: repr(answer) for name, answer in answers.items()}
 
 
 @pytest.fixture(scope="session")
@@ -122,10 +122,10 @@ def lab():
 
 
 @pytest.fixture
-def made(tmp_path):
+def make_file(tmp_path):
     """Return a function that makes a file of the same questions, with changes."""
 
-    def make(name, frame=FRAME, **given):
-        return dfp.statistics(frame, tmp_path / name, **{**ASKED, "by": "g", **given})
+    def make(name, frame=FRAME, **changes):
+        return dfp.statistics(frame, tmp_path / name, **{**ASKED, "by": "g", **changes})
 
     return make

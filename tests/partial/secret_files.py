@@ -1,4 +1,4 @@
-"""What secret files are made of, rewritten as somebody might by hand, and refused."""
+"""Parts of secret files, rewritten as somebody might by hand, and refused."""
 
 import polars as pl
 import pyarrow as pa
@@ -23,11 +23,11 @@ def refused(paths, *words, **terms):
     """Merge, and return the message of the error, which says these words and no secret."""
     with pytest.raises(dfp.errors.StatisticsFileError) as caught:
         dfp.merge(paths, delta=1e-3, **terms)
-    said = str(caught.value)
-    assert [word for word in words if word not in said] == []
-    assert SECRET not in said
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == []
+    assert SECRET not in message
     assert caught.value.__cause__ is None
-    return said
+    return message
 
 
 def rewritten(path, target, metadata=None, change=None):
@@ -46,12 +46,12 @@ def rewritten(path, target, metadata=None, change=None):
             arrays = [pa.array(columns[f.name], f.type, from_pandas=True) for f in schema]
             parts.append(pa.table(arrays, schema=schema))
     tables = open_file(path).header.tables()
-    selected = (part.select(own.names) for part, own in zip(parts, tables, strict=True))
+    selected = (part.select(layout.names) for part, layout in zip(parts, tables, strict=True))
     digest = digest_tables(part.replace_schema_metadata() for part in selected)
-    known = {**schema.metadata, b"dfprivacy.tables": digest, **(metadata or {})}
-    with pq.ParquetWriter(target, schema.with_metadata(known)) as writer:
+    merged_metadata = {**schema.metadata, b"dfprivacy.tables": digest, **(metadata or {})}
+    with pq.ParquetWriter(target, schema.with_metadata(merged_metadata)) as writer:
         for part in parts:
-            writer.write_table(part.cast(schema.with_metadata(known)))
+            writer.write_table(part.cast(schema.with_metadata(merged_metadata)))
     return target
 
 

@@ -9,25 +9,25 @@ import dfprivacy as dfp
 from tests.partial.secret_files import FRAME, SECRET, lab_merge, refused, rewritten
 
 
-def test_every_cut_is_refused(made, tmp_path):
+def test_every_cut_is_refused(make_file, tmp_path):
     """A file that ends too early is refused wherever it is cut."""
-    whole = made("one.parquet").read_bytes()
-    for size in range(0, len(whole), 211):
+    content = make_file("one.parquet").read_bytes()
+    for size in range(0, len(content), 211):
         cut = tmp_path / "cut.parquet"
-        cut.write_bytes(whole[:size])
+        cut.write_bytes(content[:size])
         refused(cut, "cut.parquet", "Hint: ")
 
 
-def test_flipped_bits_are_refused_or_change_nothing(made, tmp_path, replayed, lab):
+def test_flipped_bits_are_refused_or_change_nothing(make_file, tmp_path, replayed, lab):
     """A file in which any bit flips is refused, or gives the same answer from the same bytes."""
-    path = made("one.parquet")
-    whole = path.read_bytes()
+    path = make_file("one.parquet")
+    content = path.read_bytes()
     expected = lab.shown(replayed(lambda: dfp.merge(path, delta=0.2)))
     messages = []
-    for place in range(0, len(whole), 41):
+    for position in range(0, len(content), 41):
         flipped = tmp_path / "flipped.parquet"
-        byte = whole[place] ^ 1 << (place // 41) % 8
-        flipped.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+        byte = content[position] ^ 1 << (position // 41) % 8
+        flipped.write_bytes(content[:position] + bytes([byte]) + content[position + 1 :])
         try:
             answer = replayed(lambda flipped=flipped: dfp.merge(flipped, delta=0.2))
         except dfp.errors.StatisticsFileError as error:
@@ -38,18 +38,18 @@ def test_flipped_bits_are_refused_or_change_nothing(made, tmp_path, replayed, la
     assert SECRET not in "".join(messages)
 
 
-def test_numbers_without_their_digest_are_refused(made, tmp_path):
+def test_numbers_without_their_digest_are_refused(make_file, tmp_path):
     """A number that could be, in a file whose checksums are right, is refused by the digest."""
-    path = made("one.parquet")
+    path = make_file("one.parquet")
     digest = pq.read_metadata(path).metadata[b"dfprivacy.tables"]
 
     def one_row_more(index, columns):
         if index == 0:
             columns["sum_0_0"] = columns["sum_0_0"] + 1
 
-    for name, kept in (("same", digest), ("none", b"")):
+    for name, stored_digest in (("same", digest), ("none", b"")):
         changed = tmp_path / f"{name}.parquet"
-        rewritten(path, changed, {b"dfprivacy.tables": kept}, one_row_more)
+        rewritten(path, changed, {b"dfprivacy.tables": stored_digest}, one_row_more)
         refused(changed, "it is damaged, or was changed")
     assert lab_merge(rewritten(path, tmp_path / "signed.parquet", {}, one_row_more)).num_columns > 3
 
@@ -68,9 +68,9 @@ def test_foreign_files_are_refused(tmp_path):
     refused([7], "not by 7")
 
 
-def test_versions_are_told(made, tmp_path):
+def test_versions_are_told(make_file, tmp_path):
     """A file of another version of the format is refused with the way out: update."""
-    path = made("one.parquet")
+    path = make_file("one.parquet")
     newer = rewritten(path, tmp_path / "new.parquet", {b"dfprivacy.version": b"9"})
     older = rewritten(path, tmp_path / "old.parquet", {b"dfprivacy.version": b"7"})
     for other in (newer, older):
@@ -84,13 +84,13 @@ def signed(header):
     return {b"dfprivacy.header": text, b"dfprivacy.digest": digest}
 
 
-def changed(header, **own):
-    return signed({**header, **own})
+def changed(header, **fields):
+    return signed({**header, **fields})
 
 
-def test_metadata_that_was_edited_is_refused(made, tmp_path):
+def test_metadata_that_was_edited_is_refused(make_file, tmp_path):
     """A header that was changed is refused; signed again too, where it does not fit together."""
-    path = made("one.parquet")
+    path = make_file("one.parquet")
     header = json.loads(pq.read_metadata(path).metadata[b"dfprivacy.header"])
     question = header["questions"][0]
     edits = {
@@ -102,7 +102,7 @@ def test_metadata_that_was_edited_is_refused(made, tmp_path):
         "no groups": changed(header, by=[]),
         "public": changed(header, keys="known"),
         "rows": changed(header, rows=[4, 4]),
-        "more rows": changed(header, rows=[own + 1 for own in header["rows"]]),
+        "more rows": changed(header, rows=[row_count + 1 for row_count in header["rows"]]),
         "bins": changed(header, bins=["(SignificantBits(bits=3), 0)"] * 2),
         "sums": changed(header, sums=[header["sums"][0].replace("5000", "4000")]),
         "types": changed(header, key_types=["int64"]),

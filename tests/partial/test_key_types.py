@@ -34,8 +34,8 @@ APART = [
     (pa.int64(), pa.uint64()),
     (pa.bool_(), pa.int64()),
     (pa.date32(), pa.timestamp("us")),
-    *((pa.timestamp(one), pa.timestamp(other)) for one, other in UNITS),
-    *((pa.duration(one), pa.duration(other)) for one, other in UNITS),
+    *((pa.timestamp(first), pa.timestamp(other)) for first, other in UNITS),
+    *((pa.duration(first), pa.duration(other)) for first, other in UNITS),
     (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC")),
     (pa.timestamp("us"), pa.timestamp("us", "UTC")),
     (pa.decimal128(5, 2), pa.decimal128(5, 1)),
@@ -43,18 +43,18 @@ APART = [
 ]
 
 
-def made(folder, number, values, kind):
+def write_statistics(folder, number, values, kind):
     frame = pa.table({"k": pa.array([*values, None] * 50).cast(kind)})
     return dfp.statistics(frame, folder / f"{number}.parquet", dfp.count(), by="k")
 
 
-@pytest.mark.parametrize(("one", "other", "values"), TOGETHER)
-def test_types_that_hold_the_same_meet(tmp_path, one, other, values):
+@pytest.mark.parametrize(("first", "other", "values"), TOGETHER)
+def test_types_that_hold_the_same_meet(tmp_path, first, other, values):
     """Equal keys of both types are one group, NULL too, and keep their value."""
-    paths = [made(tmp_path, k, values, kind) for k, kind in enumerate((one, other))]
+    paths = [write_statistics(tmp_path, k, values, kind) for k, kind in enumerate((first, other))]
     table = dfp.merge(paths, epsilon=100, delta=0.01)
     assert table.column("k").to_pylist() == [*sorted(values), None]
-    assert all(abs(own - 100) < 9 for own in table.column("count").to_pylist())
+    assert all(abs(count - 100) < 9 for count in table.column("count").to_pylist())
 
 
 def frame_of(values):
@@ -64,12 +64,12 @@ def frame_of(values):
     return table.to_pandas() if pa.types.is_duration(values.type) or zoned else table
 
 
-@pytest.mark.parametrize(("one", "other"), APART)
-def test_types_that_do_not_meet_are_refused(tmp_path, one, other):
+@pytest.mark.parametrize(("first", "other"), APART)
+def test_types_that_do_not_meet_are_refused(tmp_path, first, other):
     """Types whose values could differ, or look alike and differ, have no common form."""
     paths = [
         dfp.statistics(frame_of(pa.nulls(1, kind)), tmp_path / f"{k}.parquet", dfp.count(), by="k")
-        for k, kind in enumerate((one, other, one))
+        for k, kind in enumerate((first, other, first))
     ]
     for chosen in (paths[:2], paths[1:], paths):
         with pytest.raises(dfp.errors.StatisticsFileError, match="is declared"):
@@ -79,7 +79,10 @@ def test_types_that_do_not_meet_are_refused(tmp_path, one, other):
 
 def test_the_message_names_both_types(tmp_path):
     """Types that do not meet are told with column and files, and no key."""
-    paths = [made(tmp_path, 0, [4711], pa.int64()), made(tmp_path, 1, ["4711"], pa.string())]
+    paths = [
+        write_statistics(tmp_path, 0, [4711], pa.int64()),
+        write_statistics(tmp_path, 1, ["4711"], pa.string()),
+    ]
     with pytest.raises(
         dfp.errors.StatisticsFileError, match=r"'k' is declared int64 in .* and string in"
     ):
@@ -115,19 +118,19 @@ def test_every_value_of_a_type_is_a_key_of_its_own(tmp_path, kind):
     """Files take any bits of a type and give them back, or refuse the type whatever the rows."""
     size = kind.bit_width
     bits = pa.array([0, 1, -1, 2 ** (size - 1) - 1, 1 - 2 ** (size - 1)], SIZES[size])
-    values, said = bits.view(kind), []
+    values, messages = bits.view(kind), []
     for number, keys in enumerate((pa.nulls(1, kind), pa.concat_arrays([values] * 60))):
         path = tmp_path / f"{number}.parquet"
         try:
             dfp.statistics(frame_of(keys), path, dfp.count(), by="k")
         except dfp.UnsupportedDtypeError as error:
-            said.append(str(error))
-    if said:
-        assert said == [said[0]] * 2
+            messages.append(str(error))
+    if messages:
+        assert messages == [messages[0]] * 2
         assert str(kind) in REFUSED
         return
-    kept = dfp.merge(path, epsilon=100, delta=0.01).column("k").combine_chunks()
-    back = kept.cast(kind, safe=False).view(SIZES[size])
+    merged_keys = dfp.merge(path, epsilon=100, delta=0.01).column("k").combine_chunks()
+    back = merged_keys.cast(kind, safe=False).view(SIZES[size])
     assert sorted(back.to_pylist()) == sorted(bits.to_pylist())
 
 
@@ -138,7 +141,7 @@ def outcome(call):
     """Return the message of the error that a call raises."""
     with pytest.raises(dfp.DPError) as caught:
         call()
-    assert not any(str(far) in str(caught.value) for far in FAR.values())
+    assert not any(str(far_number) in str(caught.value) for far_number in FAR.values())
     return type(caught.value), str(caught.value)
 
 
@@ -146,29 +149,29 @@ def test_no_row_decides_whether_files_go_together(tmp_path):
     """Milliseconds and microseconds are refused as declared, a time beyond the others or not."""
     fine = pa.table({"k": pa.array([0] * 9, pa.timestamp("us"))})
     other = dfp.statistics(fine, tmp_path / "us.parquet", dfp.count(), by="k")
-    said = []
+    outcomes = []
     for number, moments in enumerate(([0], [0, FAR["ms"]])):
         rows = pa.table({"k": pa.array(moments, pa.timestamp("ms"))})
         (folder := tmp_path / str(number)).mkdir()
         path = dfp.statistics(rows, folder / "ms.parquet", dfp.count(), by="k")
         refused = outcome(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
-        said.append((refused[0], refused[1].replace(str(folder), "")))
+        outcomes.append((refused[0], refused[1].replace(str(folder), "")))
         assert dfp.merge(path, epsilon=1, delta=0.01).schema.field("k").type == pa.timestamp("ms")
-    assert said[0] == said[1]
-    assert said[0][0] is dfp.errors.StatisticsFileError
-    assert "timestamp[ms] in" in said[0][1]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] is dfp.errors.StatisticsFileError
+    assert "timestamp[ms] in" in outcomes[0][1]
 
 
 @pytest.mark.parametrize("engine", [pd.DataFrame, pa.table])
 def test_no_row_decides_whether_a_file_is_made(tmp_path, engine):
     """Datetimes of seconds are refused as declared; no message quotes one."""
-    said = set()
+    outcomes = set()
     for moments in ([0], [0, FAR["s"]]):
         rows = engine({"k": np.array(moments, dtype="datetime64[s]")})
-        said.add(
+        outcomes.add(
             outcome(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
         )
-    ((error, message),) = said
+    ((error, message),) = outcomes
     assert error is dfp.UnsupportedDtypeError
     assert "declared timestamp[s]" in message
     assert "frame['k'].dt.as_unit(\"us\")" in message
@@ -196,7 +199,7 @@ PANDAS = {
 
 @pytest.mark.parametrize("column", PANDAS)
 def test_pandas_keys_are_the_values_themselves(tmp_path, column):
-    """What stands for categories and durations in a pass never reaches the file."""
+    """Codes that stand for categories and durations in a pass never reach the file."""
     frame = pd.DataFrame({column: PANDAS[column]}).loc[[0, 1] * 60].reset_index(drop=True)
     if column == "text":
         frame[column] = frame[column].astype("string")
@@ -205,9 +208,9 @@ def test_pandas_keys_are_the_values_themselves(tmp_path, column):
         for part in range(2)
     ]
     released = dfp.merge(paths, epsilon=50, delta=0.01)
-    whole = frame.dp.group_by(column).count(epsilon=50, delta=0.01)
-    kept = released.column(column).to_pandas().astype(whole[column].dtype)
-    pd.testing.assert_series_equal(kept, whole[column], check_names=False)
+    expected = frame.dp.group_by(column).count(epsilon=50, delta=0.01)
+    merged_keys = released.column(column).to_pandas().astype(expected[column].dtype)
+    pd.testing.assert_series_equal(merged_keys, expected[column], check_names=False)
 
 
 def test_objects_declare_no_type(tmp_path):

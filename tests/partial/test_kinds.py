@@ -35,21 +35,23 @@ ASKED = {
 def rows(count=300, first=0):
     """Return times and what they are in columns of other kinds, some missing."""
     at = [START + dt.timedelta(minutes=k * 997 % 150_000) for k in range(first, first + count)]
-    made = {
-        "day": [own.date() for own in at], "time": at, "zoned": at,
-        "clock": [own.time() for own in at], "span": [own - START for own in at],
+    column_values = {
+        "day": [moment.date() for moment in at], "time": at, "zoned": at,
+        "clock": [moment.time() for moment in at], "span": [moment - START for moment in at],
     }  # fmt: skip
     columns = {
-        name: pa.array([None if k % 50 == 7 else own for k, own in enumerate(values)], KINDS[name])
-        for name, values in made.items()
+        name: pa.array(
+            [None if k % 50 == 7 else value for k, value in enumerate(values)], KINDS[name]
+        )
+        for name, values in column_values.items()
     }
     return pa.table({"g": ["a", "b", "b"] * (count // 3), **columns})
 
 
 ENGINES = {
-    "arrow": lambda own: own,
+    "arrow": lambda table: table,
     "polars": pl.from_arrow,
-    "pandas": lambda own: own.to_pandas(types_mapper=arrow_dtype),
+    "pandas": lambda table: table.to_pandas(types_mapper=arrow_dtype),
 }
 
 
@@ -63,33 +65,33 @@ def test_dates_in_files_are_those_of_one_pass(tmp_path, lab, replayed, by):
     """Quantiles of dates and times of files, of other engines too, are those of one frame."""
     parts = [rows(), rows(600, 300), rows(90, 900)]
     files = [
-        dfp.statistics(make(own), tmp_path / f"{name}.parquet", by=by, **ASKED)
-        for own, (name, make) in zip(parts, ENGINES.items(), strict=True)
+        dfp.statistics(make(part), tmp_path / f"{name}.parquet", by=by, **ASKED)
+        for part, (name, make) in zip(parts, ENGINES.items(), strict=True)
     ]
     terms = {"epsilon": 40, **({"delta": 0.2} if by else {})}
-    whole = dfp.frame(pa.concat_tables(parts))
-    whole = whole.group_by("g") if by else whole
-    one = replayed(lambda: whole.agg(**ASKED, **terms))
-    several = replayed(lambda: dfp.merge(files, **terms))
-    assert lab.shown(several) == lab.shown(one)
+    frame = dfp.frame(pa.concat_tables(parts))
+    frame = frame.group_by("g") if by else frame
+    expected = replayed(lambda: frame.agg(**ASKED, **terms))
+    merged = replayed(lambda: dfp.merge(files, **terms))
+    assert lab.shown(merged) == lab.shown(expected)
 
 
 def test_whole_numbers_of_files_are_whole(tmp_path, lab, replayed):
     """A quantile of a column that is declared to hold integers is one of them, merged too."""
     table = pa.table({"x": pa.array([0, 1000] * 100)})  # what lies between has as good a rank
-    asked = {"x": dfp.quantiles("x", [0.4, 0.5, 0.6])}
-    path = dfp.statistics(table, tmp_path / "one.parquet", **asked)
+    questions = {"x": dfp.quantiles("x", [0.4, 0.5, 0.6])}
+    path = dfp.statistics(table, tmp_path / "one.parquet", **questions)
     floats = pa.table({"x": pa.array([0.25, 1000.25] * 100)})
-    mixed = [path, dfp.statistics(floats, tmp_path / "two.parquet", **asked)]
+    mixed = [path, dfp.statistics(floats, tmp_path / "two.parquet", **questions)]
     both = dfp.frame(pa.concat_tables([table.cast(floats.schema), floats]))  # whole in one file
-    asks = (lambda: both.agg(**asked, epsilon=5), lambda: dfp.merge(mixed, epsilon=5))
-    one, several = ([float(own) for own in replayed(ask).values()] for ask in asks)
-    assert several == one
-    assert not all(own.is_integer() for own in one)
+    asks = (lambda: both.agg(**questions, epsilon=5), lambda: dfp.merge(mixed, epsilon=5))
+    expected, merged = ([float(number) for number in replayed(ask).values()] for ask in asks)
+    assert merged == expected
+    assert not all(number.is_integer() for number in expected)
     for epsilon in (0.05, 0.5, 5):
-        ask = lambda epsilon=epsilon: dfp.frame(table).agg(**asked, epsilon=epsilon)  # noqa: E731
-        several = replayed(lambda epsilon=epsilon: dfp.merge(path, epsilon=epsilon))
-        assert lab.shown(several) == lab.shown(replayed(ask))
+        ask = lambda epsilon=epsilon: dfp.frame(table).agg(**questions, epsilon=epsilon)  # noqa: E731
+        merged = replayed(lambda epsilon=epsilon: dfp.merge(path, epsilon=epsilon))
+        assert lab.shown(merged) == lab.shown(replayed(ask))
 
 
 @pytest.mark.parametrize("other", ["time", "zoned", "clock", "span"])
@@ -98,9 +100,9 @@ def test_kinds_that_differ_do_not_go_together(tmp_path, other):
     for count in (0, 90):
         paths = []
         for name in ("day", other):
-            own = rows(count).select([name]).rename_columns(["x"])
+            table = rows(count).select([name]).rename_columns(["x"])
             path = tmp_path / f"{name} {other} {count}.parquet"
-            paths.append(dfp.statistics(own, path, dfp.median("x")))
+            paths.append(dfp.statistics(table, path, dfp.median("x")))
         with pytest.raises(dfp.errors.StatisticsFileError, match="other kinds of columns"):
             dfp.merge(paths)
 

@@ -24,15 +24,15 @@ def split_up(rows, parts):
     return [rows[slice(*dealt[k])] if k in dealt else [] for k in range(parts)]
 
 
-def files(lab, engines, folder, parts, names, **given):
+def files(lab, engines, folder, parts, names, **options):
     """Write a file a part, each by another engine."""
-    asked = given.pop("asked", lab.lean)
+    questions = options.pop("questions", lab.lean)
     makers = itertools.cycle(names)
     return [
         dfp.statistics(
-            engines[next(makers)](lab.table(own)), folder / f"{k}.parquet", **asked, **given
+            engines[next(makers)](lab.table(part)), folder / f"{k}.parquet", **questions, **options
         )
-        for k, own in enumerate(parts)
+        for k, part in enumerate(parts)
     ]
 
 
@@ -46,8 +46,8 @@ def released(frame, questions, by=(), keys=None, **terms):
 
 def terms_of(group, **loss):
     """Return terms of a release; a delta where keys are secret."""
-    given = GROUPS[group]
-    return {**loss, **({"delta": 0.3} if "by" in given and "keys" not in given else {})}
+    options = GROUPS[group]
+    return {**loss, **({"delta": 0.3} if "by" in options and "keys" not in options else {})}
 
 
 @pytest.mark.parametrize(
@@ -64,34 +64,34 @@ def test_sums_of_files_are_one_pass(lab, engines, tmp_path, replayed, group, par
 
     With the same random bytes, merging files releases what the whole frame releases.
     """
-    data, given = lab.rows(240), GROUPS[group]
-    made = files(lab, engines, tmp_path, split_up(data, parts), MIXED, **given)
+    data, options = lab.rows(240), GROUPS[group]
+    paths = files(lab, engines, tmp_path, split_up(data, parts), MIXED, **options)
     terms = terms_of(group, **loss, interval=0.9)
-    one = replayed(lambda: released(lab.table(data), lab.lean, **given, **terms))
-    several = replayed(lambda: dfp.merge(made, **terms))
-    assert lab.shown(several) == lab.shown(one)
+    expected = replayed(lambda: released(lab.table(data), lab.lean, **options, **terms))
+    merged = replayed(lambda: dfp.merge(paths, **terms))
+    assert lab.shown(merged) == lab.shown(expected)
 
 
 @pytest.mark.parametrize("name", MIXED)
 def test_every_engine_writes_the_same_tables(lab, engines, tmp_path, replayed, name):
     """A file of one part holds the tables of a pass over its rows, whoever makes it."""
     data = lab.rows(60)
-    made = files(lab, engines, tmp_path, [data], [name], **GROUPS["secret"])
+    paths = files(lab, engines, tmp_path, [data], [name], **GROUPS["secret"])
     terms = terms_of("secret", epsilon=9)
-    one = replayed(lambda: released(lab.table(data), lab.lean, **GROUPS["secret"], **terms))
-    assert lab.shown(replayed(lambda: dfp.merge(made, **terms))) == lab.shown(one)
+    expected = replayed(lambda: released(lab.table(data), lab.lean, **GROUPS["secret"], **terms))
+    assert lab.shown(replayed(lambda: dfp.merge(paths, **terms))) == lab.shown(expected)
 
 
 def test_no_rows_at_all(lab, engines, tmp_path, replayed):
     """Files without rows are added up to the tables of a frame without rows."""
     for group in ("whole", "two secret", "public"):
-        given = GROUPS[group]
+        options = GROUPS[group]
         (folder := tmp_path / group).mkdir()
-        made = files(lab, engines, folder, [[], [], []], ["arrow", "pandas"], **given)
+        paths = files(lab, engines, folder, [[], [], []], ["arrow", "pandas"], **options)
         terms = terms_of(group, epsilon=9)
-        one = replayed(lambda: released(lab.table([]), lab.lean, **given, **terms))  # noqa: B023
-        several = replayed(lambda: dfp.merge(made, **terms))  # noqa: B023 called here
-        assert lab.shown(several) == lab.shown(one)
+        expected = replayed(lambda: released(lab.table([]), lab.lean, **options, **terms))  # noqa: B023
+        merged = replayed(lambda: dfp.merge(paths, **terms))  # noqa: B023 called here
+        assert lab.shown(merged) == lab.shown(expected)
 
 
 NAMES = [
@@ -107,18 +107,18 @@ def test_every_question_is_asked(lab):
 
 
 @pytest.mark.parametrize(
-    ("name", "group"), [(name, ["whole", "secret"][place % 2]) for place, name in enumerate(NAMES)]
+    ("name", "group"), [(name, ["whole", "secret"][index % 2]) for index, name in enumerate(NAMES)]
 )
 def test_every_question_alone(lab, engines, tmp_path, replayed, group, name):
     """Each question by itself is merged to the release of the whole frame, mixed engines or not."""
-    data, asked = lab.rows(150), {name: lab.asked[name]}
-    given = GROUPS[group]
+    data, questions = lab.rows(150), {name: lab.asked[name]}
+    options = GROUPS[group]
     names = ["arrow", "polars", "pandas"]
-    made = files(lab, engines, tmp_path, split_up(data, 3), names, asked=asked, **given)
-    terms = {"epsilon": 2, **({"delta": 0.3} if given else {})}
-    one = replayed(lambda: released(lab.table(data), asked, **given, **terms))
-    several = replayed(lambda: dfp.merge(made, **terms))
-    assert lab.shown(several) == lab.shown(one)
+    paths = files(lab, engines, tmp_path, split_up(data, 3), names, questions=questions, **options)
+    terms = {"epsilon": 2, **({"delta": 0.3} if options else {})}
+    expected = replayed(lambda: released(lab.table(data), questions, **options, **terms))
+    merged = replayed(lambda: dfp.merge(paths, **terms))
+    assert lab.shown(merged) == lab.shown(expected)
 
 
 BY_USER = {
@@ -131,15 +131,15 @@ BY_USER = {
 @pytest.mark.parametrize("group", BY_USER)
 def test_units_that_lie_in_one_file_each(lab, engines, tmp_path, replayed, group):
     """With parts_per_unit=1 and users in one file each, the release is that of the whole frame."""
-    data, given = lab.rows(400), BY_USER[group]
+    data, options = lab.rows(400), BY_USER[group]
     parts = [[row for row in data if (row["u"] or 0) % 3 == k] for k in range(3)]
-    whole = lab.table(data)
-    unit = {name: given[name] for name in ("unit", "max_rows", "max_groups") if name in given}
-    asked = {name: lab.asked[name] for name in ("n", "m", "v", "free mean", "median", "q")}
-    made = files(lab, engines, tmp_path, parts, ["arrow"], asked=asked, **given)
+    table = lab.table(data)
+    unit = {name: options[name] for name in ("unit", "max_rows", "max_groups") if name in options}
+    questions = {name: lab.asked[name] for name in ("n", "m", "v", "free mean", "median", "q")}
+    paths = files(lab, engines, tmp_path, parts, ["arrow"], questions=questions, **options)
     delta = {"delta": 0.4} if group == "secret" else {}
-    private = dfp.frame(whole)(**unit)
-    by = private.group_by("g", keys=given.get("keys")) if "by" in given else private
-    one = replayed(lambda: by.agg(**asked, epsilon=9, **delta))
-    several = replayed(lambda: dfp.merge(made, epsilon=9, **delta, parts_per_unit=1))
-    assert lab.shown(several) == lab.shown(one)
+    private = dfp.frame(table)(**unit)
+    by = private.group_by("g", keys=options.get("keys")) if "by" in options else private
+    expected = replayed(lambda: by.agg(**questions, epsilon=9, **delta))
+    merged = replayed(lambda: dfp.merge(paths, epsilon=9, **delta, parts_per_unit=1))
+    assert lab.shown(merged) == lab.shown(expected)

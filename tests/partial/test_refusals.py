@@ -13,7 +13,7 @@ from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritt
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({"m": dfp.mean("x", (0, 4000))}, "questions, or their bounds"),
         ({"m": dfp.sum("x", (0, 5000))}, "questions, or their bounds"),
@@ -22,51 +22,57 @@ from tests.partial.secret_files import ASKED, FRAME, lab_merge, refused, rewritt
         ({"unit": "u", "max_rows": 1, "max_groups": 1}, "unit, or its limits"),
     ],
 )
-def test_files_that_differ_are_named_with_the_term(made, given, words):
+def test_files_that_differ_are_named_with_the_term(make_file, arguments, words):
     """Files made with other arguments are not added up: the message names file and term."""
-    paths = [made("one.parquet"), made("two.parquet"), made("three.parquet", **given)]
+    paths = [
+        make_file("one.parquet"),
+        make_file("two.parquet"),
+        make_file("three.parquet", **arguments),
+    ]
     refused(paths, "three.parquet", "one.parquet", words)
 
 
-def test_limits_and_public_keys_must_be_the_same(made):
+def test_limits_and_public_keys_must_be_the_same(make_file):
     """Other limits of the same unit, and other public keys, are told too."""
     unit = {"unit": "u", "max_groups": 1}
-    paths = [made(f"{rows}.parquet", **unit, max_rows=rows) for rows in (1, 2)]
+    paths = [make_file(f"{rows}.parquet", **unit, max_rows=rows) for rows in (1, 2)]
     refused(paths, "2.parquet", "unit, or its limits")
-    paths = [made(f"{keys}.parquet", keys=list(keys)) for keys in ("ab", "ac")]
+    paths = [make_file(f"{keys}.parquet", keys=list(keys)) for keys in ("ab", "ac")]
     refused(paths, "ac.parquet", "public keys")
 
 
-def test_no_file_counts_twice(made, tmp_path):
+def test_no_file_counts_twice(make_file, tmp_path):
     """A file that is named twice is refused, and so is its copy under another name."""
-    path = made("one.parquet")
+    path = make_file("one.parquet")
     shutil.copy(path, tmp_path / "copy.parquet")
     os.link(path, tmp_path / "link.parquet")
     for other in (path, tmp_path / "copy.parquet", tmp_path / "link.parquet"):
         refused([path, other], "is named twice, or another of the files holds its rows")
 
 
-@pytest.mark.parametrize("asked", [{}, {"keys": ["a", "b"]}])
-def test_a_file_that_is_swapped_after_its_check_is_refused(made, tmp_path, monkeypatch, asked):
+@pytest.mark.parametrize("options", [{}, {"keys": ["a", "b"]}])
+def test_a_file_that_is_swapped_after_its_check_is_refused(
+    make_file, tmp_path, monkeypatch, options
+):
     """The file that is added up is the one that was compared with the others."""
-    one, two = made("one.parquet", **asked), made("two.parquet", **asked)
+    first, second = make_file("one.parquet", **options), make_file("two.parquet", **options)
     opened, read = [], pq.ParquetFile
 
-    def swapping(source, *given, **named):
+    def swapping(source, *arguments, **named):
         opened.append(source)
         if len(opened) == 3:  # both were compared
-            shutil.copy(one, tmp_path / "copy.parquet")
-            (tmp_path / "copy.parquet").replace(two)
-        return read(source, *given, **named)
+            shutil.copy(first, tmp_path / "copy.parquet")
+            (tmp_path / "copy.parquet").replace(second)
+        return read(source, *arguments, **named)
 
     monkeypatch.setattr(pq, "ParquetFile", swapping)
-    refused([one, two], "two.parquet", "replaced")
+    refused([first, second], "two.parquet", "replaced")
 
 
-def test_the_limit_of_rows_holds_over_all_files(made, tmp_path):
+def test_the_limit_of_rows_holds_over_all_files(make_file, tmp_path):
     """Rows of a group below 2**33 in each file, and not in all: refused, as in one pass."""
-    asked = {"m": dfp.mean("x", (0, 1)), "by": "g", "v": ASKED["m"], "q": ASKED["m"]}
-    paths = [made(f"{k}.parquet", **asked) for k in range(2)]
+    arguments = {"m": dfp.mean("x", (0, 1)), "by": "g", "v": ASKED["m"], "q": ASKED["m"]}
+    paths = [make_file(f"{k}.parquet", **arguments) for k in range(2)]
 
     def full(index, columns):
         if index == 0:
@@ -93,11 +99,11 @@ ARGUMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "kind", "words"), ARGUMENTS)
-def test_arguments_are_checked(tmp_path, given, kind, words):
-    """What can't be asked is refused as in a release, and no file is made."""
+@pytest.mark.parametrize(("arguments", "kind", "words"), ARGUMENTS)
+def test_arguments_are_checked(tmp_path, arguments, kind, words):
+    """A question that can't be asked is refused as in a release, and no file is made."""
     with pytest.raises(kind) as caught:
-        dfp.statistics(FRAME, tmp_path / "x.parquet", dfp.mean("x", (0, 1)), **given)
+        dfp.statistics(FRAME, tmp_path / "x.parquet", dfp.mean("x", (0, 1)), **arguments)
     assert words in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

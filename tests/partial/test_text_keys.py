@@ -40,8 +40,8 @@ def test_one_text_without_utf8_fails_no_file(kind, tmp_path):
     usual = {"a": 50, "b": 50, "?": 50, None: 50}
     assert [*groups(path, texts, kind)] == [usual] * 2
     assert [*groups(path, [*texts, ODD], kind)] == [usual | {None: 51}] * 2
-    listed = ["a", "c"]
-    assert [*groups(path, [*texts, ODD], kind, listed)] == [{"a": 50, "c": 0}] * 2
+    public_keys = ["a", "c"]
+    assert [*groups(path, [*texts, ODD], kind, public_keys)] == [{"a": 50, "c": 0}] * 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,20 +11,20 @@ import dfprivacy as dfp
 from tests.partial.secret_files import FRAME
 
 
-def test_a_file_is_made_once_and_for_its_owner(made, tmp_path):
+def test_a_file_is_made_once_and_for_its_owner(make_file, tmp_path):
     """A file can be read by its owner alone, is never written over, and leaves nothing beside."""
-    path = made("one.parquet")
+    path = make_file("one.parquet")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     before = path.read_bytes()
     with pytest.raises(dfp.errors.StatisticsFileError, match="already"):
-        made("one.parquet")
+        make_file("one.parquet")
     assert path.read_bytes() == before
     with pytest.raises(dfp.errors.StatisticsFileError, match="no directory"):
         dfp.statistics(FRAME, tmp_path / "none" / "x.parquet", dfp.count())
-    assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one.parquet"]
 
 
-def test_a_file_that_appears_meanwhile_stays(made, tmp_path, monkeypatch):
+def test_a_file_that_appears_meanwhile_stays(make_file, tmp_path, monkeypatch):
     """Of two jobs that write one path, the second fails and leaves the first one's file."""
     synced, other = os.fsync, tmp_path / "one.parquet"
 
@@ -34,12 +34,12 @@ def test_a_file_that_appears_meanwhile_stays(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", meanwhile)
     with pytest.raises(dfp.errors.StatisticsFileError, match="already"):
-        made("one.parquet")
+        make_file("one.parquet")
     assert other.read_bytes() == b"of another job"
-    assert [own.name for own in tmp_path.iterdir()] == ["one.parquet"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one.parquet"]
 
 
-def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
+def test_a_full_disk_leaves_nothing(make_file, tmp_path, monkeypatch):
     """A file that can't be written whole is not there at all."""
 
     def full(*_):
@@ -47,21 +47,21 @@ def test_a_full_disk_leaves_nothing(made, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(dfp.errors.StatisticsFileError, match="No space left"):
-        made("one.parquet")
+        make_file("one.parquet")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_says_what_it_is(made):
+def test_a_file_says_what_it_is(make_file):
     """The metadata says that the file is secret, in which format it is, and what was asked."""
-    known = pq.read_metadata(made("one.parquet")).metadata
-    assert known[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
-    assert known[b"dfprivacy.version"] == b"8"
-    written = json.loads(known[b"dfprivacy.header"])
-    assert [own["ask"] for own in written["questions"]] == ["mean", "var", "median"]
+    metadata = pq.read_metadata(make_file("one.parquet")).metadata
+    assert metadata[b"dfprivacy.secret"].startswith(b"SECRET: exact statistics")
+    assert metadata[b"dfprivacy.version"] == b"8"
+    written = json.loads(metadata[b"dfprivacy.header"])
+    assert [question["ask"] for question in written["questions"]] == ["mean", "var", "median"]
     assert (written["by"], written["keys"]) == (["g"], "secret")
 
 
-def test_ids_are_fresh(made):
+def test_ids_are_fresh(make_file):
     """Two files of the same rows have different ids."""
-    known = [pq.read_metadata(made(f"{k}.parquet")).metadata for k in range(5)]
-    assert len({json.loads(own[b"dfprivacy.header"])["ids"][0] for own in known}) == 5
+    footers = [pq.read_metadata(make_file(f"{k}.parquet")).metadata for k in range(5)]
+    assert len({json.loads(footer[b"dfprivacy.header"])["ids"][0] for footer in footers}) == 5

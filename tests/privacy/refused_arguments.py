@@ -1,4 +1,4 @@
-"""What calls with a wrong argument are made on, and how they are refused."""
+"""Frames that calls with a wrong argument are made on, and how these are refused."""
 
 import math
 from decimal import Decimal
@@ -68,11 +68,11 @@ NO_NUMBERS = [
 ]
 
 
-def refused(work, drawn, kinds):
+def refused(work, entropy_calls, kinds):
     """Check that the call raises our error, draws nothing and says nothing of the data."""
     with pytest.raises(kinds) as caught:
         work()
     assert isinstance(caught.value, dfp.DPError)
-    assert drawn == []
+    assert entropy_calls == []
     assert str(SECRET) not in str(caught.value)
     assert "Hint:" in str(caught.value)

@@ -51,7 +51,7 @@ BAD_BOUNDS = [
 @pytest.mark.parametrize("ask", ["sum", "std"])
 @pytest.mark.parametrize("bounds", BAD_BOUNDS, ids=lambda b: str(b)[:24].replace("\n", " "))
 def test_bounds_out_of_range_are_refused(ask, bounds, drawn):
-    """What is no pair of finite numbers, lower below upper, is InvalidBoundsError."""
+    """Bounds that are no pair of finite numbers, lower below upper, are InvalidBoundsError."""
     refused(lambda: getattr(FRAME.dp, ask)("x", bounds), drawn, dfp.errors.InvalidBoundsError)
     refused(
         lambda: getattr(FRAME.dp(bounds={"x": bounds}), ask)("x"),
@@ -138,7 +138,7 @@ def test_a_level_next_to_zero_or_one_is_refused_or_works(ask, level, drawn):
     "questions", [[], [1], ["x"], [dfp.count], [FRAME], [None], [pl.col("x").mean()]]
 )
 def test_agg_takes_questions(questions, drawn):
-    """What is no question is refused."""
+    """An argument that is no question is refused."""
     refused(lambda: FRAME.dp.agg(*questions), drawn, dfp.errors.InvalidQuestionError)
 
 

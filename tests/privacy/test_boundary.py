@@ -21,8 +21,8 @@ EXPORTS = [dfp, dfp.dbapi, dfp.local, dfp.shuffle, sql_udfs]
 FRAME = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})
 CONNECTION = dfp.connect(t=FRAME, epsilon=9)
 HANDED_OUT = [
-    type(own)
-    for own in (
+    type(result)
+    for result in (
         FRAME.dp.group_by("k"),
         FRAME.dp.group_by("k")["x"],
         FRAME["x"].dp,
@@ -41,37 +41,39 @@ def exported():
     for module in EXPORTS:
         room = module.__name__.removeprefix("dfprivacy").removeprefix(".")
         for name in module.__all__:
-            own = getattr(module, name)
-            if callable(own) and not (isinstance(own, type) and issubclass(own, BaseException)):
-                yield f"{room} {name}".strip(), own
+            export = getattr(module, name)
+            if callable(export) and not (
+                isinstance(export, type) and issubclass(export, BaseException)
+            ):
+                yield f"{room} {name}".strip(), export
     yield from ((kind.__name__, kind) for kind in HANDED_OUT)
 
 
 def doors():
     """Return every public function and method by name."""
-    found = {}
-    for name, own in exported():
-        if not isinstance(own, type):
-            found[name] = own
+    functions = {}
+    for name, export in exported():
+        if not isinstance(export, type):
+            functions[name] = export
             continue
-        for member, value in inspect.getmembers_static(own):
+        for member, value in inspect.getmembers_static(export):
             called = value.__func__ if isinstance(value, classmethod | staticmethod) else value
             called = called.fget if isinstance(called, property) else called
             if not inspect.isfunction(called) or member.startswith("_"):
                 continue
             if called.__module__.startswith(("dfprivacy", "sql_udfs")):
-                found[f"{name}.{member}"] = called
-        made = vars(own).get("__init__")
-        if inspect.isfunction(made):
-            found[name] = made
-    return found
+                functions[f"{name}.{member}"] = called
+        initializer = vars(export).get("__init__")
+        if inspect.isfunction(initializer):
+            functions[name] = initializer
+    return functions
 
 
 DOORS = doors()
 
 
 def test_every_public_call_is_a_boundary():
-    """What callers can reach lets nothing out but what `boundary` does."""
+    """A function that callers can reach lets nothing out but what `boundary` does."""
     assert [name for name, door in DOORS.items() if not getattr(door, "is_boundary", False)] == []
 
 
@@ -94,28 +96,30 @@ for _name in PROTOCOLS.split():
 
 def texts(error):
     """Return all that an error says, with its causes, and what the frames that it passed hold."""
-    found, place = [], error.__traceback__
-    while place is not None:
-        if "dfprivacy/errors" in place.tb_frame.f_code.co_filename.replace("\\", "/"):
-            kept = place.tb_frame.f_locals.items()
-            found += [str(own) for name, own in kept if isinstance(own, BaseException)]
-        place = place.tb_next
+    messages, traceback = [], error.__traceback__
+    while traceback is not None:
+        if "dfprivacy/errors" in traceback.tb_frame.f_code.co_filename.replace("\\", "/"):
+            variables = traceback.tb_frame.f_locals.items()
+            messages += [
+                str(value) for name, value in variables if isinstance(value, BaseException)
+            ]
+        traceback = traceback.tb_next
     while error is not None:
-        found.append(f"{type(error).__name__} {error.args}")
+        messages.append(f"{type(error).__name__} {error.args}")
         error = error.__cause__ or error.__context__
-    return found
+    return messages
 
 
 def raised(call):
-    """Return what a call raises, which must be ours; None where it returns."""
-    found = None
+    """Return the error that a call raises, which must be ours; None where it returns."""
+    caught = None
     try:
         call()
     except BaseException as error:
-        found = error
-    assert isinstance(found, dfp.DPError) or type(found) in {type(None), *PLAIN}
-    assert found is None or found.__cause__ is found.__context__ is None
-    return found
+        caught = error
+    assert isinstance(caught, dfp.DPError) or type(caught) in {type(None), *PLAIN}
+    assert caught is None or caught.__cause__ is caught.__context__ is None
+    return caught
 
 
 PLAIN = (KeyboardInterrupt, MemoryError)
@@ -137,7 +141,7 @@ HELD = {
     "Cursor": lambda _: dfp.connect(t=FRAME, epsilon=1).execute("SELECT dp_count(*) FROM t"),
     "Result": lambda _: dfp.connect(t=FRAME, epsilon=1).sql("SELECT dp_count(*) FROM t"),
 }
-"""What the methods of a class are asked of, beside a thing that raises."""
+"""Objects whose methods are called, beside arguments that raise."""
 
 
 ROOMS = sorted({name.partition(".")[0] for name in DOORS} - {"require_ledger"})
@@ -151,18 +155,24 @@ def test_no_argument_makes_a_call_say_what_it_holds(room, tmp_path):
     for name, door in DOORS.items():
         if name.partition(".")[0] != room:
             continue
-        held = HELD.get(room) if "." in name else None
+        factory = HELD.get(room) if "." in name else None
         parameters = inspect.signature(door).parameters.values()
-        names = [own.name for own in parameters if own.kind not in kinds]
-        given = [{name: Bomb() for name in names}]
-        given += [{name: Bomb() if name == one else None for name in names} for one in names]
-        if held is not None:
-            given += [{**own, "self": held(tmp_path)} for own in given if "self" in own]
-        for own in given:
-            values = list(own.values())
+        names = [parameter.name for parameter in parameters if parameter.kind not in kinds]
+        cases = [{name: Bomb() for name in names}]
+        cases += [
+            {name: Bomb() if name == bomb_name else None for name in names} for bomb_name in names
+        ]
+        if factory is not None:
+            cases += [
+                {**arguments, "self": factory(tmp_path)}
+                for arguments in cases
+                if "self" in arguments
+            ]
+        for arguments in cases:
+            values = list(arguments.values())
             places = [p for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
             first, last = values[: len(names) - len(places)], names[len(names) - len(places) :]
-            error = raised(lambda d=door, f=first, w={n: own[n] for n in last}: d(*f, **w))
+            error = raised(lambda d=door, f=first, w={n: arguments[n] for n in last}: d(*f, **w))
             assert error is None or not any(SECRET in text for text in texts(error)), name
 
 
@@ -200,11 +210,11 @@ def inside(monkeypatch):
     def made(act):
         true, called = np.zeros, []
 
-        def zeros(*given, **named):
+        def zeros(*arguments, **named):
             if not called:
-                called.append(given)
+                called.append(arguments)
                 act()
-            return true(*given, **named)
+            return true(*arguments, **named)
 
         monkeypatch.setattr(np, "zeros", zeros)
         return called
@@ -236,13 +246,13 @@ def test_an_error_holds_no_frame_of_what_was_measured(monkeypatch):
         raise dfp.errors.LedgerFileError(SECRET)
 
     monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", full)
-    for ask in (lambda own: own.mean("x", (0, 9)), lambda own: own.count()):
+    for ask in (lambda private: private.mean("x", (0, 9)), lambda private: private.count()):
         error = raised(lambda ask=ask: ask(pd.DataFrame({"x": [1.0] * 777}).dp))
         assert type(error) is dfp.errors.LedgerFileError
-        place, seen = error.__traceback__, []
-        while place is not None:
-            seen.append(place.tb_frame)
-            place = place.tb_next
+        traceback, seen = error.__traceback__, []
+        while traceback is not None:
+            seen.append(traceback.tb_frame)
+            traceback = traceback.tb_next
         assert {frame.f_code.co_name for frame in seen} <= {"raised", "<lambda>", "guarded"}
 
 
@@ -251,14 +261,14 @@ def fail():
 
 
 def test_an_error_of_the_caller_stays_the_context(inside):
-    """What the caller handles when he calls is his own, and goes on as the context."""
+    """An error that the caller handles when he calls is his own, and goes on as the context."""
     inside(fail)
     try:
         repr(Bomb())
-    except ValueError as own:
+    except ValueError as caller_error:
         with pytest.raises(dfp.EngineError) as caught:
             FRAME.dp.median("x")
-        context = (caught.value.__context__, own)
+        context = (caught.value.__context__, caller_error)
     assert context[0] is context[1]
 
 
@@ -271,14 +281,14 @@ def test_the_switch_that_prints_secrets_says_so(monkeypatch, inside):
 
 
 ASKED = {
-    "count": lambda own: own.count(),
-    "mean": lambda own: own.mean("x", (0, 9)),
-    "median": lambda own: own.median("x"),
-    "histogram": lambda own: own.histogram("x", [0, 1, 9]),
-    "vector": lambda own: own.mean_vector(["x"], rho=1, radius=9),
-    "by key": lambda own: own.group_by("k").mean("x", (0, 9), delta=0.1),
-    "by public key": lambda own: own.group_by("k", keys=["a"]).median("x"),
-    "by unit": lambda own: own(unit="k", max_rows=2).sum("x", (0, 9)),
+    "count": lambda private: private.count(),
+    "mean": lambda private: private.mean("x", (0, 9)),
+    "median": lambda private: private.median("x"),
+    "histogram": lambda private: private.histogram("x", [0, 1, 9]),
+    "vector": lambda private: private.mean_vector(["x"], rho=1, radius=9),
+    "by key": lambda private: private.group_by("k").mean("x", (0, 9), delta=0.1),
+    "by public key": lambda private: private.group_by("k", keys=["a"]).median("x"),
+    "by unit": lambda private: private(unit="k", max_rows=2).sum("x", (0, 9)),
 }
 MAKERS = ("empty", "zeros", "full", "arange", "concatenate", "stack", "repeat")
 
@@ -300,14 +310,14 @@ def failing(function, at):
 def test_memory_that_runs_out_is_told_in_fixed_words(ask, monkeypatch):
     """Whichever array there is no memory for, its shape is not told."""
     frame = pd.DataFrame({"x": [1.0, 2.0] * 50, "k": ["a", "b"] * 50})
-    said = set()
+    messages = set()
     for name in MAKERS:
         for at in (0, 3):
             with monkeypatch.context() as patch:
                 patch.setattr(np, name, failing(getattr(np, name), at))
                 error = raised(lambda: ASKED[ask](frame.dp))
-            said |= {str(error)} if error is not None else set()
-    assert said == {"dfprivacy ran out of memory"}
+            messages |= {str(error)} if error is not None else set()
+    assert messages == {"dfprivacy ran out of memory"}
 
 
 def many_groups(groups):
@@ -325,16 +335,16 @@ def test_a_histogram_in_blocks_counts_every_row_once():
     large = [2] + [1] * 999 + [0] * 3000
     assert secret["k"].unique().to_list() == [262]
     assert secret["count"].to_list() == large
-    listed = frame.dp.group_by("k", keys=range(263)).histogram("x", **bins, epsilon=1e9)
-    counts = listed["count"].to_numpy().reshape(263, 4000)[::-1]
+    public_table = frame.dp.group_by("k", keys=range(263)).histogram("x", **bins, epsilon=1e9)
+    counts = public_table["count"].to_numpy().reshape(263, 4000)[::-1]
     assert counts[0].tolist() == large
     assert (counts[1:] == np.eye(263, 4000)[1:]).all()
-    assert listed["k"].to_numpy().reshape(263, 4000)[:, -1].tolist() == [*range(263)]
+    assert public_table["k"].to_numpy().reshape(263, 4000)[:, -1].tolist() == [*range(263)]
 
 
 @pytest.mark.battery
 def test_memory_for_a_histogram_does_not_tell_how_many_groups_are_secret():
-    """What is held beside the groups themselves is what the public number of cells needs."""
+    """Memory beside the groups themselves is what the public number of cells needs."""
     peaks, groups = [], (2200, 3800)
     for number in groups:
         private = many_groups(number).dp.group_by("k")
@@ -348,7 +358,7 @@ def test_memory_for_a_histogram_does_not_tell_how_many_groups_are_secret():
 
 ROOT = Path(dfp.__file__).parent
 FILES = [*sorted(ROOT.rglob("*.py")), *sorted((ROOT.parent / "sql_udfs").glob("*.py"))]
-OURS = {own.__name__ for own in vars(dfp.errors).values() if inspect.isclass(own)}
+OURS = {kind.__name__ for kind in vars(dfp.errors).values() if inspect.isclass(kind)}
 OURS |= {"ServerError"}  # its text is made by describe_error, or by the server
 NO_ENGINES = {"OSError", "_UsageError", "ValidationError", "UnicodeDecodeError", "StopIteration"}
 NO_ENGINES |= {"yaml.MarkedYAMLError", "yaml.YAMLError"}
@@ -376,18 +386,21 @@ def test_no_message_is_made_of_what_an_engine_has_written():
         last = {kind.rpartition(".")[2] for kind in kinds}
         if last <= OURS or kinds <= NO_ENGINES or name in WITHOUT_ROWS:
             continue
-        kept = []
+        allowed_nodes = []
         for node in ast.walk(handler):
             if isinstance(node, ast.Raise):
-                kept += [node.cause]
+                allowed_nodes += [node.cause]
             if isinstance(node, ast.Assign):
-                kept += [node.value]
+                allowed_nodes += [node.value]
             if isinstance(node, ast.Attribute) and node.attr == "add_note":  # writes, reads nothing
-                kept += [node.value]
+                allowed_nodes += [node.value]
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(HANDED_TO):
-                kept += node.args
-        own = [n for n in ast.walk(handler) if isinstance(n, ast.Name) and n.id == handler.name]
-        assert all(any(node is other for other in kept) for node in own), (name, handler.lineno)
+                allowed_nodes += node.args
+        uses = [n for n in ast.walk(handler) if isinstance(n, ast.Name) and n.id == handler.name]
+        assert all(any(node is other for other in allowed_nodes) for node in uses), (
+            name,
+            handler.lineno,
+        )
 
 
 HANDED_TO = ("published", "set_exception", "type", "find_space_error", "describe_error")
@@ -396,17 +409,17 @@ HANDED_TO = ("published", "set_exception", "type", "find_space_error", "describe
 
 def test_warnings_of_a_call_are_not_heard(inside):
     """A warning that a row brings about is neither heard nor made an error."""
-    found = []
+    results = []
 
     def warned():
         warnings.warn(SECRET, stacklevel=1)
-        found.extend(np.array([1e300]) * 1e300)
+        results.extend(np.array([1e300]) * 1e300)
 
     inside(warned)
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         FRAME.dp.median("x")
-    assert found == [float("inf")]
+    assert results == [float("inf")]
 
 
 SAMPLE = 1201
@@ -418,18 +431,18 @@ DIFFERED = [
 """Cells in which one row has changed the outcome before."""
 
 
-def differing(found):
-    return "\n".join(found.different)
+def differing(report):
+    return "\n".join(report.different)
 
 
 @pytest.mark.battery
 def test_neighbors_have_the_same_outcome():
     """One row more changes neither type, text, dtypes, order nor charge, in every so many cells."""
-    found = battery.Found()
+    report = battery.Found()
     for cell in (*DIFFERED, *battery.sampled(battery.cells(), SAMPLE)):
-        battery.compare(cell, found)
-    assert found.runs > 30
-    assert not found.different, differing(found)
+        battery.compare(cell, report)
+    assert report.runs > 30
+    assert not report.different, differing(report)
 
 
 TOLD = [
@@ -445,18 +458,18 @@ TOLD = [
 @pytest.mark.parametrize(("setting", "ask"), TOLD)
 def test_no_setting_of_a_connection_tells_of_a_row(setting, ask):
     """One row more changes no outcome, computed columns or not, and no count of rows is printed."""
-    found = battery.Found()
-    battery.compare_tables(setting, ask, found)
-    assert not found.different, differing(found)
+    report = battery.Found()
+    battery.compare_tables(setting, ask, report)
+    assert not report.different, differing(report)
 
 
 def test_faults_say_nothing_of_a_row():
     """Failing allocations, Ctrl-C between two lines and a fork end in a release or fixed texts."""
-    found = battery.Found()
-    battery.faults(307, found)
-    battery.forks(found)
-    assert found.runs > 20
-    assert not found.different, differing(found)
+    report = battery.Found()
+    battery.faults(307, report)
+    battery.forks(report)
+    assert report.runs > 20
+    assert not report.different, differing(report)
 
 
 CELLS, FAULTS = 48, 24
@@ -467,30 +480,32 @@ CELLS, FAULTS = 48, 24
 @pytest.mark.parametrize("front", battery.FRONTS)
 def test_more_neighbors_have_the_same_outcome(front):
     """One row more changes neither type, text, dtypes, order nor charge, front by front."""
-    found = battery.Found()
-    for cell in battery.sampled((own for own in battery.cells() if own.front == front), CELLS):
-        battery.compare(cell, found)
-    assert found.runs > 100
-    assert not found.different, differing(found)
+    report = battery.Found()
+    for cell in battery.sampled(
+        (candidate for candidate in battery.cells() if candidate.front == front), CELLS
+    ):
+        battery.compare(cell, report)
+    assert report.runs > 100
+    assert not report.different, differing(report)
 
 
 @pytest.mark.slow
 def test_no_other_setting_of_a_connection_tells_of_a_row():
     """So it is under all settings, in one of so many questions."""
-    found = battery.Found()
-    battery.tables(25, found)
-    assert found.runs > 100
-    assert not found.different, differing(found)
+    report = battery.Found()
+    battery.tables(25, report)
+    assert report.runs > 100
+    assert not report.different, differing(report)
 
 
 @pytest.mark.slow
 def test_more_faults_say_nothing_of_a_row():
     """So it is at every place that is tried, and under limits of a process's memory."""
-    found = battery.Found()
-    battery.faults(FAULTS, found)
-    battery.limited((50, 200, 800), found)
-    assert found.runs > 250
-    assert not found.different, differing(found)
+    report = battery.Found()
+    battery.faults(FAULTS, report)
+    battery.limited((50, 200, 800), report)
+    assert report.runs > 250
+    assert not report.different, differing(report)
 
 
 FAR = [
@@ -506,19 +521,21 @@ FAR = [
 """Types of keys that Python, pandas or polars has no place for, or no labels."""
 BY_KEY = "SELECT k, dp_count(*) AS n FROM t GROUP BY k"
 SHOWN = {
-    "crosstab": lambda own: own.dp.crosstab("k", "x", margins=True, **battery.KEPT),
-    "change": lambda own: dfp.released(own.dp.group_by("k").count(**battery.KEPT)).change(),
-    "top": lambda own: own.dp.group_by("k").top("x", 1, **battery.KEPT),
-    "page": lambda own: dfp.show(own.dp.group_by("k").count(**battery.KEPT))._repr_html_(),
-    "sql": lambda own: dfp.sql(BY_KEY, t=own._frame, **battery.KEPT),
-    "connection": lambda own: repr(dfp.connect(t=own._frame, **battery.KEPT).sql(BY_KEY)),
-    "cursor": lambda own: dfp.connect(t=own._frame, **battery.KEPT).execute(BY_KEY).fetchall(),
+    "crosstab": lambda wrapped: wrapped.dp.crosstab("k", "x", margins=True, **battery.KEPT),
+    "change": lambda wrapped: dfp.released(wrapped.dp.group_by("k").count(**battery.KEPT)).change(),
+    "top": lambda wrapped: wrapped.dp.group_by("k").top("x", 1, **battery.KEPT),
+    "page": lambda wrapped: dfp.show(wrapped.dp.group_by("k").count(**battery.KEPT))._repr_html_(),
+    "sql": lambda wrapped: dfp.sql(BY_KEY, t=wrapped._frame, **battery.KEPT),
+    "connection": lambda wrapped: repr(dfp.connect(t=wrapped._frame, **battery.KEPT).sql(BY_KEY)),
+    "cursor": lambda wrapped: (
+        dfp.connect(t=wrapped._frame, **battery.KEPT).execute(BY_KEY).fetchall()
+    ),
 }
 
 
 @pytest.mark.parametrize(("front", "name"), FAR)
 def test_whatever_a_released_key_is_the_release_is_handed_over(front, name):
-    """What has been paid for comes out, in every form, if a key is far away or of an odd type."""
+    """A paid release comes out, in every form, if a key is far away or of an odd type."""
     kinds, frame = battery.FRONTS[front]
     kind = kinds[name]
     handed = frame(kind.column([kind.odd[0]] * 20 + [kind.usual[0]] * 20))
@@ -536,7 +553,9 @@ class Held:
 def test_a_release_that_waits_for_another_refuses_types_before_the_charge(monkeypatch):
     """Keys that can't be grouped by are refused by their declared type, and nothing is paid."""
     paid = []
-    monkeypatch.setattr(dfp.accounting.spending.NoAccount, "pay", lambda _, own: paid.append(own))
+    monkeypatch.setattr(
+        dfp.accounting.spending.NoAccount, "pay", lambda _, charge: paid.append(charge)
+    )
     rows = pd.DataFrame({"k": pd.to_timedelta([1, 2] * 50, unit="s"), "x": [1.0, 2.0] * 50})
     query = "SELECT k, COUNT(*) / (SELECT COUNT(*) FROM t) AS part FROM t GROUP BY k"
     terms = {"schema": dfp.Schema(unit="t.x"), "max_rows": 9, "max_groups": 9, "delta": 1e-9}

@@ -28,8 +28,11 @@ MOST = 5
 
 def rows(groups, count=400):
     """Return as many rows of each group: x is far from zero, y is near it."""
-    each = {"x": [1000.0 + k % 50 for k in range(count)], "y": [k % 8 - 3.0 for k in range(count)]}
-    parts = [pl.DataFrame({"g": [g] * count, **each, "u": range(count)}, SCHEMA) for g in groups]
+    columns = {
+        "x": [1000.0 + k % 50 for k in range(count)],
+        "y": [k % 8 - 3.0 for k in range(count)],
+    }
+    parts = [pl.DataFrame({"g": [g] * count, **columns, "u": range(count)}, SCHEMA) for g in groups]
     return pl.concat([pl.DataFrame(schema=SCHEMA), *parts])
 
 
@@ -40,58 +43,58 @@ def read_as(readings):
     return dfp.frame(frame.map_batches(lambda _: next(left), schema=SCHEMA))
 
 
-def answers(readings, asked, **terms):
+def answers(readings, name, **terms):
     """Return the groups that are shown, and everything else that a caller sees of the outcome."""
-    made = read_as(readings)(**terms).group_by("g").agg(**ASKED[asked], **TERMS).collect()
-    return made["g"].to_list(), made.schema
+    table = read_as(readings)(**terms).group_by("g").agg(**ASKED[name], **TERMS).collect()
+    return table["g"].to_list(), table.schema
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("place", range(MOST))
-def test_a_group_of_one_reading_shows_in_nothing(asked, place):
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("position", range(MOST))
+def test_a_group_of_one_reading_shows_in_nothing(name, position):
     """One row whose group is there in a single reading, whichever, ends no release."""
-    whole, alice = rows("ab"), rows(["alice"], 1)
-    readings = [pl.concat([whole, alice]) if k == place else whole for k in range(MOST)]
-    units = {"unit": "u", "max_rows": 2, "max_groups": 2} if asked == "distinct" else {}
-    assert answers(readings, asked, **units) == answers([whole], asked, **units)
+    frame, alice = rows("ab"), rows(["alice"], 1)
+    readings = [pl.concat([frame, alice]) if k == position else frame for k in range(MOST)]
+    units = {"unit": "u", "max_rows": 2, "max_groups": 2} if name == "distinct" else {}
+    assert answers(readings, name, **units) == answers([frame], name, **units)
 
 
-@pytest.mark.parametrize("asked", ASKED)
-@pytest.mark.parametrize("place", range(MOST))
-def test_a_group_may_be_missing_in_one_reading(asked, place):
+@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("position", range(MOST))
+def test_a_group_may_be_missing_in_one_reading(name, position):
     """Nor does a group that one reading lacks: what is asked of it there has no rows."""
-    whole, some = rows("abc"), rows("ac")
-    units = {"unit": "u", "max_rows": 2, "max_groups": 3} if asked == "distinct" else {}
-    shown, schema = answers([some if k == place else whole for k in range(MOST)], asked, **units)
+    frame, some = rows("abc"), rows("ac")
+    units = {"unit": "u", "max_rows": 2, "max_groups": 3} if name == "distinct" else {}
+    shown, schema = answers([some if k == position else frame for k in range(MOST)], name, **units)
     assert set("ac") <= set(shown) <= set("abc")
-    assert schema == answers([whole], asked, **units)[1]
+    assert schema == answers([frame], name, **units)[1]
 
 
 @pytest.mark.parametrize(
-    ("asked", "counted"), [("sums and ranks", 0), ("ranks of two", 0), ("far", 1)]
+    ("name", "counted"), [("sums and ranks", 0), ("ranks of two", 0), ("far", 1)]
 )
-def test_groups_are_those_of_the_reading_that_counts_them(asked, counted):
+def test_groups_are_those_of_the_reading_that_counts_them(name, counted):
     """The groups that are shown are those of the rows that are counted, and of no others."""
-    shown, _ = answers([rows("ab"), rows("bc")], asked)
+    shown, _ = answers([rows("ab"), rows("bc")], name)
     assert shown == [["a", "b"], ["b", "c"]][counted]
 
 
-@pytest.mark.parametrize("asked", ["sums and ranks", "far"])
-def test_samples_drawn_anew_are_released(asked):
+@pytest.mark.parametrize("name", ["sums and ranks", "far"])
+def test_samples_drawn_anew_are_released(name):
     """A relation that is a sample has another one in each reading, with a rare group or without."""
     con = duckdb.connect()
     con.register("t", rows("ab", 2_000).to_arrow())
     con.execute("CREATE TABLE kept AS FROM t UNION ALL SELECT 'alice', 1000, 0, 0")
     sample = con.sql("FROM kept USING SAMPLE 50 PERCENT (bernoulli)")
     for _ in range(12):
-        made = dfp.frame(sample).group_by("g").agg(**ASKED[asked], **TERMS)
-        assert [row[0] for row in made.fetchall()] == ["a", "b"]
+        release = dfp.frame(sample).group_by("g").agg(**ASKED[name], **TERMS)
+        assert [row[0] for row in release.fetchall()] == ["a", "b"]
 
 
-@pytest.mark.parametrize("asked", ASKED)
-def test_listed_groups_are_answered_whatever_is_read(asked):
+@pytest.mark.parametrize("name", ASKED)
+def test_listed_groups_are_answered_whatever_is_read(name):
     """Public keys come out as they are listed, be they in all readings, in some or in none."""
-    readings = [rows(own) for own in ("ab", "", "b", "abc")]
-    keys, units = ["b", "z", "a"], {"unit": "u", "max_rows": 2} if asked == "distinct" else {}
+    readings = [rows(groups) for groups in ("ab", "", "b", "abc")]
+    keys, units = ["b", "z", "a"], {"unit": "u", "max_rows": 2} if name == "distinct" else {}
     private = read_as(readings)(**units).group_by("g", keys=keys)
-    assert private.agg(**ASKED[asked], epsilon=1).collect()["g"].to_list() == keys
+    assert private.agg(**ASKED[name], epsilon=1).collect()["g"].to_list() == keys

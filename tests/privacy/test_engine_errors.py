@@ -101,15 +101,15 @@ def test_polars_tells_nothing_of_what_it_meets(name, value, way, monkeypatch, tm
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=0.5)
     table = pa.table({"g": ["a"] * 50, "x": [1.0] * 50})
     frame = dfp.frame(way(table))(ledger=ledger, dataset="d", delta=0.1)
-    asked = (
+    calls = (
         lambda: frame.group_by("g").median("x", epsilon=0.1),
         lambda: dfp.frame(way(table)).mean_vector(["x"], rho=0.01, radius=1),
         lambda: dfp.sql("SELECT dp_count(*) FROM t", t=way(table), ledger=ledger, dataset="d"),
     )
     monkeypatch.setenv(name, value)
-    for ask in asked:
+    for ask in calls:
         with pytest.raises(dfp.EngineError, match=f"polars tells .* {name}"):
             ask()
     assert ledger.spent("d") == dfp.Budget(epsilon=0)
     monkeypatch.setenv(name, "0")
-    asked[0]()
+    calls[0]()

@@ -15,10 +15,10 @@ TERMS = {"epsilon": 1, "delta": 1e-6}
 
 def everything(private):
     """Explain every question, whole and by group, and return what is said."""
-    said = []
-    for asked in (private, private.group_by("g")):
-        explain = asked.explain
-        said += [
+    explanations = []
+    for source in (private, private.group_by("g")):
+        explain = source.explain
+        explanations += [
             explain(dfp.count(), dfp.mean("x", (0, 1)), dfp.var("x", (0, 1)), dfp.sum("x", (0, 1)),
                     y=dfp.std("x", (0, 1)), **TERMS),
             explain(dfp.mean("x"), dfp.center("i", 2), dfp.median("i"), **TERMS),
@@ -28,7 +28,7 @@ def everything(private):
             explain.histogram("x", 9, **TERMS), explain.histogram("x", [0, 1], **TERMS),
             explain.mean_vector(["x", "i"], rho=0.5, delta=1e-6, radius=1),
         ]  # fmt: skip
-    return said
+    return explanations
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ def test_explanations_are_the_same_for_all_data(tmp_path):
     tables = [pa.table(frame, pa.schema({"g": "str", "x": "f8", "i": "i8"})) for frame in frames]
     for make in (pl.from_arrow, lambda t: t, lambda t: t.to_pandas(
             types_mapper={pa.int64(): pd.Int64Dtype()}.get)):  # fmt: skip
-        one, other = (everything(dfp.frame(make(table))) for table in tables)
-        assert one == other
+        first, other = (everything(dfp.frame(make(table))) for table in tables)
+        assert first == other
 
 
 def test_integers_and_floats_are_ranked_alike():
@@ -96,8 +96,8 @@ def test_integers_and_floats_are_ranked_alike():
     relation = connection.from_arrow(table)
     for frame in (table, pl.from_arrow(table), table.to_pandas(), relation):
         explain = dfp.frame(frame).group_by("g").explain
-        real, whole = (explain.median(column, **TERMS).answers[0] for column in ("x", "i"))
-        assert whole.answered.half == real.answered.half
+        real, integer = (explain.median(column, **TERMS).answers[0] for column in ("x", "i"))
+        assert integer.answered.half == real.answered.half
 
 
 def test_a_missing_column_is_refused():
@@ -139,6 +139,6 @@ def test_what_a_release_refuses_is_refused(ask, error):
 def test_names_that_are_taken_are_refused(ask):
     """A key that is called like a column of the result is refused by release and explanation."""
     private = LAZY.rename({"g": "count"}).dp.group_by("count")
-    for asked in (private, private.explain):
+    for source in (private, private.explain):
         with pytest.raises(dfp.errors.InvalidQuestionError, match=r"name|called"):
-            ask(asked)
+            ask(source)

@@ -77,8 +77,8 @@ def test_threads_draw_their_own():
 def test_copies_draw_their_own(clone):
     """Copies and pickles of public objects carry no random state."""
     for private in (FRAME.dp, pl.DataFrame(FRAME).dp, pl.DataFrame(FRAME).lazy().dp):
-        one, other = (own.count(epsilon=2**-44) for own in (private, clone(private)))
-        assert float(one) != float(other)
+        first, other = (source.count(epsilon=2**-44) for source in (private, clone(private)))
+        assert float(first) != float(other)
 
 
 PROCESS = """

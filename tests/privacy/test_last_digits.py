@@ -61,12 +61,12 @@ def test_bounds_are_the_same_beside_any_other_groups(about, steps):
     ends = read_ends(look, POLICY)
     some = np.flatnonzero(ends[0] >= 0)
     reach = np.stack([np.zeros(groups), np.full(groups, 8.0)])
-    together = Found(look, *ends, np.full(groups, 200), reach, np.arange(groups)).of(some)
-    biases = [clipping_bias(together, side) for side in (-1, 1)]
+    joint_bounds = Found(look, *ends, np.full(groups, 200), reach, np.arange(groups)).of(some)
+    biases = [clipping_bias(joint_bounds, side) for side in (-1, 1)]
     assert len(some) > 30
-    for place, row in enumerate(some):
-        alone = together.of(np.array([place]))
+    for index, row in enumerate(some):
+        alone = joint_bounds.of(np.array([index]))
         assert np.array_equal(read_ends(alone.look, POLICY)[:, 0], ends[:, row])
         for side, bias in zip((-1, 1), biases, strict=True):
             for of_one, of_all in zip(clipping_bias(alone, side), bias, strict=True):
-                assert of_one[0] == of_all[place]
+                assert of_one[0] == of_all[index]

@@ -24,21 +24,21 @@ WIDE = 2**53 + 1
 @pytest.mark.parametrize("engine_", ["pandas", "polars", "polars lazy", "arrow", "duckdb"])
 def test_a_null_row_does_not_touch_large_integers(engine_, engines, exact):
     """Adding a row without a value to an integer column beyond 2**53 moves no sum (dtype trap)."""
-    asked = {"v": dfp.var("i", (0, 2**53)), "n": dfp.count()}
+    questions = {"v": dfp.var("i", (0, 2**53)), "n": dfp.count()}
     full = pa.table({"i": pa.array([WIDE, WIDE - 2] * 500, pa.int64())})
     more = pa.concat_tables([full, pa.table({"i": pa.array([None], pa.int64())})])
-    before, after = (exact.sums(engines[engine_](t), asked)[0] for t in (full, more))
+    before, after = (exact.sums(engines[engine_](t), questions)[0] for t in (full, more))
     assert after == [*before[:-1], before[-1] + 1]
 
 
 def test_integers_and_their_float_twins_have_the_same_sums(exact):
     """An integer column that pandas turned to float64 gives the very same grid integers."""
     values = np.random.default_rng(0).integers(-(2**62), 2**62, 5000)
-    asked = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**60))}
-    whole, floating = (
-        exact.sums(pd.DataFrame({"i": values.astype(kind)}), asked) for kind in ("i8", "f8")
+    questions = {"v": dfp.var("i", (-(2**53), 2**53)), "s": dfp.sum("i", (-5, 2**60))}
+    integers, floating = (
+        exact.sums(pd.DataFrame({"i": values.astype(kind)}), questions) for kind in ("i8", "f8")
     )
-    assert whole == floating
+    assert integers == floating
 
 
 @pytest.mark.parametrize("source", ["path", "relation"])
@@ -82,15 +82,15 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("place", [1, 1001])
-def test_one_line_of_a_csv_file_moves_one_row(place, tmp_path, exact):
+@pytest.mark.parametrize("position", [1, 1001])
+def test_one_line_of_a_csv_file_moves_one_row(position, tmp_path, exact):
     """A line more, well formed or not, moves the sums of a CSV file by at most one row."""
     lines = [b"g,x", *(b"a,%d" % (i % 100) for i in range(1000))]
     path, last = tmp_path / "rows.csv", 100 * 2**23
     path.write_bytes(b"\n".join(lines) + b"\n")
     old = exact.sums(path, ASKED)[0]
     for line, text in LINES.items():
-        path.write_bytes(b"\n".join([*lines[:place], text, *lines[place:]]) + b"\n")
+        path.write_bytes(b"\n".join([*lines[:position], text, *lines[position:]]) + b"\n")
         new = exact.sums(dfp.TextFile(path, multiline=True), ASKED)[0]
         rows, first, second, *above, everything = (b - a for a, b in zip(old, new, strict=True))
         assert 0 <= rows <= everything <= 1, line
@@ -131,8 +131,8 @@ def released(frame, by="g", **terms):
 
 def distance(left, right):
     """L1 distance of released counts, keys told apart by what they look like."""
-    one, other = (Counter({repr(k): n for k, n in side}) for side in (left, right))
-    return sum(abs(one[k] - other[k]) for k in one.keys() | other.keys())
+    first, other = (Counter({repr(k): n for k, n in side}) for side in (left, right))
+    return sum(abs(first[k] - other[k]) for k in first.keys() | other.keys())
 
 
 EQUAL = {

@@ -13,7 +13,7 @@ from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("name", ["epsilon", "rho"])
 def test_a_loss_out_of_range_is_refused(ask, name, drawn):
-    """What is no positive, finite, sensible number is InvalidLossError, as epsilon or as rho."""
+    """An epsilon or rho that is no positive, finite, sensible number is InvalidLossError."""
     for value in NO_NUMBERS:
         refused(
             lambda v=value: ASKS[ask](FRAME.dp, **{name: v}), drawn, dfp.errors.InvalidLossError
@@ -27,7 +27,7 @@ def test_a_loss_out_of_range_is_refused(ask, name, drawn):
     "value", [v for v in NO_NUMBERS if not isinstance(v, float) or v != 1e-300]
 )
 def test_a_delta_out_of_range_is_refused(value, drawn):
-    """What is no number in (0, 1) is InvalidLossError as delta."""
+    """A delta that is no number in (0, 1) is InvalidLossError."""
     group = FRAME.dp.group_by("g")
     refused(lambda: group.count(delta=value), drawn, dfp.errors.InvalidLossError)
 

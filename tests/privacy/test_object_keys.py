@@ -24,27 +24,27 @@ def objects(values):
     return series
 
 
-def released(keys, listed=None):
-    grouped = pd.DataFrame({"g": keys}).dp.group_by("g", keys=listed)
-    table = grouped.count(epsilon=1e12, delta=None if listed else 0.5)
+def released(keys, public_keys=None):
+    grouped = pd.DataFrame({"g": keys}).dp.group_by("g", keys=public_keys)
+    table = grouped.count(epsilon=1e12, delta=None if public_keys else 0.5)
     return list(zip(table["g"].tolist(), table["count"].tolist(), strict=True))
 
 
 def look(key):
-    """Return what a caller sees of a key."""
+    """Return the parts of a key that a caller sees."""
     zone = getattr(key, "tzinfo", None)
     elements = key.tolist() if isinstance(key, np.ndarray | pd.Series) else None
-    held = [look(own) for own in key] if isinstance(key, tuple) else None
-    return repr((type(key), key, getattr(key, "unit", None), type(zone), zone, elements, held))
+    items = [look(item) for item in key] if isinstance(key, tuple) else None
+    return repr((type(key), key, getattr(key, "unit", None), type(zone), zone, elements, items))
 
 
 def distance(left, right):
-    one, other = (Counter({look(key): n for key, n in side}) for side in (left, right))
-    return sum(abs(one[key] - other[key]) for key in one.keys() | other.keys())
+    first, other = (Counter({look(key): n for key, n in side}) for side in (left, right))
+    return sum(abs(first[key] - other[key]) for key in first.keys() | other.keys())
 
 
 ESCAPED = r"'\ud800'"
-"""What `repr` makes of a lone surrogate."""
+"""A lone surrogate as `repr` writes it."""
 
 
 @pytest.mark.parametrize("dtype", [object, "string[python]"])
@@ -52,15 +52,15 @@ ESCAPED = r"'\ud800'"
 def test_text_without_utf8_is_not_its_repr(dtype, more):
     """A lone surrogate and the text of its `repr` are two groups, whatever else is there."""
     texts = ["\ud800"] * 20 + [ESCAPED] * 30
-    found = dict(released(pd.Series(texts + more, dtype=dtype)))
-    assert (found["\ud800"], found[ESCAPED]) == (20, 30)
+    counts = dict(released(pd.Series(texts + more, dtype=dtype)))
+    assert (counts["\ud800"], counts[ESCAPED]) == (20, 30)
 
 
-@pytest.mark.parametrize("listed", [None, [ESCAPED]])
-def test_one_surrogate_moves_no_group_of_texts(listed):
+@pytest.mark.parametrize("public_keys", [None, [ESCAPED]])
+def test_one_surrogate_moves_no_group_of_texts(public_keys):
     """A row with a lone surrogate, even the first, moves the group of its `repr` by nothing."""
     columns = [objects([*first, *[ESCAPED] * 50]) for first in ([], ["\ud800"])]
-    assert distance(*(released(column, listed) for column in columns)) <= 1
+    assert distance(*(released(column, public_keys) for column in columns)) <= 1
 
 
 class Zone(dt.tzinfo):
@@ -97,7 +97,7 @@ ALIKE = {
     "arrays of two types": (MANY.astype("i4"), MANY),
     "arrays within tuples": ((OTHER,), (MANY,)),
     "elements of two types": tuple(
-        np.array([0] * 1000 + [one] + [0] * 1000, dtype=object) for one in (True, 1)
+        np.array([0] * 1000 + [element] + [0] * 1000, dtype=object) for element in (True, 1)
     ),
 }
 
@@ -145,15 +145,15 @@ def test_one_object_lends_nothing_that_it_does_not_show_to_others(kind):
 def test_times_fold_as_their_instants_do():
     """Both times of an hour that comes twice are kept, each with its own fold."""
     twice = [pd.Timestamp(f"2020-10-25 0{hour}:30Z").tz_convert("Europe/Rome") for hour in (0, 1)]
-    found = released(objects(twice * 20))
-    assert sorted((key.fold, key.isoformat(), count) for key, count in found) == [
-        (fold, own.isoformat(), 20) for fold, own in enumerate(twice)
+    groups = released(objects(twice * 20))
+    assert sorted((key.fold, key.isoformat(), count) for key, count in groups) == [
+        (fold, time.isoformat(), 20) for fold, time in enumerate(twice)
     ]
 
 
 def test_a_uuid_is_the_same_key_whatever_made_it():
     """A public UUID counts rows whatever is known of how they were made."""
-    rows = [uuid.UUID(int=1, is_safe=own) for own in uuid.SafeUUID]
+    rows = [uuid.UUID(int=1, is_safe=origin) for origin in uuid.SafeUUID]
     assert released(objects(rows), [uuid.UUID(int=1)]) == [(uuid.UUID(int=1), 3)]
 
 
@@ -161,8 +161,8 @@ def test_times_of_objects_are_matched_in_any_unit():
     """A public time or difference is the same key in any unit; nanoseconds are kept."""
     fine = TIME.as_unit("ns") + pd.Timedelta(1, "ns")
     rows = objects([TIME.as_unit("s"), TIME.as_unit("ns"), STEP.as_unit("ns"), fine])
-    found = released(rows, [TIME.as_unit("ms"), STEP.as_unit("s"), fine])
-    assert sorted(found, key=str) == sorted([(TIME, 2), (STEP, 1), (fine, 1)], key=str)
+    groups = released(rows, [TIME.as_unit("ms"), STEP.as_unit("s"), fine])
+    assert sorted(groups, key=str) == sorted([(TIME, 2), (STEP, 1), (fine, 1)], key=str)
 
 
 class Failing(dt.tzinfo):
@@ -227,17 +227,17 @@ class Classless(metaclass=Meta):
 
 
 def nested(depth):
-    found = []
+    value = []
     for _ in range(depth):
-        found = [found]
-    return found
+        value = [value]
+    return value
 
 
 def in_tuples(depth):
-    found = ()
+    value = ()
     for _ in range(depth):
-        found = (found,)
-    return found
+        value = (value,)
+    return value
 
 
 CYCLE = [1]
@@ -282,9 +282,9 @@ OTHERS = {
 @pytest.mark.parametrize("kind", PLAIN)
 def test_plain_values_are_keys(kind):
     """A value of a plain type is shown as plain as it is, whatever its class defines."""
-    given, shown = PLAIN[kind]
-    ((found, count), *others) = released(objects([given] * 30))
-    assert (type(found), found) == (type(shown), shown)
+    value, shown = PLAIN[kind]
+    ((key, count), *others) = released(objects([value] * 30))
+    assert (type(key), key) == (type(shown), shown)
     assert (count, others) == (30, [])
 
 
@@ -307,11 +307,11 @@ def test_what_is_no_plain_value_is_no_public_key(kind):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_one_object_is_counted_as_one_at_most(kind):
     """A count of a column of objects ends alike whatever objects are there."""
-    found = [
+    counts = [
         pd.DataFrame({"k": objects(["a", 1.0] * 30 + more)}).dp.count("k", epsilon=1e9)
         for more in ([], [OTHERS[kind]()])
     ]
-    assert 0 <= found[1] - found[0] <= 1
+    assert 0 <= counts[1] - counts[0] <= 1
 
 
 ASKS = (
@@ -327,14 +327,14 @@ ASKS = (
 @pytest.mark.parametrize("ask", ASKS)
 def test_one_object_changes_nothing_for_others(ask):
     """One row of any class changes neither the outcome, nor dtypes, nor groups, nor units."""
-    one = ask(pd.DataFrame({"k": objects(["a", "b"] * 30), "x": 1.0}))
+    expected = ask(pd.DataFrame({"k": objects(["a", "b"] * 30), "x": 1.0}))
     for make in OTHERS.values():
         other = ask(pd.DataFrame({"k": objects(["a", "b"] * 30 + [make()]), "x": 1.0}))
-        if isinstance(one, pd.DataFrame):
-            pd.testing.assert_series_equal(one["k"], other["k"].iloc[:2])
-            assert one.dtypes.equals(other.dtypes)
+        if isinstance(expected, pd.DataFrame):
+            pd.testing.assert_series_equal(expected["k"], other["k"].iloc[:2])
+            assert expected.dtypes.equals(other.dtypes)
         else:
-            assert round(one) == round(other)
+            assert round(expected) == round(other)
 
 
 class Text(str):
@@ -352,23 +352,23 @@ TEXTS = ["b", "a", Text("a"), "\uffff", "\U00010000", "", np.str_("b"), *MISSING
 
 @pytest.mark.parametrize("other", [1, 2.5, b"a", dt.date(2020, 1, 1), "\ud800", (1, "a")])
 @pytest.mark.parametrize("unit", [None, "u"])
-@pytest.mark.parametrize("listed", [None, ["a", None, "c"]])
-def test_one_object_that_is_no_text_changes_nothing_for_texts(other, unit, listed):
+@pytest.mark.parametrize("public_keys", [None, ["a", None, "c"]])
+def test_one_object_that_is_no_text_changes_nothing_for_texts(other, unit, public_keys):
     """Columns of text have the groups, order and counts of columns of any objects."""
     frame = pd.DataFrame({"g": objects([*TEXTS, *TEXTS]), "u": objects([*range(20), *"cdefgh"])})
     more = pd.concat([frame, pd.DataFrame({"g": objects([other]), "u": ["z"]})], ignore_index=True)
 
     def ask(rows):
         view = rows.dp if unit is None else rows.dp(unit=unit, max_rows=1, max_groups=1)
-        rest = {"delta": 0.5} if listed is None else {}
-        table = view.group_by("g", keys=listed).count(epsilon=1e12, **rest)
+        rest = {"delta": 0.5} if public_keys is None else {}
+        table = view.group_by("g", keys=public_keys).count(epsilon=1e12, **rest)
         groups = [(look(key), count) for key, count in zip(table["g"], table["count"], strict=True)]
         return groups, float(view.count("g", epsilon=1e12)), table.dtypes["g"]
 
-    (groups, count, dtype), (found, with_other, same_dtype) = ask(frame), ask(more)
-    texts = [group for group in found if group[0] in dict(groups)]
+    (groups, count, dtype), (more_groups, with_other, same_dtype) = ask(frame), ask(more)
+    texts = [group for group in more_groups if group[0] in dict(groups)]
     assert texts == groups
-    assert len(found) <= len(groups) + 1
+    assert len(more_groups) <= len(groups) + 1
     assert count <= with_other <= count + 1
     assert dtype == same_dtype == "object"
 
@@ -400,8 +400,8 @@ FAR = {
 @pytest.mark.parametrize("kind", FAR)
 def test_one_far_time_fails_no_release(kind):
     """A time beyond what the engine counts moves neither keys nor units of others, nor fails."""
-    make, far = FAR[kind]
-    columns = [make([0] * 50 + more) for more in ([], [far])]
+    make, far_number = FAR[kind]
+    columns = [make([0] * 50 + more) for more in ([], [far_number])]
     shown = [released(column) for column in columns]
     assert shown[0] == shown[1]
     assert pd.DataFrame({"g": columns[0]}).dp.group_by("g").count(delta=0.5)["g"].dtype == (
@@ -436,15 +436,15 @@ HELD = {
 @pytest.mark.parametrize("kind", HELD)
 def test_a_public_key_is_matched_as_its_dtype_holds_it(kind):
     """A public key counts the rows that have its value, in whatever type it is written."""
-    keys, listed = HELD[kind]
-    counts = [count for _, count in released(keys.repeat(20), [listed, None])]
+    keys, public_key = HELD[kind]
+    counts = [count for _, count in released(keys.repeat(20), [public_key, None])]
     assert counts == [20, 0]
 
 
 @pytest.mark.parametrize("kind", HELD)
 @pytest.mark.parametrize("key", ["1 day", True, b"x", dt.date(2020, 1, 1), 1.5 + 2**-60j])
 def test_a_public_key_of_another_kind_is_refused(kind, key):
-    """What no value of the declared dtype equals is refused, with rows or without."""
+    """A key that no value of the declared dtype equals is refused, with rows or without."""
     keys, _ = HELD[kind]
     if kind == "complex" and isinstance(key, complex):
         pytest.skip("a complex number is one of its keys")
@@ -473,8 +473,8 @@ def test_decimals_are_told_apart_by_value(reverse):
     sizes = {text: 20 * len(spellings) for text, spellings in SPELLINGS.items()}
     shown = {str(key): count for key, count in released(objects(cells)) if not pd.isna(key)}
     assert shown == sizes
-    listed = [decimal.Decimal(spellings[-1]) for spellings in SPELLINGS.values()]
-    assert [count for _, count in released(objects(cells), listed)] == [*sizes.values()]
+    public_keys = [decimal.Decimal(spellings[-1]) for spellings in SPELLINGS.values()]
+    assert [count for _, count in released(objects(cells), public_keys)] == [*sizes.values()]
     frame = pd.DataFrame({"g": objects(cells)}).dp
     assert frame.nunique("g", epsilon=1e9) == len(SPELLINGS)
     share = frame.share("g", decimal.Decimal("1.100"), epsilon=1e9)

@@ -14,11 +14,11 @@ LEVELS = ["low", "mid", "high"]
 ORDERED = pd.CategoricalDtype(LEVELS, ordered=True)
 
 
-def counted(keys, listed=None, **terms):
+def counted(keys, public_keys=None, **terms):
     """Return the released frame of the counts of a column of keys, without noise to speak of."""
     frame = keys.to_frame("g")
-    grouped = frame.dp(**terms).group_by("g", keys=listed)
-    return grouped.count(epsilon=1e9, delta=None if listed else 1e-9)
+    grouped = frame.dp(**terms).group_by("g", keys=public_keys)
+    return grouped.count(epsilon=1e9, delta=None if public_keys else 1e-9)
 
 
 def many(values, dtype, times=60):
@@ -34,26 +34,26 @@ def test_ordered_categories_come_back_in_their_order():
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-@pytest.mark.parametrize("listed", [None, ["mid", "low"], ["mid", "other", "low"]])
-def test_a_category_of_one_row_shows_in_nothing(ordered, listed):
+@pytest.mark.parametrize("public_keys", [None, ["mid", "low"], ["mid", "other", "low"]])
+def test_a_category_of_one_row_shows_in_nothing(ordered, public_keys):
     """One more row, with a category of its own, moves neither dtype, nor order, nor names."""
-    own = many(["mid", "low"], str)
-    more = pd.concat([own, pd.Series(["alone"])])
+    series = many(["mid", "low"], str)
+    more = pd.concat([series, pd.Series(["alone"])])
     frames = []
-    for keys in (own, more):
+    for keys in (series, more):
         categories = pd.Categorical(keys, ordered=ordered)  # made of the rows, as astype does
-        frames.append(counted(pd.Series(categories), listed))
-    one, other = (frame["g"] for frame in frames)
-    pd.testing.assert_series_equal(one, other, check_category_order=True)
-    assert "alone" not in one.cat.categories
-    wanted = listed or ["low", "mid"]
-    assert (one.tolist(), one.cat.categories.tolist()) == (wanted, sorted(wanted))
+        frames.append(counted(pd.Series(categories), public_keys))
+    first, other = (frame["g"] for frame in frames)
+    pd.testing.assert_series_equal(first, other, check_category_order=True)
+    assert "alone" not in first.cat.categories
+    expected = public_keys or ["low", "mid"]
+    assert (first.tolist(), first.cat.categories.tolist()) == (expected, sorted(expected))
 
 
 def test_categories_without_an_order_show_none_of_theirs():
     """Categories in the order of the rows that they were found in come out by value."""
-    for found in (["b", "a", "c"], ["c", "b", "a"]):
-        shown = counted(many(["a", "b"], pd.CategoricalDtype(found)))["g"]
+    for categories in (["b", "a", "c"], ["c", "b", "a"]):
+        shown = counted(many(["a", "b"], pd.CategoricalDtype(categories)))["g"]
         assert (shown.tolist(), shown.cat.categories.tolist()) == (["a", "b"], ["a", "b"])
         assert not shown.cat.ordered
 
@@ -94,9 +94,9 @@ def test_keys_come_out_as_they_came_and_sorted(kind):
 def test_public_keys_come_out_as_listed(kind):
     """Public keys come out in the order listed, whatever order their dtype has."""
     values, dtype = KINDS[kind]
-    listed = [values[1], None, *values[2:], values[0]]
-    shown = counted(many(values[1:], dtype), listed)
-    assert shown["g"].astype(object).where(shown["g"].notna(), None).tolist() == listed
+    public_keys = [values[1], None, *values[2:], values[0]]
+    shown = counted(many(values[1:], dtype), public_keys)
+    assert shown["g"].astype(object).where(shown["g"].notna(), None).tolist() == public_keys
     assert shown["count"].tolist() == [60, 0, *[60] * (len(values) - 2), 0]
 
 
@@ -110,8 +110,8 @@ def test_a_ledger_gives_the_same_keys_again(kind, tmp_path):
     listings = [None] if kind.startswith(("interval", "period")) else [None, values[::-1]]
     ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=4e9, delta=1e-3, remember=True)
     terms = {"ledger": ledger, "dataset": "d", "version": "1"}
-    for listed in listings:
-        first, again = (counted(many(values, dtype), listed, **terms) for _ in range(2))
+    for public_keys in listings:
+        first, again = (counted(many(values, dtype), public_keys, **terms) for _ in range(2))
         pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert ledger.stored("d") == len(listings)
 
@@ -174,8 +174,8 @@ def test_an_enum_of_polars_comes_back_in_its_order(lazy):
     assert public["g"].to_list() == ["high", "other", "low"]
     assert public["g"].dtype == pl.Enum(["low", "high", "other"])
     assert public["count"].to_list() == [60, 0, 60]
-    each = frame.with_columns(x=1.0).dp.group_by("g")
-    bins = each.histogram("x", [0, 2, 4], epsilon=1e9, delta=1e-9).lazy().collect()
+    grouped = frame.with_columns(x=1.0).dp.group_by("g")
+    bins = grouped.histogram("x", [0, 2, 4], epsilon=1e9, delta=1e-9).lazy().collect()
     assert bins["g"].to_list() == [key for key in [*LEVELS, None] for _ in range(2)]
     assert bins["count"].to_list() == [60, 0] * 4
 
@@ -184,9 +184,11 @@ def test_files_of_statistics_keep_the_order_of_public_keys(tmp_path):
     """Files give their public keys in the order of the first, whatever that of the others."""
     frame = pd.DataFrame({"g": ["a", "b", "c"] * 50, "x": 1.0})
     paths = []
-    for index, listed in enumerate((["c", "a", "b"], ["b", "a", "c"])):
+    for index, public_keys in enumerate((["c", "a", "b"], ["b", "a", "c"])):
         paths.append(tmp_path / f"{index}.parquet")
-        dfp.statistics(frame.iloc[index:], paths[-1], dfp.mean("x", (0, 2)), by="g", keys=listed)
-    made = dfp.merge(paths, epsilon=1e9)
-    assert made["g"].to_pylist() == ["c", "a", "b"]
-    assert made["count"].to_pylist() == [100, 99, 100]
+        dfp.statistics(
+            frame.iloc[index:], paths[-1], dfp.mean("x", (0, 2)), by="g", keys=public_keys
+        )
+    release = dfp.merge(paths, epsilon=1e9)
+    assert release["g"].to_pylist() == ["c", "a", "b"]
+    assert release["count"].to_pylist() == [100, 99, 100]

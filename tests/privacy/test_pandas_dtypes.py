@@ -94,8 +94,8 @@ class OwnArray(pd.api.extensions.ExtensionArray):
         return len(self.values)
 
     def __getitem__(self, item):
-        found = self.values[item]
-        return OwnArray(found) if isinstance(found, np.ndarray) else found
+        values = self.values[item]
+        return OwnArray(values) if isinstance(values, np.ndarray) else values
 
     def isna(self):
         return np.array([value is None for value in self.values], dtype=bool)
@@ -106,7 +106,7 @@ class OwnArray(pd.api.extensions.ExtensionArray):
 
 @pytest.mark.parametrize("row", [[], [2.0], ["text"], [1j], [None]])
 def test_a_dtype_of_another_library_is_refused(row):
-    """What another library's code would make of a row is never found out: its dtype is refused."""
+    """A row is never handed to the code of another library: its dtype is refused."""
     values = np.array([1.0] * 50 + row, dtype=object)
     frame = pd.DataFrame({"x": pd.Series(OwnArray(values))})
     for ask in (
@@ -137,11 +137,11 @@ def test_what_pandas_can_not_compute_with_is_refused_by_its_type(values, tmp_pat
         frame = pd.DataFrame({"x": pd.Series(pd.arrays.ArrowExtensionArray(rows))})
         private = frame.dp(ledger=ledger, dataset="d")
         for ask in (
-            lambda own=private: own.nunique("x"),
-            lambda own=private: own.count("x"),
-            lambda own=private: own.mean("x", (0, 9)),
-            lambda own=private: own.group_by("x").count(delta=0.1),
-            lambda own=frame: dfp.sql("SELECT dp_count(x) FROM t", t=own),
+            lambda source=private: source.nunique("x"),
+            lambda source=private: source.count("x"),
+            lambda source=private: source.mean("x", (0, 9)),
+            lambda source=private: source.group_by("x").count(delta=0.1),
+            lambda source=frame: dfp.sql("SELECT dp_count(x) FROM t", t=source),
         ):
             with pytest.raises(dfp.UnsupportedDtypeError, match="can't compute"):
                 ask()
@@ -163,10 +163,10 @@ FAR_KEYS = {
 @pytest.mark.parametrize("kind", FAR_KEYS)
 def test_a_key_that_python_has_no_place_for_is_shown(kind):
     """A large group whose key is a far date or time comes out in the dtype that it came in."""
-    number, whole, declared = FAR_KEYS[kind]
+    number, storage_type, declared = FAR_KEYS[kind]
     dtype = pd.ArrowDtype(declared)
-    rows = pa.chunked_array([pa.array([number] * 50, whole).view(declared)])
+    rows = pa.chunked_array([pa.array([number] * 50, storage_type).view(declared)])
     frame = pd.DataFrame({"k": pd.Series(pd.array(rows, dtype=dtype))})
     shown = frame.dp.group_by("k").count(epsilon=1e9, delta=1e-9)["k"]
     assert shown.dtype == dtype
-    assert pa.array(shown).view(whole).to_pylist() == [number]
+    assert pa.array(shown).view(storage_type).to_pylist() == [number]

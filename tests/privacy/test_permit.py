@@ -26,7 +26,7 @@ LAPLACE = DiscreteLaplace(Fraction(10))
 
 
 def refused(draw=lambda: LAPLACE.sample(3)):
-    """Say whether a draw is refused for want of a permit."""
+    """Return whether a draw is refused for want of a permit."""
     try:
         draw()
     except dfp.errors.EntropyError as error:
@@ -69,14 +69,14 @@ def test_a_function_is_permitted_for_each_call():
 
 def test_a_permit_is_of_one_thread():
     """Another thread has none, and a context that was copied inside has none afterwards."""
-    found = []
+    refusals = []
     with permit("a test"):
         copied = contextvars.copy_context()
-        thread = threading.Thread(target=lambda: found.append(refused()))
+        thread = threading.Thread(target=lambda: refusals.append(refused()))
         thread.start()
         thread.join()
         assert not copied.run(refused)
-    assert found == [True]
+    assert refusals == [True]
     assert copied.run(refused)
 
 
@@ -184,9 +184,9 @@ def test_a_missing_category_comes_back():
     cut = pd.DataFrame({"v": [0.5, 1.5, 9.0] * 300})
     for values in (cut, cut[cut.v < 9]):
         frame = pd.DataFrame({"c": pd.cut(values.v, [0, 1, 2])})
-        found = frame.dp.group_by("c").count(epsilon=10, delta=0.1)
-        assert found["c"].dtype == frame["c"].dtype
-        assert found["c"].isna().sum() == (len(values) == 900)
+        counts = frame.dp.group_by("c").count(epsilon=10, delta=0.1)
+        assert counts["c"].dtype == frame["c"].dtype
+        assert counts["c"].isna().sum() == (len(values) == 900)
 
 
 def test_the_way_back_is_proved_before_it_is_paid_for(tmp_path):

@@ -120,7 +120,7 @@ def test_numbers_are_no_dates(column, key):
     """
     frame = pl.DataFrame(TIMES)
     private = dfp.frame(frame)
-    asked = [
+    calls = [
         lambda: private.group_by(column, keys=[key]).count(),
         lambda: private.crosstab(column, "time", keys=[(key, EPOCH)]),
         lambda: private.value_counts(column, keys=[key]),
@@ -133,7 +133,7 @@ def test_numbers_are_no_dates(column, key):
         dfp.errors.InvalidQuestionError,
         dfp.UnsupportedDtypeError,
     )
-    for ask in asked:
+    for ask in calls:
         with pytest.raises(refusals):
             ask()
 
@@ -158,8 +158,8 @@ def test_one_and_true_and_text_are_different_objects():
     """In an object column 1, 1.0, True and "1" are four keys, matched by type and value."""
     frame = pd.DataFrame({"g": pd.Series([1, 1.0, 1.0, True, True, True, "1"], dtype=object)})
     released = rows_of(frame.dp.group_by("g", keys=[1, 1.0, True, "1", 2]).count(epsilon=1e12))
-    found = {(type(key), key): count for key, count in released}
-    assert found == {(int, 1): 1, (float, 1.0): 2, (bool, True): 3, (str, "1"): 1, (int, 2): 0}
+    counts = {(type(key), key): count for key, count in released}
+    assert counts == {(int, 1): 1, (float, 1.0): 2, (bool, True): 3, (str, "1"): 1, (int, 2): 0}
 
 
 def test_public_keys_of_several_columns_are_tuples(engine):
@@ -192,10 +192,10 @@ def test_keys_set_once_for_each_column_are_combined():
 @given(data=st.data())
 def test_groups_are_sorted_whatever_the_order_of_rows(data, way, rows, table_of):
     """Secret or public, groups come sorted by key with NULL last, for any order of rows."""
-    drawn = data.draw(st.lists(rows, min_size=1, max_size=12))
-    other = data.draw(st.permutations(drawn))
+    sample = data.draw(st.lists(rows, min_size=1, max_size=12))
+    other = data.draw(st.permutations(sample))
     shown = []
-    for side in (drawn, other):
+    for side in (sample, other):
         grouped = dfp.frame(way(table_of(side))).group_by("g")
         shown.append([key for key, _ in rows_of(grouped.count(epsilon=1e12, delta=0.5))])
     assert shown[0] == shown[1]
@@ -234,17 +234,17 @@ TIMED = {
 @pytest.mark.parametrize("dtype", TIMED)
 def test_a_far_public_time_never_comes_out_as_another(dtype):
     """A time or difference beyond those of `datetime` is shown as it is, or refused."""
-    far = TIMED[dtype]
-    start = "1 day" if isinstance(far, pd.Timedelta) else "2020-01-01"
+    far_time = TIMED[dtype]
+    start = "1 day" if isinstance(far_time, pd.Timedelta) else "2020-01-01"
     column = pd.Series([start, start], dtype="timedelta64[s]" if start == "1 day" else None)
     if start != "1 day":
         column = pd.to_datetime(column)
     column = column.dt.tz_localize("UTC") if "UTC" in dtype else column
     frame = pd.DataFrame({"k": column.astype(dtype)})
-    for own in (frame, pa.Table.from_pandas(frame)):
-        grouped = dfp.frame(own).group_by("k", keys=[far])
+    for source in (frame, pa.Table.from_pandas(frame)):
+        grouped = dfp.frame(source).group_by("k", keys=[far_time])
         try:
             released = grouped.count(epsilon=1e9)
         except (dfp.errors.InvalidKeysError, dfp.UnsupportedDtypeError):
             continue
-        assert released["k"].tolist() == [far]
+        assert released["k"].tolist() == [far_time]

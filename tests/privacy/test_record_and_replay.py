@@ -50,10 +50,10 @@ def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by,
         plan_statistics(questions, terms, *by),
         plan_histogram(Histogram("x", (0, 1, 2)), None, terms, *by),
     ):
-        search, whole = plan.search, plan.charge.loss
+        search, total = plan.search, plan.charge.loss
         rest = add_losses(plan.losses)
         assert (search.loss.value, rest.value) == (
-            whole.value * SEARCH, whole.value * (1 - SEARCH),
+            total.value * SEARCH, total.value * (1 - SEARCH),
         )  # fmt: skip
         rows = [limits[0] + index for index in range(len(plan.parts))]
         within = plan.within(rows, limits[1] if by[0] else None)
@@ -100,7 +100,7 @@ def test_a_group_takes_from_others_what_noisy_counts_together_say(ask, others, m
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "questions",
     [
         {"m": dfp.mean("x")},
         {"m": dfp.mean("x"), "n": dfp.count("x")},
@@ -110,7 +110,7 @@ def test_a_group_takes_from_others_what_noisy_counts_together_say(ask, others, m
         {"m": dfp.mean("x", (0, 9)), "n": dfp.count()},
     ],
 )
-def test_one_count_of_each_group_has_all_of_delta(asked, monkeypatch):
+def test_one_count_of_each_group_has_all_of_delta(questions, monkeypatch):
     """One noisy count decides of each group whether it is shown, for all of delta."""
     judged = set()  # a count that is looked at again is one count
     true = answers.Counted.kept
@@ -125,7 +125,7 @@ def test_one_count_of_each_group_has_all_of_delta(asked, monkeypatch):
     monkeypatch.setattr(answers.Counted, "kept", kept)
     delta = Fraction(1, 4)
     rows = [[5.0] * 60, [1.0], [0.1, 3.0]]
-    frame(rows, list("abc")).dp.group_by("g").agg(**asked, epsilon=3, delta=0.25)
+    frame(rows, list("abc")).dp.group_by("g").agg(**questions, epsilon=3, delta=0.25)
     assert sorted((group, part) for group, _, part in judged) == [
         (0, delta),
         (1, delta),
@@ -155,10 +155,10 @@ def spend(ask, larger, smaller):
     return tape.loss.rho
 
 
-def ask_dense(rows, rho, **asked):
+def ask_dense(rows, rho, **options):
     """Ask for the mean of rows of numbers."""
     frame = pl.DataFrame(rows, schema=[*"abcde"[: len(rows[0])]], orient="row")
-    return frame.dp.mean_vector(frame.columns, 8, rho=rho, **asked)
+    return frame.dp.mean_vector(frame.columns, 8, rho=rho, **options)
 
 
 VALUES = st.one_of(
@@ -181,8 +181,8 @@ def test_dense_means_cost_rho(method, relation, data):
     rho = data.draw(st.sampled_from([Fraction(1, 2), Fraction(50), Fraction(10**9)]))
     other = rows[:-1]
     if relation == "replace":
-        place = data.draw(st.integers(0, len(rows) - 1))
-        other = [*rows[:place], data.draw(row), *rows[place + 1 :]]
+        position = data.draw(st.integers(0, len(rows) - 1))
+        other = [*rows[:position], data.draw(row), *rows[position + 1 :]]
 
     def ask(table):
         return ask_dense(table, rho, neighbors=relation, **METHODS[method])
@@ -194,9 +194,9 @@ SETS = st.lists(st.integers(0, 6), max_size=7, unique=True)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("asked", [{"method": "clipped"}, {"p": 1}, {"p": 2}], ids=str)
+@pytest.mark.parametrize("options", [{"method": "clipped"}, {"p": 1}, {"p": 2}], ids=str)
 @given(data=st.data())
-def test_item_means_cost_rho(relation, asked, data):
+def test_item_means_cost_rho(relation, options, data):
     """A set more, or another one in its place, costs at most rho; full sets are the worst."""
     sets = data.draw(st.lists(SETS, min_size=1, max_size=12))
     sets[-1] = data.draw(st.sampled_from([[*range(7)], [], sets[-1]]))
@@ -204,7 +204,7 @@ def test_item_means_cost_rho(relation, asked, data):
 
     def ask(table):
         frame = pl.DataFrame({"s": pl.Series(table, dtype=pl.List(pl.Int64))})
-        return frame.dp.mean_vector("s", universe=7, rho=3, neighbors=relation, **asked)
+        return frame.dp.mean_vector("s", universe=7, rho=3, neighbors=relation, **options)
 
     assert spend(ask, sets, other) <= 3
 

@@ -1,4 +1,4 @@
-"""What is released holds noisy numbers and public facts; no exact sum and no row stays with it."""
+"""A release holds noisy numbers and public facts; no exact sum and no row stays with it."""
 
 import gc
 import io
@@ -26,11 +26,11 @@ def reachable(root):
     """Every object that can be reached from a result without passing through code."""
     seen, queue = {}, [root]
     while queue:
-        one = queue.pop()
-        if id(one) in seen or isinstance(one, STOP):
+        item = queue.pop()
+        if id(item) in seen or isinstance(item, STOP):
             continue
-        seen[id(one)] = one
-        queue += gc.get_referents(one)
+        seen[id(item)] = item
+        queue += gc.get_referents(item)
     return list(seen.values())
 
 
@@ -49,9 +49,9 @@ def test_an_estimate_holds_nothing_exact(ask, way):
     From an estimate no frame, no connection and no column can be reached, and every array is
     whole: none is a view of a larger one.
     """
-    held = reachable(ESTIMATES[ask](dfp.frame(way(TABLE))))
-    assert not [type(one) for one in held if isinstance(one, SECRET)]
-    arrays = [one for one in held if isinstance(one, np.ndarray)]
+    objects = reachable(ESTIMATES[ask](dfp.frame(way(TABLE))))
+    assert not [type(item) for item in objects if isinstance(item, SECRET)]
+    arrays = [item for item in objects if isinstance(item, np.ndarray)]
     assert all(array.base is None or array.base.shape == array.shape for array in arrays)
 
 
@@ -61,9 +61,9 @@ def test_arrays_of_an_estimate_are_noisy(ask):
     private = dfp.frame(TABLE)(epsilon=2.0**-40)
     exact = {1001, 1000}
     answers = ESTIMATES[ask](private) if ask != "std" else private.std("x", (0, 1))
-    for one in reachable(answers):
-        if isinstance(one, np.ndarray) and one.size:
-            assert not exact & {int(v) for v in one.ravel()}
+    for item in reachable(answers):
+        if isinstance(item, np.ndarray) and item.size:
+            assert not exact & {int(v) for v in item.ravel()}
 
 
 def serialized(result):
@@ -126,7 +126,7 @@ def test_what_is_shown_of_a_frame_is_its_kind(engine):
 
 
 def test_a_pickled_error_carries_no_frame():
-    """What an error takes across processes is its message."""
+    """A pickled error takes its message across processes, and no frame."""
     with pytest.raises(dfp.DPError) as caught:
         dfp.frame(TABLE).mean("g", (0, 1))
     assert b"people" not in pickle.dumps(caught.value)

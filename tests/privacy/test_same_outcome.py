@@ -27,10 +27,10 @@ def test_a_column_has_one_outcome(front, kind, turn):
     Of every declared type in every kind of frame: no rows, one, many, and many with one that is
     missing, far away or of any class.
     """
-    found = boundary.Found()
+    report = boundary.Found()
     for ask in (*ALWAYS, turn):
-        boundary.compare(boundary.Cell(front, kind, ask, "as it is"), found)
-    assert not found.different, found.different
+        boundary.compare(boundary.Cell(front, kind, ask, "as it is"), report)
+    assert not report.different, report.different
 
 
 @pytest.mark.parametrize("terms", [{}, {"unit": "g", "max_rows": 2, "max_groups": 2}])

@@ -68,17 +68,17 @@ def layer_of(module):
 def test_imports_point_one_way():
     """No module imports one of a layer above its own."""
     for name, tree in trees().items():
-        own = name.split("/")[0].removesuffix(".py")
-        assert own in RANKS, f"{own} has no layer: give it one"
-        for module, taken in modules_of(tree):
+        layer = name.split("/")[0].removesuffix(".py")
+        assert layer in RANKS, f"{layer} has no layer: give it one"
+        for module, member in modules_of(tree):
             if module == "sql_udfs" or module.startswith("sql_udfs."):
-                assert own == "cli"
+                assert layer == "cli"
             if module != "dfprivacy" and not module.startswith("dfprivacy."):
                 continue
-            whole = f"{module}.{taken}" if module == "dfprivacy" and taken else module
-            target = layer_of(whole)
+            full_name = f"{module}.{member}" if module == "dfprivacy" and member else module
+            target = layer_of(full_name)
             target = target if target in RANKS else "__init__"
-            assert RANKS[target] <= RANKS[own], f"{name} imports {whole}"
+            assert RANKS[target] <= RANKS[layer], f"{name} imports {full_name}"
 
 
 CORE = ("measurement/", "noise/", "statistics/estimators/", "papers/")
@@ -91,8 +91,8 @@ def test_the_core_knows_no_engine_and_no_clock():
         if not name.startswith(CORE):
             continue
         assert not {module.split(".")[0] for module, _ in modules_of(tree)} & banned, name
-        asked = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert not asked & {"now", "today", "utcnow", "fromtimestamp"}, name
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not attributes & {"now", "today", "utcnow", "fromtimestamp"}, name
 
 
 NUMPY_RANDOM = {("np", "random"), ("numpy", "random")}
@@ -113,12 +113,12 @@ def test_no_other_source_of_randomness():
     One draws noise, and the other makes passwords, salts and nonces.
     """
     own_and_examples = (
-        (name, tree) for name, own in trees().items() for tree in (own, *examples_of(own))
+        (name, tree) for name, source in trees().items() for tree in (source, *examples_of(source))
     )
     for name, tree in own_and_examples:
-        for module, taken in modules_of(tree):
+        for module, member in modules_of(tree):
             assert module not in BANNED
-            assert f"{module}.{taken}" not in BANNED | {"os.urandom"}
+            assert f"{module}.{member}" not in BANNED | {"os.urandom"}
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 assert (getattr(node.value, "id", ""), node.attr) not in NUMPY_RANDOM
@@ -323,7 +323,7 @@ def test_every_error_is_described():
 
 
 def can_be_ambiguous(call):
-    """Tell whether a `reshape` leaves one size open where another one may be zero."""
+    """Return whether a `reshape` leaves one size open where another one may be zero."""
     sizes = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else call.args
     written = [ast.unparse(size) for size in sizes]
     return "-1" in written and not all(size == "-1" or size.isdigit() for size in written)

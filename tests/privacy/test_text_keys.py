@@ -8,7 +8,9 @@ import pytest
 
 import dfprivacy as dfp
 
-DTYPES = [pd.StringDtype(own, na) for own in ("python", "pyarrow") for na in (pd.NA, np.nan)]
+DTYPES = [
+    pd.StringDtype(storage, na) for storage in ("python", "pyarrow") for na in (pd.NA, np.nan)
+]
 ODD = "\ud800"
 """A text without a UTF-8 form, which only some of these dtypes hold."""
 
@@ -28,8 +30,8 @@ def columns(dtype):
     return [pd.Series(texts, dtype=dtype) for texts in ([], ["a"] * 30, *odd)]
 
 
-def counted(column, listed):
-    table = pd.DataFrame({"k": column}).dp.group_by("k", keys=listed).count(epsilon=1e9)
+def counted(column, public_keys):
+    table = pd.DataFrame({"k": column}).dp.group_by("k", keys=public_keys).count(epsilon=1e9)
     return [*table["k"].fillna("NULL")], [*table["count"]]
 
 
@@ -39,12 +41,12 @@ def counted(column, listed):
 )
 def test_what_is_no_text_is_no_key_of_text(dtype, key):
     """A key that is no text, or has no UTF-8 form, is refused in the same words for any rows."""
-    said = set()
+    messages = set()
     for column in columns(dtype):
         with pytest.raises(dfp.errors.InvalidKeysError) as caught:
             counted(column, ["a", key])
-        said.add(str(caught.value))
-    assert len(said) == 1
+        messages.add(str(caught.value))
+    assert len(messages) == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=repr)

@@ -25,8 +25,8 @@ def test_few_rows_are_unknown(ask):
         if answer.bounds is None:  # noise alone finds bounds once in a thousand calls
             assert math.isnan(answer)
             assert (answer.low, answer.high) == (-math.inf, math.inf)
-    found = [frame([5.0]).dp.mean("x", epsilon=0.1).bounds for _ in range(20)]
-    assert found.count(None) >= 15  # five of twenty: below 1e-9
+    bounds = [frame([5.0]).dp.mean("x", epsilon=0.1).bounds for _ in range(20)]
+    assert bounds.count(None) >= 15  # five of twenty: below 1e-9
 
 
 def test_numbers_across_zero_are_within_bounds_however_small():
@@ -65,11 +65,11 @@ def test_a_larger_unit_changes_the_scale_only(ask):
 def test_the_order_of_rows_changes_nothing():
     """With the same random bytes, the same rows in another order give the same numbers."""
     values = [*np.random.default_rng(4).normal(0, 9, 300).tolist(), 1e9, 5e-324, 0.0]
-    found = set()
+    releases = set()
     for rows in (values, values[::-1], sorted(values)):
         with replayed("order"):
-            found.add(str(frame(rows).dp.agg(**ASKED["std and count"], epsilon=1)))
-    assert len(found) == 1
+            releases.add(str(frame(rows).dp.agg(**ASKED["std and count"], epsilon=1)))
+    assert len(releases) == 1
 
 
 def test_a_failing_source_releases_nothing(monkeypatch):
@@ -88,10 +88,10 @@ def test_a_failing_source_releases_nothing(monkeypatch):
 
 def test_linear_answers_are_not_touched():
     """A question with bounds beside one without is answered by its own part, in its own bounds."""
-    asked = {"m": dfp.mean("x", (0, 4)), "x": dfp.mean("x")}
-    found = frame([5.0] * 400).dp.agg(**asked, epsilon=1e9)
-    assert [found["m"].bounds.upper, found["x"].bounds.upper] == [4.0, 5.0]
-    assert [float(found["m"]), float(found["x"])] == pytest.approx([4.0, 5.0])
+    questions = {"m": dfp.mean("x", (0, 4)), "x": dfp.mean("x")}
+    release = frame([5.0] * 400).dp.agg(**questions, epsilon=1e9)
+    assert [release["m"].bounds.upper, release["x"].bounds.upper] == [4.0, 5.0]
+    assert [float(release["m"]), float(release["x"])] == pytest.approx([4.0, 5.0])
 
 
 @pytest.mark.parametrize("keys", [None, ["a", "b", "none"]])
@@ -105,15 +105,15 @@ def test_columns_answered_together_are_each_alone(ask, keys):
     numbers = np.random.default_rng(1).normal(3, 1, size)
     some = np.where(np.arange(size) % 4 == 0, np.nan, numbers)
     columns = {"u": numbers, "v": -1e6 * some, "w": some * 1e-9, "x": numbers + 50, "y": some}
-    made = pl.DataFrame({"g": np.resize(["a", "b", "c", "d"], size), **columns})
-    private = dfp.frame(made.with_columns(pl.col(columns).fill_nan(None)))
+    table = pl.DataFrame({"g": np.resize(["a", "b", "c", "d"], size), **columns})
+    private = dfp.frame(table.with_columns(pl.col(columns).fill_nan(None)))
     terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
     grouped = private.group_by("g", keys=keys)
-    together = grouped.agg(**{own: ask(own) for own in columns}, n=dfp.count(), **terms)
-    for own in columns:
-        alone = grouped.agg(**{own: ask(own)}, n=dfp.count(), **terms)
-        names = [name for name in together.columns if name.startswith(own)]
-        assert_frame_equal(alone.select("g", *names), together.select("g", *names), rel_tol=1e-12)
+    release = grouped.agg(**{column: ask(column) for column in columns}, n=dfp.count(), **terms)
+    for column in columns:
+        alone = grouped.agg(**{column: ask(column)}, n=dfp.count(), **terms)
+        names = [name for name in release.columns if name.startswith(column)]
+        assert_frame_equal(alone.select("g", *names), release.select("g", *names), rel_tol=1e-12)
 
 
 @pytest.mark.parametrize("keys", [None, [*range(20), 99]])
@@ -128,22 +128,22 @@ def test_groups_looked_at_in_parts_are_each_alone(ask, keys, monkeypatch):
     scale = 2.0 ** generator.integers(-9, 9, 20)
     values = generator.normal(0, 1, len(group)) * scale[group]
     values[group % 7 == 3], values[group % 7 == 5] = 0.0, np.nan
-    made = pl.DataFrame({"g": group, "x": values}).with_columns(pl.col("x").fill_nan(None))
+    table = pl.DataFrame({"g": group, "x": values}).with_columns(pl.col("x").fill_nan(None))
     terms = {"epsilon": 2**59} | ({} if keys else {"delta": 1e-9})
-    whole = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
+    expected = dfp.frame(table).group_by("g", keys=keys).agg(x=ask("x"), **terms)
     for size in (1, 3, 20):
         monkeypatch.setattr(group_bounds, "_CHUNK", size)
-        parts = dfp.frame(made).group_by("g", keys=keys).agg(x=ask("x"), **terms)
-        assert_frame_equal(parts, whole, rel_tol=1e-12)
+        parts = dfp.frame(table).group_by("g", keys=keys).agg(x=ask("x"), **terms)
+        assert_frame_equal(parts, expected, rel_tol=1e-12)
 
 
 def test_columns_answered_together_have_their_own_noise():
     """Four copies of a column have four answers, in every group."""
     values = np.random.default_rng(2).normal(3, 1, 3_000)
-    made = pl.DataFrame({"g": np.arange(3_000) % 3, **dict.fromkeys("uvwx", values)})
-    released = dfp.frame(made).group_by("g").agg(
-        **{own: dfp.mean(own) for own in "uvwx"}, epsilon=4, delta=1e-6
+    table = pl.DataFrame({"g": np.arange(3_000) % 3, **dict.fromkeys("uvwx", values)})
+    released = dfp.frame(table).group_by("g").agg(
+        **{column: dfp.mean(column) for column in "uvwx"}, epsilon=4, delta=1e-6
     )  # fmt: skip
     for end in ("", "_low", "_high"):
-        found = released.select(f"{own}{end}" for own in "uvwx")
-        assert all(len(set(row)) == 4 for row in found.rows())
+        answers = released.select(f"{column}{end}" for column in "uvwx")
+        assert all(len(set(row)) == 4 for row in answers.rows())

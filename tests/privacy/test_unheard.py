@@ -1,4 +1,4 @@
-"""What objects and numbers of a row say while they are looked at is not heard by anybody."""
+"""Warnings of objects and numbers of a row, while these are looked at, are heard by nobody."""
 
 import os
 import subprocess
@@ -69,11 +69,11 @@ def heard(ask, frame, action):
 
 
 @pytest.mark.parametrize("action", ["always", "error"])
-@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("name", ASKED)
 @pytest.mark.parametrize("odd", ODD)
-def test_one_object_is_not_heard(odd, asked, action):
+def test_one_object_is_not_heard(odd, name, action):
     """An object that warns, or that numpy warns of, changes neither warnings nor errors."""
-    ask = ASKED[asked]
+    ask = ASKED[name]
     assert heard(ask, column(ODD[odd]), action) == heard(ask, column(None), action)
 
 
@@ -85,13 +85,15 @@ LONG = {
 
 
 @pytest.mark.parametrize("action", ["always", "error"])
-@pytest.mark.parametrize("asked", LONG)
-def test_one_wide_number_is_not_heard(asked, action):
+@pytest.mark.parametrize("name", LONG)
+def test_one_wide_number_is_not_heard(name, action):
     """A number that is too wide for 64 bits changes neither warnings nor errors."""
     values = np.array([1, 2] * 50, dtype=np.longdouble)
-    far = np.append(values, np.longdouble("1e4000"))
-    one, other = (heard(LONG[asked], pd.DataFrame({"x": own}), action) for own in (values, far))
-    assert one == other
+    wide_values = np.append(values, np.longdouble("1e4000"))
+    first, other = (
+        heard(LONG[name], pd.DataFrame({"x": numbers}), action) for numbers in (values, wide_values)
+    )
+    assert first == other
 
 
 def _logarithm(value):
@@ -110,11 +112,11 @@ COMPUTED = {
         pl.col("x").map_elements(_logarithm, return_dtype=pl.Float64)
     ),
     "function of columns": lambda rows: pl.LazyFrame({"x": rows}).select(
-        pl.col("x").map_batches(lambda own: np.log(own.to_numpy()), return_dtype=pl.Float64)
+        pl.col("x").map_batches(lambda series: np.log(series.to_numpy()), return_dtype=pl.Float64)
     ),
     "DuckDB": lambda rows: _of_duckdb(rows, _logarithm),
     "Arrow in DuckDB": lambda rows: _of_duckdb(
-        rows, lambda own: pa.array(np.log(own.to_numpy())), type="arrow"
+        rows, lambda series: pa.array(np.log(series.to_numpy())), type="arrow"
     ),
 }
 
@@ -128,8 +130,8 @@ def test_what_an_engine_computes_in_its_own_threads_is_not_heard(computed, actio
     def ask(frame):
         return dfp.frame(frame).mean("x", (-1, 1))
 
-    one, other = (heard(ask, COMPUTED[computed](rows), action) for rows in (usual, odd))
-    assert one == other == ([], dfp.Estimate)
+    first, other = (heard(ask, COMPUTED[computed](rows), action) for rows in (usual, odd))
+    assert first == other == ([], dfp.Estimate)
 
 
 def test_only_the_thread_of_a_call_is_silenced():
@@ -161,7 +163,7 @@ def test_filters_do_not_grow():
         for _ in range(5):
             warnings.simplefilter("error")
             pd.DataFrame({"x": [1.0]}).dp.count()
-        ours = [own for own in warnings.filters if own[2].__module__.startswith("dfprivacy")]
+        ours = [entry for entry in warnings.filters if entry[2].__module__.startswith("dfprivacy")]
         assert len(ours) == 1
         with pytest.raises(UserWarning, match="heard"):
             warnings.warn("heard", stacklevel=1)

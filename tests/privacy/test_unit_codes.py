@@ -29,9 +29,9 @@ def texts(numbers):
 
 def rows(units, groups):
     """Return rows of units by number: all but the first are in two groups, twice in each."""
-    own = [(unit, unit % (groups - 1) + 1 + more) for unit in range(1, units) for more in (0, 1)]
-    own = [(unit, (group - 1) % (groups - 1) + 1) for unit, group in own]
-    return [(0, 0), *own, *own]
+    pairs = [(unit, unit % (groups - 1) + 1 + more) for unit in range(1, units) for more in (0, 1)]
+    pairs = [(unit, (group - 1) % (groups - 1) + 1) for unit, group in pairs]
+    return [(0, 0), *pairs, *pairs]
 
 
 def frames(unit_kind, key_kind):
@@ -44,13 +44,13 @@ def frames(unit_kind, key_kind):
 
 
 def shown(frame):
-    """Return what is released, with next to no noise, of groups of more than one row."""
+    """Return the release, with next to no noise, of groups of more than one row."""
     private = frame.dp(unit="u", max_rows=1, max_groups=1, epsilon=2**60, delta=0.5)
     groups = private.group_by("g")
     sums = groups.agg(n=dfp.count(), s=dfp.sum("x", (0, 3)), v=dfp.var("x", (0, 3)))
     bins = groups.histogram("x", [0, 1, 2, 3, 4])
     assert sums["n"].sum() > 350
-    return [[list(map(str, row)) for row in own.to_numpy().tolist()] for own in (sums, bins)]
+    return [[list(map(str, row)) for row in table.to_numpy().tolist()] for table in (sums, bins)]
 
 
 @pytest.mark.parametrize("side", ["unit", "key"])
@@ -61,5 +61,5 @@ def test_a_unit_alone_in_its_group_moves_no_other(kind, side):
     Its value, its key and its unit are the least of their columns, so that all codes move.
     """
     kinds = (kind, "text") if side == "unit" else ("text", kind)
-    whole, without = (shown(frame) for frame in frames(*kinds))
-    assert whole == without
+    full, without = (shown(frame) for frame in frames(*kinds))
+    assert full == without

@@ -73,15 +73,15 @@ def test_suggested_limits_hold_for_nearly_all_units(engines, name):
     heavy = [{"u": 1000, "g": str(i), "x": 1.0, "i": i} for i in range(90)]
     frame = engines[name](table(rows + heavy))
     assert dfp.suggest_limits(frame, unit="u", by="g", epsilon=20) == dfp.Unit("u", 3, 2)
-    found = dfp.suggest_limits(frame, unit="u", epsilon=20, spending=0.05)
-    assert found == dfp.Unit("u", 6)
+    limits = dfp.suggest_limits(frame, unit="u", epsilon=20, spending=0.05)
+    assert limits == dfp.Unit("u", 6)
 
 
 def test_too_few_units_have_the_smallest_limits():
     """Where nothing can be told of the units, limits are 1, and no error says so."""
     frame = pa.table({"u": pa.array([], pa.int64()), "g": pa.array([], pa.string())})
-    found = {dfp.suggest_limits(frame, unit="u", by="g", epsilon=0.1) for _ in range(5)}
-    assert dfp.Unit("u", 1, 1) in found
+    limits = {dfp.suggest_limits(frame, unit="u", by="g", epsilon=0.1) for _ in range(5)}
+    assert dfp.Unit("u", 1, 1) in limits
 
 
 def units_of(sizes, values):
@@ -96,8 +96,8 @@ SIZES = np.tile([1, 2, 4, 300], 2500)
 def test_a_mean_of_units_that_are_alike_counts_few_of_their_rows():
     """Where large units are like the others, high limits only cost noise."""
     frame = units_of(SIZES, np.repeat([20.0, 80.0], 5000)[np.arange(10_000) * 7919 % 10_000])
-    found = dfp.suggest_limits(frame, unit="u", question=dfp.mean("x", (0, 100)))
-    assert found.max_rows < 100
+    limits = dfp.suggest_limits(frame, unit="u", question=dfp.mean("x", (0, 100)))
+    assert limits.max_rows < 100
     assert dfp.suggest_limits(frame, unit="u").max_rows > 200  # of a count
 
 
@@ -126,12 +126,12 @@ def test_limits_for_a_question_are_found_in_every_engine(engines, name):
     ]
     frame = engines[name](table(rows))
     for question in (dfp.sum("x", (0, 8)), dfp.count()):
-        found = dfp.suggest_limits(frame, unit="u", by="g", question=question, epsilon=20)
-        assert found == dfp.Unit("u", 3, 2)
+        limits = dfp.suggest_limits(frame, unit="u", by="g", question=question, epsilon=20)
+        assert limits == dfp.Unit("u", 3, 2)
     mean = dfp.mean("x", (0, 8))
-    found = dfp.suggest_limits(frame, unit="u", by="g", question=mean, rho=20)
-    assert found.max_rows <= 3
-    assert found.max_groups == 2
+    limits = dfp.suggest_limits(frame, unit="u", by="g", question=mean, rho=20)
+    assert limits.max_rows <= 3
+    assert limits.max_groups == 2
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_a_release_answers_within_the_limits_that_it_has_found(engines, name):
     assert (int(counted), counted.limits, counted.epsilon) == (5400, dfp.Unit("u", 6), 1e5)
     assert private(max_rows=2).count().limits is None
     by_group = private.group_by("g")
-    for found in (by_group.count(), private(max_rows=3).group_by("g").count()):
-        assert to_polars(found)["count"].to_list() == [2700, 2700]
-    listed = private.group_by("g", keys=["a", "b", "c"]).sum("x", (0, 8))
-    assert [round(x / 100) for x in to_polars(listed)["x"].to_list()] == [108, 108, 0]
+    for counts in (by_group.count(), private(max_rows=3).group_by("g").count()):
+        assert to_polars(counts)["count"].to_list() == [2700, 2700]
+    sums = private.group_by("g", keys=["a", "b", "c"]).sum("x", (0, 8))
+    assert [round(x / 100) for x in to_polars(sums)["x"].to_list()] == [108, 108, 0]
 
 
 def test_a_reader_is_read_once_for_all_passes():
@@ -177,8 +177,8 @@ def test_a_reader_is_read_once_for_all_passes():
     counted = dfp.frame(table(ROWS).to_reader())(unit="u", epsilon=1e5).count()
     assert int(counted) == 5400
     query = "SELECT dp_count(*) AS n FROM t"
-    found = dfp.sql(query, t=table(ROWS).to_reader(), unit="u", epsilon=1e5)
-    assert found["n"][0].as_py() == 5400
+    release = dfp.sql(query, t=table(ROWS).to_reader(), unit="u", epsilon=1e5)
+    assert release["n"][0].as_py() == 5400
 
 
 def test_what_is_found_costs_nothing_on_top(tmp_path):
@@ -289,12 +289,14 @@ def test_the_number_of_units_has_the_noise_of_one_row_each():
     assert rows.limits.max_rows >= 80
     assert abs(units - 4000) < 40
     assert units.std_error < 5
-    given = frame.dp(unit="u", max_rows=1000, epsilon=1).agg(n=dfp.count(), k=dfp.nunique("u"))
-    assert given["k"].std_error < 5
+    limited_answers = frame.dp(unit="u", max_rows=1000, epsilon=1).agg(
+        n=dfp.count(), k=dfp.nunique("u")
+    )
+    assert limited_answers["k"].std_error < 5
 
 
 def test_a_sum_without_bounds_counts_rows_as_a_count_does():
-    """What is left out of a sum is no bias of a mean: nearly all rows of alike units count."""
+    """Rows left out of a sum are no bias of a mean: nearly all rows of alike units count."""
     frame = units_of([6] * 4000, np.linspace(0, 1, 4000) ** 2).with_columns(g=0)
     private = frame.dp(unit="u", epsilon=1).group_by("g", keys=[0])
     questions = {"s": dfp.sum("x"), "m": dfp.mean("x"), "n": dfp.count("x")}
@@ -354,8 +356,8 @@ def test_a_statement_has_a_column_of_notes_on_limits_that_it_may_find(word):
     rolled = dfp.sql(_TEXT.replace("BY g", "BY ROLLUP(g)"), t=_heavy(), unit="u", **terms)
     assert rolled["g"].null_count() == 1
     assert all("of all rows count" in note for note in rolled["n_note"])
-    known = dfp.sql(_TEXT, t=_heavy(), unit="u", max_rows=2, **terms)
-    assert known.columns == ["g", "n", "n_low", "n_high"]
+    limited = dfp.sql(_TEXT, t=_heavy(), unit="u", max_rows=2, **terms)
+    assert limited.columns == ["g", "n", "n_low", "n_high"]
 
 
 def test_shares_that_noise_leaves_open_are_no_numbers():
@@ -567,8 +569,8 @@ def test_suspected_units_are_not_larger_than_the_table(keys):
     exact[0, 0] = 2000
     with permit("this test"):
         draws = [add_noise_to_sizes(exact, Epsilon(Fraction(1, 5))) for _ in range(1000)]
-    most = None if keys is None else len(keys)
-    notes = [suspects_note(without_impossible(sizes, most), 1, "groups") for sizes in draws]
+    max_groups = None if keys is None else len(keys)
+    notes = [suspects_note(without_impossible(sizes, max_groups), 1, "groups") for sizes in draws]
     sizes = [int(note.split()[6].replace(",", "")) for note in notes if note]
     assert (len(sizes) > 2) == (keys is None)
     assert all(size < 200 for size in sizes)
@@ -589,16 +591,16 @@ def test_found_limits_leave_groups_above_the_threshold():
     """Limits for secret keys are not so large that their own threshold hides every group."""
     private = shop().dp(unit="u", delta=1e-6, epsilon=1)
     assert all(len(private.top("product", 5)) == 5 for _ in range(10))
-    found = private.group_by("product").agg(n=dfp.nunique("u"))
-    assert len(found) > 5
+    counts = private.group_by("product").agg(n=dfp.nunique("u"))
+    assert len(counts) > 5
 
 
 def test_found_limits_leave_rows_for_bounds():
     """A sum without bounds, one of three answers, has limits within which bounds are found."""
     private = shop(6000).dp(unit="u", epsilon=1).group_by("product", keys=[1, 2, 3])
     for _ in range(5):
-        found = private.agg(s=dfp.sum("price"), m=dfp.mean("price"), n=dfp.count())
-        assert found["s_high"].is_finite().all()
+        answers = private.agg(s=dfp.sum("price"), m=dfp.mean("price"), n=dfp.count())
+        assert answers["s_high"].is_finite().all()
 
 
 @pytest.mark.parametrize(
@@ -618,8 +620,8 @@ def test_counts_of_units_find_their_groups_beside_public_keys():
     """Users are each in one of 90 listed groups: one is found, and not 90 paid for."""
     frame = pl.DataFrame({"u": range(9000), "g": [i % 90 for i in range(9000)]})
     private = frame.dp(unit="u", epsilon=1)
-    found = private.group_by("g", keys=list(range(90))).nunique("u")
-    assert (found["high"] - found["low"] < 40).all()
+    counts = private.group_by("g", keys=list(range(90))).nunique("u")
+    assert (counts["high"] - counts["low"] < 40).all()
     alone = private.group_by("g", keys=[0]).nunique("u")
     assert (alone["high"] - alone["low"]).max() < 8
 
@@ -648,11 +650,11 @@ def test_several_answers_about_no_rows_and_no_values(rows, limits):
     schema = {"u": pl.Int64, "g": pl.Int64, "x": pl.Float64, "y": pl.Float64}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     bounds = (0, 9), (0, 9)
-    asked = {"a": dfp.mean("x"), "b": dfp.mean("y"), "n": dfp.nunique("u"), "m": dfp.max("x")}
-    asked |= {"c": dfp.corr("x", "y", *bounds), "r": dfp.ratio("x", "y", *bounds)}
+    questions = {"a": dfp.mean("x"), "b": dfp.mean("y"), "n": dfp.nunique("u"), "m": dfp.max("x")}
+    questions |= {"c": dfp.corr("x", "y", *bounds), "r": dfp.ratio("x", "y", *bounds)}
     for keys, groups in ((None, 0), ([1, 2], 2)):
         private = frame.dp(unit="u", epsilon=1, delta=1e-9, **limits).group_by("g", keys=keys)
-        assert len(private.agg(**asked)) == len(private.nunique("u")) == groups
+        assert len(private.agg(**questions)) == len(private.nunique("u")) == groups
 
 
 @pytest.mark.parametrize(("units", "rows"), [(60_000, 1), (500, 400)])

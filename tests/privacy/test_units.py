@@ -1,4 +1,4 @@
-"""What one privacy unit contributes is bounded, and a function of its own rows alone.
+"""Contributions of one privacy unit are bounded, and a function of its own rows alone.
 
 docs/how-to/users.md proves what these tests check: the exact statistics of a table are the sum of
 those of each unit by itself, and no unit moves them by more than the limits allow.
@@ -52,10 +52,10 @@ UNITS = st.builds(
 
 @pytest.fixture(scope="session")
 def sums(exact):
-    """Return what is added up by group, as a mapping from keys to vectors."""
+    """Return a function that adds up exact sums by group, as a mapping from keys to vectors."""
 
-    def of(frame, unit, by=("g",), keys=None, asked=QUESTIONS):
-        rows = exact.sums(frame, asked, by, keys=keys, unit=unit)
+    def of(frame, unit, by=("g",), keys=None, questions=QUESTIONS):
+        rows = exact.sums(frame, questions, by, keys=keys, unit=unit)
         return {tuple(row[: len(by)]): np.array(row[len(by) :]) for row in rows}
 
     return of
@@ -67,7 +67,7 @@ def bins(exact):
 
     def of(frame, unit, question, by=("g",)):
         keys, entries = exact.bins(frame, question, by, unit=unit)
-        return {(keys[group], own): np.array(rest) for group, own, *rest in entries}
+        return {(keys[group], bin_index): np.array(rest) for group, bin_index, *rest in entries}
 
     return of
 
@@ -85,17 +85,21 @@ def added(left, right):
 
 def parts(data):
     """Return the rows of the first row's unit, and those of all others."""
-    one = data[0]["u"]
-    return ([row for row in data if (row["u"] == one) == own] for own in (True, False))
+    first_unit = data[0]["u"]
+    return (
+        [row for row in data if (row["u"] == first_unit) == is_first] for is_first in (True, False)
+    )
 
 
 @pytest.mark.parametrize("name", FRAMES)
 @settings(max_examples=3)
 @given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
 def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
-    """What is added up for a table is what one unit adds by itself, and what the others add."""
-    whole, own, rest = (sums(engines[name](table(part)), unit, by) for part in (data, *parts(data)))
-    same(whole, added(own, rest))
+    """The sums of a table are those that one unit adds by itself, and those that the others add."""
+    expected, first, rest = (
+        sums(engines[name](table(part)), unit, by) for part in (data, *parts(data))
+    )
+    same(expected, added(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -103,11 +107,11 @@ def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
 @settings(max_examples=3)
 @given(data=st.lists(ROWS, min_size=1, max_size=40), unit=UNITS, by=st.sampled_from([(), ("g",)]))
 def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
-    """What is counted by bin is what one unit has counted by itself, and what the others have."""
-    whole, own, rest = (
+    """Counts by bin are those that one unit has by itself, and those that the others have."""
+    expected, first, rest = (
         bins(engines[name](table(part)), unit, BINS[kind], by) for part in (data, *parts(data))
     )
-    same(whole, added(own, rest))
+    same(expected, added(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -119,12 +123,12 @@ def test_one_unit_moves_sums_by_its_limits(engines, name, data, unit, sums):
     What is added up of a value lies between 0 and the grid's last number, or, for a sum, between
     those of the bounds; a square between 0 and the value. Rows above each of the bounds are rows.
     """
-    asked = {"m": dfp.mean("x", (-60, 61.5)), "v": dfp.var("x", (0, 100)), "s": QUESTIONS["s"]}
+    questions = {"m": dfp.mean("x", (-60, 61.5)), "v": dfp.var("x", (0, 100)), "s": QUESTIONS["s"]}
     frame = engines[name](table([dict(row, u=7) for row in data]))
-    for question, own in asked.items():
-        found = sums(frame, unit, asked={question: own})
-        assert len(found) <= unit.max_groups
-        for rows, first, *squares, above_lower, above_upper in found.values():
+    for question, statistic in questions.items():
+        vectors = sums(frame, unit, questions={question: statistic})
+        assert len(vectors) <= unit.max_groups
+        for rows, first, *squares, above_lower, above_upper in vectors.values():
             assert 0 <= rows <= unit.max_rows
             low, high = (-100 * 2**23, 3 * 2**23) if question == "s" else (0, 2**30)
             assert rows * low <= first <= rows * high
@@ -140,15 +144,15 @@ def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, uni
 
     The sums are the same from every engine.
     """
-    one, linear = table([dict(row, u=7) for row in data]), PAIR.linear(grouped=True)
-    found = [
-        sums(engines[name](one), dfp.Unit("u", unit.max_rows, 9), asked={"p": PAIR})
+    rows, linear = table([dict(row, u=7) for row in data]), PAIR.linear(grouped=True)
+    engine_sums = [
+        sums(engines[name](rows), dfp.Unit("u", unit.max_rows, 9), questions={"p": PAIR})
         for name in FRAMES
     ]
-    for own in found[1:]:
-        same(found[0], own)
-    for own in found[0].values():
-        vector = np.array(linear.matrix, dtype=object) @ own
+    for sums_of_engine in engine_sums[1:]:
+        same(engine_sums[0], sums_of_engine)
+    for totals in engine_sums[0].values():
+        vector = np.array(linear.matrix, dtype=object) @ totals
         assert sum(map(abs, vector)) <= linear.l1 * unit.max_rows
 
 
@@ -158,17 +162,17 @@ def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, uni
 @given(data=st.lists(ROWS, max_size=60), unit=UNITS)
 def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, unit, bins):
     """One unit's rows in a group count as min(own rows, max_rows), never as more."""
-    own = bins(engines[name](table([dict(row, u=7) for row in data])), unit, BINS[kind])
-    assert len({group for group, _ in own}) <= unit.max_groups
-    held = {}
+    vectors = bins(engines[name](table([dict(row, u=7) for row in data])), unit, BINS[kind])
+    assert len({group for group, _ in vectors}) <= unit.max_groups
+    sizes = {}
     for row in data:
         if row["x"] is not None and row["x"] == row["x"]:
-            held[(row["g"],)] = held.get((row["g"],), 0) + 1
+            sizes[(row["g"],)] = sizes.get((row["g"],), 0) + 1
     counted = {}
-    for (group, _), vector in own.items():
+    for (group, _), vector in vectors.items():
         assert vector[0] > 0
         counted[group] = counted.get(group, 0) + int(vector[0])
-    assert counted == {group: min(held[group], unit.max_rows) for group in counted}
+    assert counted == {group: min(sizes[group], unit.max_rows) for group in counted}
 
 
 @pytest.mark.battery
@@ -176,9 +180,9 @@ def test_one_unit_has_as_many_rows_in_bins_as_count(engines, name, kind, data, u
 @given(data=st.lists(ROWS, max_size=60))
 def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
     """Where no unit reaches a limit, all statistics are those of the rows that have a unit."""
-    unit, known = dfp.Unit("u", 60, 5), [row for row in data if row["u"] is not None]
+    unit, rows_of_units = dfp.Unit("u", 60, 5), [row for row in data if row["u"] is not None]
     for name in FRAMES:
-        frame, plain = engines[name](table(data)), engines[name](table(known))
+        frame, plain = engines[name](table(data)), engines[name](table(rows_of_units))
         same(sums(frame, unit), sums(plain, None))
         for question in BINS.values():
             same(bins(frame, unit, question), bins(plain, None, question))
@@ -215,14 +219,14 @@ def test_a_sum_has_the_totals_of_units_clipped_to_what_their_rows_can_add(
 
     A mean of the same column and bounds beside it, which scales rows down, changes nothing.
     """
-    asked = {"t": dfp.sum("i", (0, 9)), "m": dfp.mean("i", (0, 9))}
-    found = sums(engines[name](table(data)), dfp.Unit("u", unit.max_rows), (), None, asked)
+    questions = {"t": dfp.sum("i", (0, 9)), "m": dfp.mean("i", (0, 9))}
+    vectors = sums(engines[name](table(data)), dfp.Unit("u", unit.max_rows), (), None, questions)
     totals = {row["u"]: 0 for row in data if row["u"] is not None}
     for row in data:
         if row["u"] is not None and row["i"] is not None:
             totals[row["u"]] += min(max(row["i"], 0), 9)
-    wanted = sum(min(own, 9 * unit.max_rows) for own in totals.values())
-    assert all(vector[1] == wanted * 2**26 for vector in found.values())
+    expected = sum(min(total, 9 * unit.max_rows) for total in totals.values())
+    assert all(vector[1] == expected * 2**26 for vector in vectors.values())
 
 
 def test_rows_are_thinned_out_evenly():
@@ -230,8 +234,8 @@ def test_rows_are_thinned_out_evenly():
     data = {"u": [5] * 100, "x": [float(x) for x in range(100)]}
     for frame in (pa.table(data), pl.DataFrame(data)):
         private = dfp.frame(frame)(unit="u", max_rows=4)
-        found = private.histogram("x", [0, 25, 50, 75, 100], epsilon=2**60)
-        assert pl.DataFrame(found)["count"].to_list() == [1] * 4
+        histogram = private.histogram("x", [0, 25, 50, 75, 100], epsilon=2**60)
+        assert pl.DataFrame(histogram)["count"].to_list() == [1] * 4
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -248,9 +252,9 @@ def test_groups_that_are_not_listed_use_up_no_limit(engines, name, keys, sums):
     ]
     by = ("g", "i") if isinstance(keys[0], tuple) else ("g",)
     per_group = 1 if len(by) == 2 else 2
-    found = sums(engines[name](table(data)), dfp.Unit("u", 2, 1), by, keys)
-    assert sum(int(vector[0]) for vector in found.values()) == 20 * per_group
-    assert set(found) == {key if len(by) == 2 else (key,) for key in keys}
+    vectors = sums(engines[name](table(data)), dfp.Unit("u", 2, 1), by, keys)
+    assert sum(int(vector[0]) for vector in vectors.values()) == 20 * per_group
+    assert set(vectors) == {key if len(by) == 2 else (key,) for key in keys}
 
 
 def test_a_unit_in_fewer_listed_groups_is_in_no_more():
@@ -266,9 +270,11 @@ def test_a_unit_in_fewer_listed_groups_is_in_no_more():
 def test_noise_is_scaled_to_the_limits():
     """The scale of the noise is rows times that for one row; rho takes the square."""
     private = dfp.frame(pa.table({"u": [1], "x": [1.0]}))
-    one, five = (private(unit="u", max_rows=rows) for rows in (1, 5))
-    assert five.count(epsilon=1).mechanism.scale == 5 * one.count(epsilon=1).mechanism.scale == 5
-    variances = [p.count(rho=0.5).mechanism.sigma_squared for p in (one, five)]
+    one_row, five = (private(unit="u", max_rows=rows) for rows in (1, 5))
+    assert (
+        five.count(epsilon=1).mechanism.scale == 5 * one_row.count(epsilon=1).mechanism.scale == 5
+    )
+    variances = [p.count(rho=0.5).mechanism.sigma_squared for p in (one_row, five)]
     assert variances == [1, 25]
 
 

@@ -29,9 +29,9 @@ class Angry:
 
 
 def strange():
-    far = np.array(["1e4000"] * 3, np.longdouble)
+    wide_values = np.array(["1e4000"] * 3, np.longdouble)
     some = [[Angry()] * 3, [np.complex128(1j), None, 2], ["1", "2", "3"], [10**400, 1, 2]]
-    return [np.array([1j, 2, 3]), far, *some, [Decimal("sNaN"), 1, 2], [[1], [2], [3]]]
+    return [np.array([1j, 2, 3]), wide_values, *some, [Decimal("sNaN"), 1, 2], [[1], [2], [3]]]
 
 
 @pytest.mark.parametrize("method", ["recentered", "clipped", "shifted", "plan"])
@@ -123,22 +123,22 @@ WRONG = [
 @pytest.mark.parametrize(("change", "error"), WRONG)
 @pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
 def test_mistakes_cost_nothing(change, error, kind, tmp_path):
-    """What can't be asked is refused before anything is charged or drawn."""
+    """A question that can't be asked is refused before anything is charged or drawn."""
     frame = pl.DataFrame({"x": [1.0], "y": [2.0], "t": ["a"]}).with_columns(
         v=pl.Series([[1.0, 2.0]], dtype=LISTS),
         w=pl.Series([[1.0, 2.0]], dtype=pl.Array(pl.Float64, 2)),
     )
     if kind == "pandas" and change.get("columns") in ("w", "v"):
         pytest.skip("lists in pandas are objects, which declare nothing")
-    made = {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[kind]
+    source = {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[kind]
     ledger = dfp.Ledger(tmp_path / "b.db", rho=10)
-    private = dfp.frame(made)(ledger=ledger, dataset="d")
-    asked = {**GOOD, **change}
+    private = dfp.frame(source)(ledger=ledger, dataset="d")
+    arguments = {**GOOD, **change}
     with (
         mock.patch("os.urandom", side_effect=AssertionError),
         pytest.raises(error, match="Hint:"),
     ):
-        private.mean_vector(asked.pop("columns"), **asked)
+        private.mean_vector(arguments.pop("columns"), **arguments)
     assert ledger.remaining("d").rho == 10
 
 
@@ -192,9 +192,9 @@ def test_another_unit_than_the_row_is_refused():
     """Terms that name a privacy unit are refused: rows of a unit are not bounded here."""
     frame = pl.DataFrame({"g": [1], "x": [1.0], "y": [2.0]})
     private = frame.dp(unit="g", max_rows=1, max_groups=1, rho=1)
-    for asked in (private, private.group_by("g", keys=[1])):
+    for source in (private, private.group_by("g", keys=[1])):
         with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-            asked.mean_vector(["x", "y"], radius=5)
+            source.mean_vector(["x", "y"], radius=5)
 
 
 def test_public_groups_come_out_whatever_the_rows():
@@ -202,8 +202,8 @@ def test_public_groups_come_out_whatever_the_rows():
     frame = pl.DataFrame(
         {"g": ["a", None, "b", "c"] * 60, "x": [1.0] * 240, "y": [2.0] * 240}, strict=False
     )
-    for made in (frame, frame.to_pandas(), frame.to_arrow(), frame.lazy()):
-        grouped = dfp.frame(made).group_by("g", keys=["zz", "b", None])
+    for source in (frame, frame.to_pandas(), frame.to_arrow(), frame.lazy()):
+        grouped = dfp.frame(source).group_by("g", keys=["zz", "b", None])
         result = grouped.mean_vector(["x", "y"], rho=20, radius=5)
         if isinstance(result, pl.LazyFrame):
             result = result.collect()
@@ -233,8 +233,8 @@ def test_no_rows_by_group():
     """A frame without rows gives no secret group, and every public one."""
     frame = pl.DataFrame(schema={"g": pl.Int64, "x": pl.Float64, "y": pl.Float64})
     assert frame.dp.group_by("g").mean_vector(["x", "y"], rho=1, radius=5, delta=1e-6).height == 0
-    listed = frame.dp.group_by("g", keys=[1, 2]).mean_vector(["x", "y"], rho=1, radius=5)
-    assert listed["g"].to_list() == [1, 2]
+    table = frame.dp.group_by("g", keys=[1, 2]).mean_vector(["x", "y"], rho=1, radius=5)
+    assert table["g"].to_list() == [1, 2]
 
 
 def test_what_is_shown_of_an_estimate():

@@ -50,11 +50,11 @@ def exact(law, draws):
     ctx.prec = 400
     a = (-1 / arb(fmpq(law.scale.numerator, law.scale.denominator))).exp()
     r = arb(1) / law.users
-    chance, found = (r * (1 - a).log()).exp(), []
+    chance, chances = (r * (1 - a).log()).exp(), []
     for k in range(draws):
-        found.append(chance)
+        chances.append(chance)
         chance = chance * a * (k + r) / (k + 1)
-    return found
+    return chances
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)
@@ -102,11 +102,11 @@ def test_all_shares_together_are_discrete_laplace():
     n-th power is (1 - a) / (1 - a x), whose coefficients are (1 - a) a**k.
     """
     law = Polya(19, Fraction(2))
-    one, size = exact(law, 12), 12
+    chances, size = exact(law, 12), 12
     product = [arb(1), *[arb(0)] * (size - 1)]
     for _ in range(law.users):
         product = [
-            sum((product[i] * one[k - i] for i in range(k + 1)), arb(0)) for k in range(size)
+            sum((product[i] * chances[k - i] for i in range(k + 1)), arb(0)) for k in range(size)
         ]
     a = (arb(-1) / 2).exp()
     for k in range(size):
@@ -183,15 +183,15 @@ def test_shares_add_up_to_epsilon_and_delta(epsilon, weights):
     delta, users = Fraction(1, 10**6), 5000
     weights = tuple((Fraction(w), q) for w, q in weights)
     shares = shared(epsilon, delta, users, weights)
-    each = [(share, q) for share, (_, q) in zip(shares, weights, strict=True)]
-    sums = sum(q for _, q in each)
-    pure = sum(share.epsilon * q for share, q in each)
-    rho = sum(share.epsilon**2 * q for share, q in each) / 2
+    pairs = [(share, q) for share, (_, q) in zip(shares, weights, strict=True)]
+    sums = sum(q for _, q in pairs)
+    pure = sum(share.epsilon * q for share, q in pairs)
+    rho = sum(share.epsilon**2 * q for share, q in pairs) / 2
     by_zcdp = pure > epsilon
     if by_zcdp:
         log = math.log(2 / delta)
         assert float(rho) + 2 * math.sqrt(float(rho) * log) <= float(epsilon)
-    distance = sum(q * Fraction(1, 2**share.security) for share, q in each)
+    distance = sum(q * Fraction(1, 2**share.security) for share, q in pairs)
     distance += 2 * users * sums * DISTANCE
     spent = distance * (1 + Fraction(math.exp(epsilon))) + (delta / 2 if by_zcdp else 0)
     assert spent <= delta * (1 + Fraction(1, 10**9))
@@ -216,9 +216,9 @@ def test_totals_and_their_noise_fit_the_modulus():
 
 def test_rounding_is_right_on_average_and_stays_on_the_grid():
     """A number between two steps goes up with the probability of its fraction."""
-    drawn = rounded(np.full(40_000, 0.3), 4)
-    assert set(drawn.tolist()) == {1, 2}
-    assert abs(drawn.mean() - 1.2) < 6.5 * 0.4 / 200
+    integers = rounded(np.full(40_000, 0.3), 4)
+    assert set(integers.tolist()) == {1, 2}
+    assert abs(integers.mean() - 1.2) < 6.5 * 0.4 / 200
     assert rounded(np.array([0.0, 1.0, 2.0, -1.0]), 7).tolist() == [0, 7, 7, 0]
 
 
@@ -227,9 +227,9 @@ def test_integers_beyond_the_grid_are_clipped_before_noise():
     share = shared(Fraction(1), Fraction(1, 10**6), 1000, ((Fraction(1), 2),))[0]
     sums = Sums(1000, 2, 32, share)
     wild = np.array([[-(2**63), 2**63 - 1], [-1, 33], [0, 32], [-(10**9), 10**9]])
-    near = np.array([[0, 32]] * 4)
-    made = [sums.randomize(each, np.random.default_rng(8).bytes) for each in (wild, near)]
-    assert made[0].equals(made[1])
+    nearest = np.array([[0, 32]] * 4)
+    messages = [sums.randomize(rows, np.random.default_rng(8).bytes) for rows in (wild, nearest)]
+    assert messages[0].equals(messages[1])
 
 
 def test_half_widths_hold():
@@ -238,11 +238,11 @@ def test_half_widths_hold():
     At 90% fewer than 240 of 300 has a probability below 1e-7, by the binomial law.
     """
     values = np.random.default_rng(2).uniform(0, 10, 500)
-    held = 0
+    hits = 0
     for _ in range(300):
         plan = dfp.shuffle.total(users=500, bounds=(0, 10), epsilon=1, delta=1e-6)
-        found = dfp.shuffle.simulate(plan, values, interval=0.9)
-        held += found.low <= values.sum() <= found.high
-    assert held >= 240
+        estimate = dfp.shuffle.simulate(plan, values, interval=0.9)
+        hits += estimate.low <= values.sum() <= estimate.high
+    assert hits >= 240
     sums = plan.sums_of(1)
     assert sums.noise.quantile(0.1) < sums.half_width(0.1)

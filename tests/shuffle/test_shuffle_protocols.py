@@ -29,10 +29,10 @@ def run(protocol, values):
 
 def test_a_total_and_a_mean_are_found():
     """Answers lie within eleven standard errors (false alarms below 1e-6), and say their cost."""
-    found = run(dfp.shuffle.total(users=3000, bounds=(0, 100), **COST), VALUES)
-    assert abs(found - VALUES.sum()) < 11 * found.std_error
-    assert (found.epsilon, found.delta) == (1, 1e-6)
-    assert found.low < found < found.high
+    total = run(dfp.shuffle.total(users=3000, bounds=(0, 100), **COST), VALUES)
+    assert abs(total - VALUES.sum()) < 11 * total.std_error
+    assert (total.epsilon, total.delta) == (1, 1e-6)
+    assert total.low < total < total.high
     mean = run(dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST), VALUES)
     assert abs(mean - VALUES.mean()) < 11 * mean.std_error < 1
 
@@ -41,9 +41,9 @@ def test_answers_survive_a_pickle():
     """A copy of an answer knows all that the answer knows."""
     plan = dfp.shuffle.mean(users=3000, bounds=(0, 100), **COST)
     rank = dfp.shuffle.quantile(users=3000, q=0.5, bounds=(0, 100), resolution=2, **COST)
-    for found in (run(plan, VALUES), run(rank, VALUES)):
-        copied = pickle.loads(pickle.dumps(found))
-        assert (float(copied), repr(copied)) == (float(found), repr(found))
+    for answer in (run(plan, VALUES), run(rank, VALUES)):
+        copied = pickle.loads(pickle.dumps(answer))
+        assert (float(copied), repr(copied)) == (float(answer), repr(answer))
 
 
 def test_missing_values_count_as_documented():
@@ -55,8 +55,8 @@ def test_missing_values_count_as_documented():
     nothing = [None] * 3000
     cost = {"epsilon": 30, "delta": 1e-6, "steps": 60}
     assert abs(run(dfp.shuffle.total(users=3000, bounds=(-9, 9), **cost), nothing)) < 20
-    least = run(dfp.shuffle.total(users=3000, bounds=(5, 9), **cost), nothing)
-    assert abs(least - 15_000) < 20
+    total = run(dfp.shuffle.total(users=3000, bounds=(5, 9), **cost), nothing)
+    assert abs(total - 15_000) < 20
     assert abs(run(dfp.shuffle.mean(users=3000, bounds=(5, 9), **cost), nothing) - 7) < 0.1
 
 
@@ -64,13 +64,13 @@ def test_missing_values_count_as_documented():
 def test_a_quantile_is_found(q):
     """Ranks are right to the noise of twelve counts (20 scales each: false alarms below 1e-7)."""
     plan = dfp.shuffle.quantile(users=3000, q=q, bounds=(0, 100), **COST)
-    found = run(plan, VALUES)
+    answer = run(plan, VALUES)
     slack = 20 * float(plan.sums_of(1).noise.scale) + 10
     ordered = np.concatenate([np.zeros(1), np.sort(VALUES), np.full(1, 100.0)])
     low = ordered[max(0, int(q * 3000 - slack))]
     high = ordered[min(3001, int(q * 3000 + slack) + 1)]
-    assert low - 0.1 <= found <= high + 0.1
-    assert found.epsilon == 1
+    assert low - 0.1 <= answer <= high + 0.1
+    assert answer.epsilon == 1
 
 
 def test_a_mean_of_vectors_is_found():
@@ -86,9 +86,9 @@ def test_a_mean_of_vectors_is_found():
         users=3000, dimensions=3, radius=100, resolution=8, epsilon=4, delta=1e-6
     )
     answers = [run(plan, values) for _ in range(6)]
-    for found in answers:
-        assert np.linalg.norm(found.mean - center) < 12 * found.error + 0.2
-    assert min(found.clip for found in answers) < 100
+    for answer in answers:
+        assert np.linalg.norm(answer.mean - center) < 12 * answer.error + 0.2
+    assert min(answer.clip for answer in answers) < 100
 
 
 def test_unshuffled_or_missing_messages_are_told():
@@ -128,12 +128,12 @@ PLANS = {
 @pytest.mark.parametrize("kind", PLANS)
 def test_rounds_and_plans_that_there_are_not_are_refused(kind):
     """Users read no protocol whose round or plan neither planning nor messages can give."""
-    given, *changes = PLANS[kind]
-    plan = getattr(dfp.shuffle, kind)(users=3000, **given, **COST)
+    arguments, *changes = PLANS[kind]
+    plan = getattr(dfp.shuffle, kind)(users=3000, **arguments, **COST)
     written = json.loads(plan.to_json())
     assert dfp.shuffle.Protocol.from_json(json.dumps(written)) == plan
-    tops = [{"round": each} for each in (0, -1, True, 1.0, plan.rounds + 2)]
-    tops += [{"users": each} for each in (18, True, 3000.0)]
+    tops = [{"round": value} for value in (0, -1, True, 1.0, plan.rounds + 2)]
+    tops += [{"users": value} for value in (18, True, 3000.0)]
     for top in [*tops, *({"plan": {**written["plan"], **change}} for change in changes)]:
         with pytest.raises(dfp.errors.InvalidProtocolError):
             dfp.shuffle.Protocol.from_json(json.dumps({**written, **top}))
@@ -157,12 +157,14 @@ def test_masked_values_are_missing():
     values, hidden = np.arange(200.0), np.arange(200) % 3 == 0
     masked, plain = np.ma.masked_array(values, mask=hidden), np.where(hidden, np.nan, values)
     plan = dfp.shuffle.mean(users=200, bounds=(0, 200), **COST)
-    one, two = (plan.messages(own, entropy=NumberedBytes()) for own in (masked, plain))
-    assert one.equals(two)
+    messages, expected = (
+        plan.messages(column, entropy=NumberedBytes()) for column in (masked, plain)
+    )
+    assert messages.equals(expected)
 
 
 @pytest.mark.parametrize(
-    ("given", "error"),
+    ("arguments", "error"),
     [
         ({"epsilon": 64, "delta": 2.0**-90}, dfp.errors.InvalidLossError),
         ({"users": 18}, dfp.errors.InvalidProtocolError),
@@ -175,10 +177,10 @@ def test_masked_values_are_missing():
         ({"steps": 0}, dfp.errors.InvalidProtocolError),
     ],
 )
-def test_bad_plans_are_refused(given, error):
+def test_bad_plans_are_refused(arguments, error):
     """Arguments that make no protocol are typed errors with a hint."""
     with pytest.raises(error) as caught:
-        dfp.shuffle.total(**{"users": 3000, "bounds": (0, 1), **COST, **given})
+        dfp.shuffle.total(**{"users": 3000, "bounds": (0, 1), **COST, **arguments})
     assert caught.value.hint
 
 
@@ -200,12 +202,12 @@ def test_another_unit_than_the_row_is_refused(tmp_path):
     ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=10, delta=1e-3)
     frame = pd.DataFrame({"u": [1] * 3000, "x": VALUES})
     private = frame.dp(unit="u", max_rows=1, max_groups=1, delta=1e-6, ledger=ledger, dataset="d")
-    for asked in (private.shuffle, private.shuffle.explain):
-        for ask in (asked.sum, asked.mean):
+    for shuffle in (private.shuffle, private.shuffle.explain):
+        for ask in (shuffle.sum, shuffle.mean):
             with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
                 ask("x", (0, 100))
         with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
-            asked.quantile("x", 0.5, (0, 100))
+            shuffle.quantile("x", 0.5, (0, 100))
     for local in (private.local, private.local.explain):
         with pytest.raises(dfp.errors.InvalidQuestionError, match="unit"):
             local.gaussian_mean("x", sigma=10)
@@ -213,7 +215,7 @@ def test_another_unit_than_the_row_is_refused(tmp_path):
 
 
 def test_terms_in_rho_are_refused_unless_the_call_names_epsilon():
-    """What a protocol costs is what the caller has named: rho is not exchanged for epsilon = 1."""
+    """A protocol costs what the caller has named: rho is not exchanged for epsilon = 1."""
     private = pd.DataFrame({"x": VALUES}).dp(rho=0.001, delta=1e-6)
     for ask in (private.shuffle.mean, private.shuffle.explain.mean):
         with pytest.raises(dfp.errors.InvalidLossError, match="rho"):

@@ -42,18 +42,18 @@ def sums(frame):
     (measured,) = measure(frame, [part], Grouping(("g",)))[1]
     return measured.statistics.table.to_pylist()
 
-said = {"module": type(ours).__module__, "same": sums(ours) == sums(theirs)}
+results = {"module": type(ours).__module__, "same": sums(ours) == sums(theirs)}
 private = dfp.frame(ours)
 huge = {"epsilon": 1e9}
-said["count"] = float(private.count(**huge))
-said["median"] = [float(dfp.frame(f).median("x", **huge)) for f in (ours, theirs)]
-said["bounded"] = [float(dfp.frame(f).mean("x", (0, 9), **huge)) for f in (ours, theirs)]
+results["count"] = float(private.count(**huge))
+results["median"] = [float(dfp.frame(f).median("x", **huge)) for f in (ours, theirs)]
+results["bounded"] = [float(dfp.frame(f).mean("x", (0, 9), **huge)) for f in (ours, theirs)]
 by = private.group_by("g").mean("x", delta=0.1, **huge)
-said["columns"], said["groups"] = by.columns, [row.g for row in by.collect()]
+results["columns"], results["groups"] = by.columns, [row.g for row in by.collect()]
 listed = private(unit="u", max_rows=2).group_by("g", keys=["a", "zz"])
-said["units"] = [row["count"] for row in listed.count(**huge).collect()]
+results["units"] = [row["count"] for row in listed.count(**huge).collect()]
 bins = private.histogram("x", [-100, 0, 100], **huge)
-said["histogram"] = [row["count"] for row in bins.collect()]
+results["histogram"] = [row["count"] for row in bins.collect()]
 failing = spark.range(9).selectExpr("CAST(concat('Alice ', id) AS DOUBLE) AS x")
 failing.schema
 client, logged = logging.getLogger("pyspark.sql.connect.logging"), io.StringIO()
@@ -62,18 +62,18 @@ client.addHandler(logging.StreamHandler(logged))
 try:
     dfp.frame(failing).mean("x", (0, 1))
 except dfp.EngineError as error:
-    said["error"] = [repr(error), repr(error.__cause__), repr(error.__context__)]
+    results["error"] = [repr(error), repr(error.__cause__), repr(error.__context__)]
 dfp.frame(ours).group_by("g").count(delta=0.1)
-said["logged"] = logged.getvalue()
-said["logs as before"] = not client.disabled
-print(json.dumps(said))
+results["logged"] = logged.getvalue()
+results["logs as before"] = not client.disabled
+print(json.dumps(results))
 spark.stop()
 """
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """Ask a handful of questions through Spark Connect; return what came out."""
+def results(tmp_path_factory):
+    """Ask a handful of questions through Spark Connect; return their results."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
@@ -84,33 +84,33 @@ def said(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_sums_are_those_of_duckdb(said):
+def test_sums_are_those_of_duckdb(results):
     """A frame of Spark Connect gives the same exact sums by group as DuckDB."""
-    assert said["module"].startswith("pyspark.sql.connect")
-    assert said["same"] is True
+    assert results["module"].startswith("pyspark.sql.connect")
+    assert results["same"] is True
 
 
-def test_questions_are_answered(said):
+def test_questions_are_answered(results):
     """Whole answers, groups in order, units with public keys and histograms come out right."""
-    assert said["count"] == 300
-    assert said["bounded"][0] == pytest.approx(said["bounded"][1], abs=1e-6)
-    assert said["median"][0] == pytest.approx(said["median"][1], abs=5)
-    assert said["columns"] == ["g", "x", "low", "high", "note", "count"]
-    assert said["groups"] == ["A", "a", "b", None]
-    assert said["units"][0] > 0
-    assert said["units"][1] == 0
-    assert len(said["histogram"]) == 2
+    assert results["count"] == 300
+    assert results["bounded"][0] == pytest.approx(results["bounded"][1], abs=1e-6)
+    assert results["median"][0] == pytest.approx(results["median"][1], abs=5)
+    assert results["columns"] == ["g", "x", "low", "high", "note", "count"]
+    assert results["groups"] == ["A", "a", "b", None]
+    assert results["units"][0] > 0
+    assert results["units"][1] == 0
+    assert len(results["histogram"]) == 2
 
 
-def test_what_the_server_says_of_a_row_is_withheld(said):
+def test_what_the_server_says_of_a_row_is_withheld(results):
     """No error, cause or context quotes a row."""
-    assert "withheld" in said["error"][0]
-    assert said["error"][1:] == ["None", "None"]
-    assert "Alice" not in json.dumps(said["error"])
+    assert "withheld" in results["error"][0]
+    assert results["error"][1:] == ["None", "None"]
+    assert "Alice" not in json.dumps(results["error"])
 
 
-def test_the_clients_logger_tells_nothing_of_a_row(said):
-    """What the client logs of a release is its plan, no value of a row and no size of an answer."""
-    assert "plan" in said["logged"]
-    assert not re.search(r"Alice \d|CAST_INVALID_INPUT|arrow batch rows", said["logged"])
-    assert said["logs as before"]
+def test_the_clients_logger_tells_nothing_of_a_row(results):
+    """The client's log of a release has its plan, no value of a row and no size of an answer."""
+    assert "plan" in results["logged"]
+    assert not re.search(r"Alice \d|CAST_INVALID_INPUT|arrow batch rows", results["logged"])
+    assert results["logs as before"]

@@ -17,10 +17,11 @@ def test_secret_keys_of_no_rows(question, frame, tmp_path):
     ledger = dfp.Ledger(tmp_path / "budget.db", rho=1e6, delta=0.9)
     outcomes = set()
     for name in ("no rows", "one row"):
-        asked = dfp.frame(frame(TABLES[name].drop("s").to_arrow()))
+        private = dfp.frame(frame(TABLES[name].drop("s").to_arrow()))
         outcomes.add(
             outcome(
-                ledger, lambda asked=asked, **account: ask(asked(**account), question, "secret")
+                ledger,
+                lambda private=private, **account: ask(private(**account), question, "secret"),
             )
         )
     assert len(outcomes) == 1

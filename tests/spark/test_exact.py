@@ -42,8 +42,8 @@ def hostile():
     generator = np.random.default_rng(5)
     x = [*FLOATS, *generator.normal(20, 60, 60), *(generator.normal(0, 1, 60) * 1e-300)]
     x += list(generator.normal(0, 1, 200) * 2.0 ** generator.integers(-1000, 1000, 200))
-    near = 2.0 ** generator.integers(-3, 3, 300)
-    x += list(near * (1 + generator.integers(-4, 5, 300) * 2.0**-23))
+    magnitudes = 2.0 ** generator.integers(-3, 3, 300)
+    x += list(magnitudes * (1 + generator.integers(-4, 5, 300) * 2.0**-23))
     i = [*INTEGERS, *map(int, generator.integers(-120, 120, 40))]
     i += list(map(int, generator.integers(-(2**62), 2**62, 20)))
     return pa.table(
@@ -62,16 +62,16 @@ def odd(frame, hostile):
 
 
 def questions():
-    asked = {"rows": dfp.count(), "texts": dfp.count("g"), "numbers": dfp.count("x")}
-    asked |= {f"wide_{low}": dfp.mean("x", (low, high)) for low, high in WIDE}
+    statistics = {"rows": dfp.count(), "texts": dfp.count("g"), "numbers": dfp.count("x")}
+    statistics |= {f"wide_{low}": dfp.mean("x", (low, high)) for low, high in WIDE}
     for index, bounds in enumerate(BOUNDS):
-        asked |= {
+        statistics |= {
             f"variance_{index}": dfp.std("x", bounds),
             f"total_{index}": dfp.sum("x", bounds),
         }
     for index, bounds in enumerate(BOUNDS):
-        asked |= {f"whole_{index}": dfp.std("i", bounds), f"sum_{index}": dfp.sum("i", bounds)}
-    return asked
+        statistics |= {f"whole_{index}": dfp.std("i", bounds), f"sum_{index}": dfp.sum("i", bounds)}
+    return statistics
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
@@ -79,15 +79,15 @@ def questions():
 def test_sums_are_those_of_duckdb(by, ansi, hostile, odd, relation, exact, setting):
     """Every sum of every source has the same bits, groups in the same order, ANSI mode or not."""
     with setting("spark.sql.ansi.enabled", ansi):
-        found = exact.sums(odd, questions(), by)
-    assert found == exact.sums(relation(hostile), questions(), by)
+        sums = exact.sums(odd, questions(), by)
+    assert sums == exact.sums(relation(hostile), questions(), by)
 
 
-@pytest.mark.parametrize("asked", [dfp.std, dfp.median])
-def test_bins_are_those_of_duckdb(asked, hostile, odd, relation, exact):
+@pytest.mark.parametrize("statistic", [dfp.std, dfp.median])
+def test_bins_are_those_of_duckdb(statistic, hostile, odd, relation, exact):
     """Counts and moments of every bin have the same bits, next to edges and at all magnitudes."""
-    expected = exact.bins(relation(hostile), asked("x"), "g")
-    assert exact.bins(odd, asked("x"), "g") == expected
+    expected = exact.bins(relation(hostile), statistic("x"), "g")
+    assert exact.bins(odd, statistic("x"), "g") == expected
 
 
 EDGES = [[-50.0, -0.5, 0.0, 1e-9, 50.0, 100.0], [0.0, 100.0], [k / 8 for k in range(-256, 257)]]
@@ -99,7 +99,7 @@ def test_bins_between_edges_are_those_of_duckdb(edges, hostile, odd, relation):
     ours, theirs = (
         dfp.frame(f).histogram("x", edges, epsilon=2**60) for f in (odd, relation(hostile))
     )
-    rows = [[row["count"] for row in own.to_pylist()] for own in map(as_table, (ours, theirs))]
+    rows = [[row["count"] for row in table.to_pylist()] for table in map(as_table, (ours, theirs))]
     assert rows[0] == rows[1]
 
 
@@ -111,15 +111,15 @@ def as_table(released):
     return pa.table(released)
 
 
-@pytest.mark.parametrize("asked", [dfp.std, dfp.median])
-def test_bins_without_ansi_mode(asked, hostile, odd, relation, setting, exact):
+@pytest.mark.parametrize("statistic", [dfp.std, dfp.median])
+def test_bins_without_ansi_mode(statistic, hostile, odd, relation, setting, exact):
     """The same without ANSI mode, for integers, over a whole frame and with public keys."""
     with setting("spark.sql.ansi.enabled", "false"):
         for column, by, keys in (
             ("i", "g", None), ("x", "", None), ("x", "g", ["b", "a", "zz", None])
         ):  # fmt: skip
-            expected = exact.bins(relation(hostile), asked(column), by, keys=keys)
-            assert exact.bins(odd, asked(column), by, keys=keys) == expected
+            expected = exact.bins(relation(hostile), statistic(column), by, keys=keys)
+            assert exact.bins(odd, statistic(column), by, keys=keys) == expected
 
 
 KINDS = {
@@ -142,9 +142,9 @@ KINDS = {
 def test_every_numeric_type_gives_the_same_integers(frame, relation, exact):
     """Integers of every width, floats, decimals and booleans are the 64-bit float nearest."""
     table = pa.table(KINDS)
-    asked = {f"{name}_{low}": dfp.var(name, (low, 100)) for name in KINDS for low in (0, -1)}
-    asked |= {f"{name}_count": dfp.count(name) for name in KINDS}
-    assert exact.sums(frame(table), asked) == exact.sums(relation(table), asked)
+    statistics = {f"{name}_{low}": dfp.var(name, (low, 100)) for name in KINDS for low in (0, -1)}
+    statistics |= {f"{name}_count": dfp.count(name) for name in KINDS}
+    assert exact.sums(frame(table), statistics) == exact.sums(relation(table), statistics)
     for name in ("byte", "float", "decimal", "bool"):
         expected = exact.bins(relation(table), dfp.std(name))
         assert exact.bins(frame(table), dfp.std(name)) == expected
@@ -155,8 +155,8 @@ def test_nan_in_parquet_is_no_value(spark, tmp_path, exact):
     for bounds, other in (((0, 100), 1.0), ((100, 101), 1.0), ((-7, -3), -5.0)):
         path = str(tmp_path / f"{other}{bounds[0]}")
         spark.createDataFrame([(math.nan,)] * 3 + [(other,)], "x double").write.parquet(path)
-        found = exact.sums(spark.read.parquet(path), {"v": dfp.var("x", bounds)})
-        assert found[0][0] == 1
+        sums = exact.sums(spark.read.parquet(path), {"v": dfp.var("x", bounds)})
+        assert sums[0][0] == 1
 
 
 SETTINGS = [
@@ -173,15 +173,15 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("name", "value"), SETTINGS)
 def test_settings_of_the_session_do_not_matter(name, value, hostile, odd, relation, exact, setting):
-    """What a caller has set on the session changes no exact statistic and no key."""
-    asked = {"v": dfp.var("x", (-60, 61.5)), "i": dfp.sum("i", (-9, 9)), "n": dfp.count()}
-    expected = exact.sums(relation(hostile), asked, ["g"])
+    """A setting of the caller's session changes no exact statistic and no key."""
+    statistics = {"v": dfp.var("x", (-60, 61.5)), "i": dfp.sum("i", (-9, 9)), "n": dfp.count()}
+    expected = exact.sums(relation(hostile), statistics, ["g"])
     with setting(name, value):
-        assert exact.sums(odd, asked, ["g"]) == expected
+        assert exact.sums(odd, statistics, ["g"]) == expected
 
 
 def test_a_column_that_changes_as_it_is_read_stays_on_the_grid(spark, exact):
     """Random values, drawn anew wherever the column is named, are integers on the grid."""
     random = spark.range(20_000).selectExpr("rand() * 300 - 100 AS x", "id % 3 AS g")
-    asked = {"v": dfp.var("x", (0, 100)), "s": dfp.sum("x", (-5, 100))}
-    assert sum(row[1] for row in exact.sums(random, asked, ["g"])) == 20_000
+    statistics = {"v": dfp.var("x", (0, 100)), "s": dfp.sum("x", (-5, 100))}
+    assert sum(row[1] for row in exact.sums(random, statistics, ["g"])) == 20_000

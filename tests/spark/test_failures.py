@@ -42,18 +42,18 @@ def test_what_spark_says_of_a_row_is_withheld(kind, spark, capfd, caplog):
     """
     with pytest.raises(Exception, match=r"Alice|9223372036854775807"):
         broken(spark, kind).collect()
-    asked = (
+    calls = (
         lambda p: p.mean("x", (0, 1)),
         lambda p: p.group_by("g").median("x", delta=0.1),
         lambda p: p(unit="g", max_rows=1).histogram("x", [0, 1]),
         lambda p: p.group_by("x").count(delta=0.1),
     )
-    frames = [broken(spark, kind) for _ in asked]
+    frames = [broken(spark, kind) for _ in calls]
     capfd.readouterr()
     caplog.clear()
     caplog.set_level(logging.DEBUG)  # Py4J logs what it carries
     messages = set()
-    for ask, frame in zip(asked, frames, strict=True):
+    for ask, frame in zip(calls, frames, strict=True):
         with pytest.raises(dfp.EngineError) as caught:
             ask(dfp.frame(frame))
         error = caught.value
@@ -98,11 +98,11 @@ def test_groups_that_change_between_passes_end_no_release(spark):
     """Keys that are drawn anew in every pass are those of the pass that counts them."""
     from pyspark.sql import functions  # noqa: PLC0415 need not be installed
 
-    drawn = functions.udf(lambda: uuid.uuid4().hex).asNondeterministic()
-    keys = spark.range(50).select(drawn().alias("g"), functions.col("id").alias("x"))
-    asked = {"m": dfp.median("x"), "n": dfp.count()}
-    made = dfp.frame(keys).group_by("g").agg(**asked, delta=1e-9)
-    assert made.columns[0] == "g"
+    random_key = functions.udf(lambda: uuid.uuid4().hex).asNondeterministic()
+    keys = spark.range(50).select(random_key().alias("g"), functions.col("id").alias("x"))
+    questions = {"m": dfp.median("x"), "n": dfp.count()}
+    release = dfp.frame(keys).group_by("g").agg(**questions, delta=1e-9)
+    assert release.columns[0] == "g"
 
 
 def test_a_streaming_frame_is_refused(spark):
@@ -115,6 +115,6 @@ def test_a_streaming_frame_is_refused(spark):
 def test_other_objects_of_pyspark_are_refused(spark):
     """A session, a column or a grouping is no frame."""
     rows = spark.range(3)
-    for thing in (spark, rows.id, rows.groupBy("id"), rows.rdd):
+    for value in (spark, rows.id, rows.groupBy("id"), rows.rdd):
         with pytest.raises(dfp.errors.UnsupportedFrameError):
-            dfp.frame(thing).count()
+            dfp.frame(value).count()

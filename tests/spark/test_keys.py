@@ -53,9 +53,9 @@ def test_groups_are_those_of_duckdb(kind, keyed, relation, replayed):
 
     NULL and NaN are one group, the last; -0.0 is 0.0. The key's type is that of the frame.
     """
-    asked = {"epsilon": 9, "delta": 0.5}
-    ours = replayed(lambda: dfp.frame(keyed).group_by(kind).mean("x", (0, 9), **asked))
-    theirs = replayed(lambda: dfp.frame(relation(TABLE)).group_by(kind).mean("x", (0, 9), **asked))
+    loss = {"epsilon": 9, "delta": 0.5}
+    ours = replayed(lambda: dfp.frame(keyed).group_by(kind).mean("x", (0, 9), **loss))
+    theirs = replayed(lambda: dfp.frame(relation(TABLE)).group_by(kind).mean("x", (0, 9), **loss))
     expected = theirs.to_arrow_table()
     shown = [list(row.values()) for row in ours.toArrow().to_pylist()]
     assert in_utc(shown) == in_utc([list(row.values()) for row in expected.to_pylist()])
@@ -70,17 +70,17 @@ def test_public_keys_are_found(kind, keyed, relation, replayed, setting):
 
     The session's time zone does not move a key.
     """
-    listed = list(dict.fromkeys([*KEYS[kind].to_pylist()[:4], None]))
-    listed = [key for key in listed if key == key]
+    keys = list(dict.fromkeys([*KEYS[kind].to_pylist()[:4], None]))
+    keys = [key for key in keys if key == key]
     with setting("spark.sql.session.timeZone", "America/New_York"):
         for unit in ({}, {"unit": "long", "max_rows": 9}):
             ours = replayed(
                 lambda unit=unit: (
-                    dfp.frame(keyed)(**unit).group_by(kind, keys=listed).count(epsilon=9)
+                    dfp.frame(keyed)(**unit).group_by(kind, keys=keys).count(epsilon=9)
                 )
             )
             theirs = replayed(
-                lambda unit=unit: dfp.frame(relation(TABLE))(**unit).group_by(kind, keys=listed)
+                lambda unit=unit: dfp.frame(relation(TABLE))(**unit).group_by(kind, keys=keys)
                 .count(epsilon=9)
             )  # fmt: skip
             expected = theirs.to_arrow_table().to_pylist()
@@ -89,13 +89,13 @@ def test_public_keys_are_found(kind, keyed, relation, replayed, setting):
 
 
 def test_texts_that_a_collation_takes_for_equal_stay_apart(spark):
-    """What looks different is different: no row chooses how a group of others is written."""
+    """Texts that look different are different: no row chooses how a group of others is written."""
     rows = spark.createDataFrame([("a",)] * 30 + [("A",)] * 20, "g string")
     for name in ("UTF8_LCASE", "UNICODE_CI"):
         collated = rows.selectExpr(f"g COLLATE {name} AS g")
         assert collated.groupBy("g").count().count() == 1
-        found = dfp.frame(collated).group_by("g").count(epsilon=1e9, delta=0.5).collect()
-        assert [(row.g, row["count"]) for row in found] == [("A", 20), ("a", 30)]
+        groups = dfp.frame(collated).group_by("g").count(epsilon=1e9, delta=0.5).collect()
+        assert [(row.g, row["count"]) for row in groups] == [("A", 20), ("a", 30)]
     units = collated.selectExpr("g AS u", "1 AS x")
     assert dfp.frame(units)(unit="u", max_rows=1).count(epsilon=1e9) == 2
 
@@ -122,15 +122,15 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("made", REFUSED)
-def test_other_types_are_refused_as_declared(made, spark):
+@pytest.mark.parametrize("expression", REFUSED)
+def test_other_types_are_refused_as_declared(expression, spark):
     """Lists, maps, structs, intervals, variants and untyped columns hold no numbers and no keys."""
-    column = spark.range(9).selectExpr(f"{made} AS x")
+    column = spark.range(9).selectExpr(f"{expression} AS x")
     with pytest.raises(dfp.UnsupportedDtypeError):
         dfp.frame(column).mean("x", (0, 1))
     with pytest.raises(dfp.UnsupportedDtypeError):
         dfp.frame(column).group_by("x").count(delta=0.1)
-    assert round(dfp.frame(column).count("x", epsilon=1e9)) == (0 if made == "NULL" else 9)
+    assert round(dfp.frame(column).count("x", epsilon=1e9)) == (0 if expression == "NULL" else 9)
 
 
 def test_names_are_taken_as_they_are_written(spark):

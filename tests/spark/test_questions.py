@@ -28,8 +28,10 @@ def rows(frame):
 
 def described(private):
     """Return the rows of a description of two columns."""
-    made = private(bounds={"x": (0, 100)}).describe(["x", "i"], rho=0.5)
-    table = made.toArrow() if hasattr(made, "toArrow") else made.to_arrow_table()
+    description = private(bounds={"x": (0, 100)}).describe(["x", "i"], rho=0.5)
+    table = (
+        description.toArrow() if hasattr(description, "toArrow") else description.to_arrow_table()
+    )
     return dict(enumerate(table.to_pylist()))
 
 
@@ -52,7 +54,7 @@ WHOLE = {
 def shown(answer):
     """Return an answer as text, with its interval."""
     if isinstance(answer, dict):
-        return {name: shown(own) for name, own in answer.items()}
+        return {name: shown(value) for name, value in answer.items()}
     return repr(answer), getattr(answer, "low", None), getattr(answer, "high", None)
 
 
@@ -146,8 +148,8 @@ def test_only_sums_come_to_the_driver(spark, rows, monkeypatch):
     """Tables that leave Spark have one row a group, or one a group and bin, never one a row."""
     sizes, collected = [], type(rows).toArrow
 
-    def seen(own):
-        table = collected(own)
+    def seen(frame):
+        table = collected(frame)
         sizes.append(table.num_rows)
         return table
 
@@ -170,6 +172,6 @@ ROW_BY_ROW = {
 
 @pytest.mark.parametrize("name", ROW_BY_ROW)
 def test_questions_that_need_the_rows_are_refused(name, rows):
-    """What would bring rows to the driver is refused by name, with a way out."""
+    """A question that would bring rows to the driver is refused by name, with a way out."""
     with pytest.raises(dfp.errors.UnsupportedFrameError, match="Spark frame"):
         ROW_BY_ROW[name](dfp.frame(rows))

@@ -38,10 +38,10 @@ def table():
 
 @pytest.fixture(scope="module")
 def sums(exact):
-    """Return what is added up by group."""
+    """Return a function that adds up sums by group."""
 
-    def of(handed_in, unit=LIMITS, asked=QUESTIONS):
-        rows = exact.sums(handed_in, asked, ["g"], unit=unit)
+    def of(handed_in, unit=LIMITS, questions=QUESTIONS):
+        rows = exact.sums(handed_in, questions, ["g"], unit=unit)
         return {key: np.array(vector) for key, *vector in rows}
 
     return of
@@ -53,7 +53,7 @@ def bins(exact):
 
     def of(handed_in, unit=LIMITS):
         keys, entries = exact.bins(handed_in, dfp.std("x"), ["g"], unit=unit)
-        return {(keys[group], own): np.array(rest) for group, own, *rest in entries}
+        return {(keys[group], bin_number): np.array(rest) for group, bin_number, *rest in entries}
 
     return of
 
@@ -64,28 +64,32 @@ def measured(request):
     return request.getfixturevalue(request.param)
 
 
-def shown(found):
-    return {key: vector.tolist() for key, vector in found.items()}
+def shown(vectors):
+    return {key: vector.tolist() for key, vector in vectors.items()}
 
 
 def test_a_table_is_the_sum_of_its_units(measured, table, frame):
     """Without one unit's rows a table has less by what the unit has alone, and by nothing else."""
     units = np.array(table["u"].fill_null(-1))
     without, alone = table.filter(units != 3), table.filter(units == 3)
-    whole, less, own = (measured(frame(part)) for part in (table, without, alone))
-    for key in whole.keys() | less.keys() | own.keys():
-        assert np.array_equal(whole.get(key, 0), less.get(key, 0) + own.get(key, 0)), key
+    table_sums, sums_without, unit_sums = (
+        measured(frame(part)) for part in (table, without, alone)
+    )
+    for key in table_sums.keys() | sums_without.keys() | unit_sums.keys():
+        assert np.array_equal(
+            table_sums.get(key, 0), sums_without.get(key, 0) + unit_sums.get(key, 0)
+        ), key
 
 
 def test_one_unit_moves_sums_by_its_limits(table, frame, sums):
     """A unit is in two groups at most, and moves each sum by two times what a row moves it."""
     alone = frame(table.filter(np.array(table["u"].fill_null(-1)) == 3))
-    asked = {"m": QUESTIONS["m"], "v": QUESTIONS["v"], "s": QUESTIONS["s"]}
-    for name, question in asked.items():
-        own = sums(alone, asked={name: question})
-        assert 0 < len(own) <= 2
+    questions = {"m": QUESTIONS["m"], "v": QUESTIONS["v"], "s": QUESTIONS["s"]}
+    for name, question in questions.items():
+        unit_sums = sums(alone, questions={name: question})
+        assert 0 < len(unit_sums) <= 2
         low, high = (-100 * 2**23, 3 * 2**23) if name == "s" else (0, 2**30)
-        for rows, first, *squares, above_lower, above_upper in own.values():
+        for rows, first, *squares, above_lower, above_upper in unit_sums.values():
             assert 0 <= rows <= 2
             assert rows * low <= first <= rows * high
             assert all(0 <= square <= first for square in squares)
@@ -94,11 +98,11 @@ def test_one_unit_moves_sums_by_its_limits(table, frame, sums):
 
 def test_one_unit_has_as_many_rows_in_bins_as_count(table, frame, bins):
     """Of a unit's rows in a group two at most are in bins."""
-    own = bins(frame(table.filter(np.array(table["u"].fill_null(-1)) == 3)))
-    groups = {group for group, _ in own}
+    entries = bins(frame(table.filter(np.array(table["u"].fill_null(-1)) == 3)))
+    groups = {group for group, _ in entries}
     assert 0 < len(groups) <= 2
     for group in groups:
-        assert sum(rows[0] for (other, _), rows in own.items() if other == group) <= 2
+        assert sum(rows[0] for (other, _), rows in entries.items() if other == group) <= 2
 
 
 def test_within_the_limits_units_are_those_of_duckdb(measured, table, frame, relation):

@@ -41,6 +41,6 @@ def copies(points, q, left):
     con = duckdb.connect()
     con.register("points", pd.DataFrame({"x": points}))
     relation = con.sql(f"SELECT copy, x FROM range({number}) AS r(copy), points")
-    asked = dfp.frame(relation).group_by("copy", keys=range(number))
-    table = CALLS[q.work](asked, q, {"epsilon": q.epsilon}).to_arrow_table()
+    grouped = dfp.frame(relation).group_by("copy", keys=range(number))
+    table = CALLS[q.work](grouped, q, {"epsilon": q.epsilon}).to_arrow_table()
     return table.column(1).to_pylist()

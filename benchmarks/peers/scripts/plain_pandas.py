@@ -10,8 +10,8 @@ def read(question):
 
 def answer(work):
     def ask(frame, question):
-        asked = frame.groupby(question.key)["x"] if question.key else frame["x"]
-        return getattr(asked, work)()
+        selected = frame.groupby(question.key)["x"] if question.key else frame["x"]
+        return getattr(selected, work)()
 
     return ask
 

@@ -77,10 +77,10 @@ def clock(ask: Callable[[], Any], question: Statistic) -> None:
 def score(question: Statistic, releases: Releases) -> None:
     """Make private answers until there are enough, or no time is left."""
     points = json.loads(Path(question.points).read_text())
-    begin, made = time.perf_counter(), 0
-    while made < question.releases:
-        batch = [float(value) for value in releases(points, question, question.releases - made)]
-        made += len(batch)
+    begin, count = time.perf_counter(), 0
+    while count < question.releases:
+        batch = [float(value) for value in releases(points, question, question.releases - count)]
+        count += len(batch)
         tell(event="released", values=batch)
         if time.perf_counter() - begin > question.seconds:
             break
@@ -91,12 +91,12 @@ def score(question: Statistic, releases: Releases) -> None:
 
 def one_by_one(data: Callable[[list[float]], Any], asks: Mapping[str, Ask]) -> Releases:
     """Return releases that ask the whole-table question again and again."""
-    kept: dict[int, Any] = {}
+    loaded: dict[int, Any] = {}
 
     def releases(points: list[float], question: Statistic, left: int) -> Iterator[float]:
-        if id(points) not in kept:
-            kept[id(points)] = data(points)
+        if id(points) not in loaded:
+            loaded[id(points)] = data(points)
         for _ in range(min(left, 10)):
-            yield asks[question.work](kept[id(points)], question)
+            yield asks[question.work](loaded[id(points)], question)
 
     return releases

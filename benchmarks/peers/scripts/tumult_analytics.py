@@ -32,8 +32,8 @@ def query_of(work, question, keys=None):
     query = QueryBuilder("t").groupby(keys) if keys is not None else QueryBuilder("t")
     if work == "count":
         return query.count()
-    asked = {"sum": query.sum, "mean": query.average, "median": query.median}[work]
-    return asked("x", low=question.lower, high=question.upper)
+    method = {"sum": query.sum, "mean": query.average, "median": query.median}[work]
+    return method("x", low=question.lower, high=question.upper)
 
 
 def evaluate(frame, query, budget):
