@@ -13,7 +13,7 @@ COLUMNS = {
 PROTECTED = ("customer", "orders", "item")
 
 
-class Made:
+class StatementMaker:
     """One statement: aliases are used once, so that every column is named plainly."""
 
     def __init__(self, seed):
@@ -36,14 +36,14 @@ class Made:
         return f"({query}) AS {alias}", {f"{alias}.{c}": k for c, k in columns.items()}
 
     def number(self, columns):
-        found = [c for c, k in columns.items() if k in "nx"]
-        if not found:
+        numbers = [c for c, k in columns.items() if k in "nx"]
+        if not numbers:
             return "1"
-        one, two = self.random.choice(found), self.random.choice(found)
+        first, second = self.random.choice(numbers), self.random.choice(numbers)
         return self.random.choice(
-            [one, f"({one} + {two})", f"coalesce({one}, 3)",
-             f"CASE WHEN {one} > {two} THEN 1 ELSE 2 END",
-             f"abs({one} - 4)"]
+            [first, f"({first} + {second})", f"coalesce({first}, 3)",
+             f"CASE WHEN {first} > {second} THEN 1 ELSE 2 END",
+             f"abs({first} - 4)"]
         )  # fmt: skip
 
     def condition(self, columns, depth):
@@ -124,7 +124,7 @@ class Made:
         kind = columns[key]
         where = f" WHERE {' AND '.join(where)}" if where else ""
         way = self.random.choice(("plain", "group", "window", "distinct", "union"))
-        own = {"u": kind}
+        output_columns = {"u": kind}
         value = self.number(columns)
         if way == "group":
             what = self.random.choice(
@@ -136,7 +136,7 @@ class Made:
                 else ""
             )
             return f"SELECT {key} AS u, {what} AS v FROM {text}{where} GROUP BY {key}{having}", {
-                **own,
+                **output_columns,
                 "v": "x",
             }
         if way == "window":
@@ -145,12 +145,15 @@ class Made:
                 f"rank() OVER {over}", f"dense_rank() OVER {over}", f"count(*) OVER {over}",
                 f"max({value}) OVER (PARTITION BY {key})"))  # fmt: skip
             return f"SELECT {key} AS u, {value} AS v, {what} AS w FROM {text}{where}", {
-                **own,
+                **output_columns,
                 "v": "x",
                 "w": "x",
             }
         if way == "distinct":
-            return f"SELECT DISTINCT {key} AS u, {value} AS v FROM {text}{where}", {**own, "v": "x"}
+            return f"SELECT DISTINCT {key} AS u, {value} AS v FROM {text}{where}", {
+                **output_columns,
+                "v": "x",
+            }
         plain = f"SELECT {key} AS u, CAST({value} AS DOUBLE) AS v FROM {text}{where}"
         if way == "union":
             other = (
@@ -158,13 +161,13 @@ class Made:
                 if kind == "k"
                 else "SELECT order_id, total FROM orders"
             )
-            return f"{plain} UNION ALL {other}", {**own, "v": "x"}
-        return plain, {**own, "v": "x"}
+            return f"{plain} UNION ALL {other}", {**output_columns, "v": "x"}
+        return plain, {**output_columns, "v": "x"}
 
 
 def statement(seed, depth=2):
     """Return a statement whose queries stand in each other so deep."""
-    made = Made(seed)
-    query, columns = made.query(depth)
-    number = made.number({f"q.{c}": k for c, k in columns.items()})
+    maker = StatementMaker(seed)
+    query, columns = maker.query(depth)
+    number = maker.number({f"q.{c}": k for c, k in columns.items()})
     return f"SELECT dp_sum({number}, 0, 9) AS s, dp_count(*) AS n FROM ({query}) AS q"

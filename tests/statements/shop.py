@@ -63,12 +63,12 @@ LENT = {"VARCHAR": ["open", "done", "P1"], "DOUBLE": [3.5, 2.0, 40.0], "BIGINT":
 """What a release takes of others, in place of what would be drawn: the same on all tables."""
 
 
-def lent(given, engine):
+def lent(release, engine):
     """Return a table of fixed values of the types of a released one; one row where it has one."""
-    kinds = engine.from_arrow(given.table).types
-    rows = 1 if given.single else 3
+    kinds = engine.from_arrow(release.table).types
+    rows = 1 if release.single else 3
     values = [LENT.get(str(kind), [1, 2, 3])[:rows] for kind in kinds]
-    return pa.table(values, names=given.table.column_names).cast(given.table.schema)
+    return pa.table(values, names=release.table.column_names).cast(release.table.schema)
 
 
 def measured(query, con=None, schema=SCHEMA, **frames):
@@ -79,10 +79,10 @@ def measured(query, con=None, schema=SCHEMA, **frames):
     terms = Terms(epsilon=1, delta=1e-6, unit=schema.unit and unit_of(schema.unit, 5, 5))
     with job_of(query, con, frames, terms, None, schema=schema) as job:
         plan = job.plans[-1]
-        givens = plan.statement.givens
-        if any(given.script.statements for given in givens):
-            for given in givens:
-                given.table = lent(given, job.engine)
+        releases = plan.statement.givens
+        if any(release.script.statements for release in releases):
+            for release in releases:
+                release.table = lent(release, job.engine)
         else:  # of public tables alone
             _Drawn(job).give(plan)
         protected = plan.statement.rows
@@ -99,8 +99,8 @@ def measured(query, con=None, schema=SCHEMA, **frames):
 def by_owner(query, con, **more):
     """Return the rows that reach the measurement, sorted, by their owner."""
     plan, table = measured(query, con, **more)
-    found = {}
+    rows_by_owner = {}
     for row in table.to_pylist():
         owner = row[plan.terms.unit.column]
-        found.setdefault(owner, []).append(repr(row))
-    return {owner: sorted(own) for owner, own in found.items()}
+        rows_by_owner.setdefault(owner, []).append(repr(row))
+    return {owner: sorted(rows) for owner, rows in rows_by_owner.items()}

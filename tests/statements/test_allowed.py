@@ -31,11 +31,11 @@ PLANS = [
 
 
 @pytest.mark.sample(7)
-@pytest.mark.parametrize(("asked", "questions", "keys", "epsilon"), PLANS)
-def test_a_plan_has_questions_keys_and_cost(shared, asked, questions, keys, epsilon):
+@pytest.mark.parametrize(("select_list", "questions", "keys", "epsilon"), PLANS)
+def test_a_plan_has_questions_keys_and_cost(shared, select_list, questions, keys, epsilon):
     """Each different call is a question, each key a group, and delta is spent on secret keys."""
     group_by = f" GROUP BY {keys}" if keys else ""
-    plan = dfp.explain(f"SELECT {asked} FROM visits{group_by}", con=shared, delta=0.001)
+    plan = dfp.explain(f"SELECT {select_list} FROM visits{group_by}", con=shared, delta=0.001)
     assert [text for _, text in plan.calls] == questions
     assert ", ".join(plan.keys) == keys
     assert (plan.epsilon, plan.delta) == (epsilon, 0.001 if keys else 0)
@@ -52,10 +52,10 @@ def plain(value):
     return value
 
 
-def near(found, wanted):
-    """Tell whether quantiles, which are whole or have 16 bits, are at most 1 from others."""
-    flat = [np.hstack(row) for row in (*found, *wanted)]
-    half = len(found)
+def near(answers, expected):
+    """Return whether quantiles, which are whole or have 16 bits, are at most 1 from others."""
+    flat = [np.hstack(row) for row in (*answers, *expected)]
+    half = len(answers)
     return all(np.abs(a - b).max() <= 1 for a, b in zip(flat[:half], flat[half:], strict=True))
 
 
@@ -71,7 +71,7 @@ def without_note(cell):
     """Return an interval without its note, which is no number."""
     if not isinstance(cell, dict):
         return cell
-    return {name: own for name, own in cell.items() if name != "note"}
+    return {name: value for name, value in cell.items() if name != "note"}
 
 
 @pytest.mark.parametrize("query", NOISELESS[::2])
@@ -83,11 +83,11 @@ def test_answers(shared, exact, query):
     ours = dfp.sql(query, con=shared, epsilon=1e13, delta=delta_for(query))
     theirs = exact.sql(query)
     assert ours.columns == theirs.columns
-    found, wanted = plain(ours.fetchall()), plain(theirs.fetchall())
-    found = [list(map(without_note, row)) for row in found]
+    answers, expected = plain(ours.fetchall()), plain(theirs.fetchall())
+    answers = [list(map(without_note, row)) for row in answers]
     if "ORDER BY" not in query:
-        found, wanted = by_text(found), by_text(wanted)
-    assert near(found, wanted) if "quantile" in query else found == wanted
+        answers, expected = by_text(answers), by_text(expected)
+    assert near(answers, expected) if "quantile" in query else answers == expected
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def test_keys_without_calls_cost_one_count():
     terms = {**TERMS, "epsilon": 1}
     plan = dfp.explain("SELECT DISTINCT status FROM orders", con=con, **terms)
     assert (plan.epsilon, plan.delta, len(plan.draws)) == (1, 1e-2, 1)
-    found = dfp.sql("SELECT DISTINCT status FROM orders", con=con, **TERMS).fetchall()
-    assert ("rare",) not in found
+    statuses = dfp.sql("SELECT DISTINCT status FROM orders", con=con, **TERMS).fetchall()
+    assert ("rare",) not in statuses
 
 
 def test_values_cost_one_count():
@@ -50,11 +50,11 @@ def test_values_cost_one_count():
     plan = dfp.explain("SELECT histogram(status), mode(status) FROM orders", con=con, **terms)
     assert (plan.epsilon, plan.delta, len(plan.draws)) == (1, 1e-2, 1)
     assert plan.keys == ("status",)
-    ((shown, most),) = dfp.sql(
+    ((histogram, mode),) = dfp.sql(
         "SELECT histogram(status), mode(status) FROM orders", con=con, **{**TERMS, "delta": 1e-9}
     ).fetchall()
-    assert not any(value.startswith("rare") for value, _ in shown)
-    assert most in dict(shown)
+    assert not any(value.startswith("rare") for value, _ in histogram)
+    assert mode in dict(histogram)
 
 
 def test_explain_is_a_plan_at_no_cost(tmp_path):
@@ -86,8 +86,8 @@ def test_the_catalog_has_names_and_types_of_the_schema_alone():
     con = shop("CREATE TABLE private_notes AS SELECT 1 AS x")
     names = [(name,) for name in ("customer", "item", "nation", "orders", "product")]
     assert dfp.sql("SHOW TABLES", con=con, **TERMS).fetchall() == names
-    listed = "SELECT table_name FROM information_schema.tables ORDER BY 1"
-    assert dfp.sql(listed, con=con, **TERMS).fetchall() == names
+    table_query = "SELECT table_name FROM information_schema.tables ORDER BY 1"
+    assert dfp.sql(table_query, con=con, **TERMS).fetchall() == names
     theirs = con.sql("DESCRIBE orders").fetchall()
     assert dfp.sql("DESCRIBE orders", con=con, **TERMS).fetchall() == theirs
     columns = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = "

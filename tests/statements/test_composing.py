@@ -71,17 +71,21 @@ def test_what_is_done_with_answers_is_what_duckdb_does(shared, exact, query):
     """Without noise, a statement gives what DuckDB gives, with the same names and rows."""
     ours, theirs = dfp.sql(query, con=shared, epsilon=1e13, delta=0.001), exact.sql(query)
     assert ours.columns == theirs.columns
-    found, wanted = ours.fetchall(), theirs.fetchall()
+    answers, expected = ours.fetchall(), theirs.fetchall()
     if "ORDER BY" not in query:
-        found, wanted = sorted(found, key=repr), sorted(wanted, key=repr)
-    for row, other in itertools.zip_longest(found, wanted):
-        for one, two in zip(row, other, strict=True):
-            assert one == (pytest.approx(two, abs=0.5) if isinstance(one, float) else two)
+        answers, expected = sorted(answers, key=repr), sorted(expected, key=repr)
+    for row, expected_row in itertools.zip_longest(answers, expected):
+        for value, expected_value in zip(row, expected_row, strict=True):
+            assert value == (
+                pytest.approx(expected_value, abs=0.5)
+                if isinstance(value, float)
+                else expected_value
+            )
 
 
 @pytest.mark.parametrize("query", OVER_ANSWERS)
 def test_statement_costs_its_terms_however_many_releases_it_has(shared, tmp_path, query):
-    """What explain says is charged, once, and is what the terms name."""
+    """The cost that explain forecasts is charged, once, and is that of the terms."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
     terms = {"con": shared, "epsilon": 1, "ledger": ledger, "dataset": "d"}
     if "GROUP BY" in query:
@@ -130,15 +134,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("query", "message"), REFUSED)
 def test_rows_beside_answers_are_refused(shared, empty, tmp_path, query, message):
-    """What would look at rows is refused, the same on an empty table; nothing is charged."""
+    """Reading rows beside answers is refused, the same on an empty table; nothing is charged."""
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
-    said = []
+    errors = []
     for con in (shared, empty):
         with pytest.raises(dfp.DPError) as caught:
             dfp.sql(query, con=con, delta=1e-6, epsilon=1, ledger=ledger, dataset="d")
-        said.append(str(caught.value))
-    assert said[0].startswith(message)
-    assert said[0] == said[1]
+        errors.append(str(caught.value))
+    assert errors[0].startswith(message)
+    assert errors[0] == errors[1]
     assert ledger.spent("d") == dfp.Budget(epsilon=0.0)
 
 
@@ -147,13 +151,15 @@ def test_engine_of_the_rest_sees_what_is_registered_alone(con, monkeypatch):
     opened, connect = [], duckdb.connect
     hold_none()  # an engine that an earlier statement has left would serve again
 
-    def watched(*given, config=None, **named):
+    def watched(*arguments, config=None, **named):
         opened.append(config or {})
-        return connect(*given, config=config or {}, **named)
+        return connect(*arguments, config=config or {}, **named)
 
     monkeypatch.setattr(duckdb, "connect", watched)
     dfp.sql(OVER_ANSWERS[7], con=con, epsilon=1, delta=1e-6).fetchall()
-    config, *others = [own for own in opened if own.get("enable_external_access") is False]
+    config, *others = [
+        options for options in opened if options.get("enable_external_access") is False
+    ]
     assert others == [config] * len(others)
     frame = pa.table({"x": [1]})
     with connect(config=config) as engine:
@@ -199,13 +205,13 @@ CITIES = "CREATE TABLE cities AS FROM (VALUES ('Rome', 'Italy'), ('Bonn', 'Germa
 
 
 def test_public_tables_stand_beside_answers(con):
-    """What a schema declares public can be joined with answers, before and after them, as it is."""
+    """Public tables of a schema can be joined with answers, before and after them, as they are."""
     con.execute(CITIES)
     joined = "SELECT c.land, n FROM r JOIN main.cities AS c USING (city) ORDER BY 1"
     query = f"WITH r AS ({BY_CITY}) {joined}"
     terms = {"con": con, "max_rows": 12, "max_groups": 3, "epsilon": 1e9, "delta": 1e-3}
-    found = dfp.sql(query, schema=SCHEMA, **terms)
-    assert found.fetchall() == [("Germany", 200), ("Italy", 200)]
+    release = dfp.sql(query, schema=SCHEMA, **terms)
+    assert release.fetchall() == [("Germany", 200), ("Italy", 200)]
     assert dfp.explain(query, schema=SCHEMA, **terms).epsilon == 1e9
     for table in ("visits", "adults", "kept"):
         with pytest.raises(dfp.RefusedStatementError, match="beside released answers"):
@@ -233,13 +239,16 @@ def test_intervals_go_along_with_answers(con, query, answers):
     query = query.format(BY_CITY)
     terms = {"con": con, "schema": SCHEMA, "max_rows": 12, "max_groups": 3, "delta": 1e-3}
     plain = dfp.sql(query, epsilon=1e9, **terms)
-    made = dfp.sql(query, epsilon=1e9, intervals=True, **terms)
+    release = dfp.sql(query, epsilon=1e9, intervals=True, **terms)
     ends = [f"{name}_{end}" for name in answers for end in ("low", "high")]
-    assert made.columns == [*plain.columns, *ends]
-    for row in made.fetchall():
-        values = dict(zip(made.columns, row, strict=True))
-        assert all(values[f"{own}_low"] <= values[own] <= values[f"{own}_high"] for own in answers)
-    assert [row[: len(plain.columns)] for row in sorted(made.fetchall())] == sorted(
+    assert release.columns == [*plain.columns, *ends]
+    for row in release.fetchall():
+        values = dict(zip(release.columns, row, strict=True))
+        assert all(
+            values[f"{answer}_low"] <= values[answer] <= values[f"{answer}_high"]
+            for answer in answers
+        )
+    assert [row[: len(plain.columns)] for row in sorted(release.fetchall())] == sorted(
         plain.fetchall()
     )
 
@@ -257,14 +266,14 @@ def test_public_tables_alone_are_answered_exactly_and_free(con, tmp_path, query)
     con.execute(CITIES)
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
     terms = {"schema": SCHEMA, "ledger": ledger, "dataset": "visits"}
-    wanted = con.sql(query).fetchall()
-    assert dfp.sql(query, con=con, **terms).fetchall() == wanted
-    assert dfp.connect(con, **terms).execute(query).fetchall() == wanted
+    expected = con.sql(query).fetchall()
+    assert dfp.sql(query, con=con, **terms).fetchall() == expected
+    assert dfp.connect(con, **terms).execute(query).fetchall() == expected
     plan = dfp.explain(query, con=con, **terms)
     assert (plan.epsilon, plan.delta, plan.draws) == (0, 0, ())
     assert "epsilon 0" in repr(plan)
     dfp.sql(f"CREATE TABLE made AS {query}", con=con, **terms)
-    assert con.sql("FROM made").fetchall() == wanted
+    assert con.sql("FROM made").fetchall() == expected
     assert ledger.spent("visits").epsilon == 0
     for refused in (query, query.replace("cities", "visits")):
         with pytest.raises(dfp.DPError):

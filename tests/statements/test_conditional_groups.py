@@ -51,12 +51,12 @@ TERMS = {"unit": "id", "max_rows": 1, "max_groups": 1, "epsilon": 1e5, "delta": 
 
 @pytest.fixture(scope="module")
 def con():
-    made = duckdb.connect()
-    made.execute(
+    connection = duckdb.connect()
+    connection.execute(
         "CREATE TABLE orders AS SELECT i AS id, i % 4 AS g, i % 9 AS x, "
         "CASE WHEN i % 4 = 0 THEN 'new' ELSE 'old' END AS state FROM range(4000) r(i)"
     )
-    return made
+    return connection
 
 
 @pytest.mark.parametrize("name", CALLS)

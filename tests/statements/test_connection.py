@@ -33,19 +33,19 @@ def test_threads_take_turns_on_a_connection(con):
     """
     con.execute("CREATE TABLE t AS SELECT i AS x, i::VARCHAR AS text FROM range(30) r(i)")
     door = dfp.connect(con, **TERMS)
-    asked = {
+    expected = {
         "SELECT dp_count(*) FROM visits": [(600,)],
         "SELECT dp_count(*) FROM t WHERE text::INTEGER < 20": [(20,)],
         "SELECT x % 3 AS g, dp_count(*) AS n FROM t GROUP BY g": [(0, 10), (1, 10), (2, 10)],
     }
 
     def answers(start):
-        queries = [*asked, *asked][start : start + len(asked)]
-        return [door.cursor().execute(own).fetchall() == asked[own] for own in queries]
+        queries = [*expected, *expected][start : start + len(expected)]
+        return [door.cursor().execute(query).fetchall() == expected[query] for query in queries]
 
     with ThreadPoolExecutor(6) as threads:
-        for found in threads.map(answers, [0, 1, 2] * 4):
-            assert found == [True] * len(asked)
+        for matches in threads.map(answers, [0, 1, 2] * 4):
+            assert matches == [True] * len(expected)
     assert con.execute("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
 
 
@@ -88,8 +88,8 @@ def test_views_are_taken_apart(con):
     plan = dfp.explain("SELECT dp_sum(a, 0, 99) AS s FROM few WHERE b < 90", con=con)
     assert 'FROM "memory"."s"."own" WHERE ("x" < 50)' in plan.row_query
     assert plan.relation == "memory.s.own"
-    wanted = con.execute("SELECT count(*) FROM few WHERE b < 90").fetchall()[0][0]
-    assert count(con, "few WHERE b < 90") == wanted
+    expected = con.execute("SELECT count(*) FROM few WHERE b < 90").fetchall()[0][0]
+    assert count(con, "few WHERE b < 90") == expected
 
 
 def test_a_unit_is_a_column_of_the_relation_in_from(con):
@@ -149,18 +149,18 @@ def test_a_name_is_what_duckdb_reads(path, name):
     con.execute("ATTACH ':memory:' AS db2")
     for schema in ("a", "b", '"x y"', "db2.a"):
         con.execute(f"CREATE SCHEMA {schema}")
-    for rows, place in enumerate(["memory.main", "b", "db2.main", "db2.a"], 2):
-        con.execute(f"CREATE TABLE {place}.w AS SELECT * FROM range({rows}) r(i)")
+    for rows, namespace in enumerate(["memory.main", "b", "db2.main", "db2.a"], 2):
+        con.execute(f"CREATE TABLE {namespace}.w AS SELECT * FROM range({rows}) r(i)")
     con.execute("CREATE VIEW b.seen AS SELECT * FROM w; CREATE VIEW main.seen AS SELECT * FROM b.w")
     if name in {"main.w", "seen"}:
         con.execute("CREATE TEMP TABLE w AS SELECT * FROM range(9) r(i)")
     con.execute(f"SET search_path = '{path}'")
     try:
-        wanted = len(con.execute(f"FROM {name}").fetchall())
+        expected = len(con.execute(f"FROM {name}").fetchall())
     except duckdb.Error:
-        wanted = None
-    if wanted is not None:
-        assert count(con, name) == wanted
+        expected = None
+    if expected is not None:
+        assert count(con, name) == expected
 
 
 def test_the_protected_table_is_no_target(con):
@@ -247,19 +247,19 @@ def test_create_table(con):
     """CREATE TABLE AS keeps what was released; it is made once, and replaced when so asked."""
     query = "TABLE released AS SELECT city, dp_count(*) AS n FROM visits GROUP BY city"
     assert dfp.sql(f"CREATE {query}", con=con, **TERMS) is None
-    wanted = [("Bonn", 200), ("Oslo", 200), ("Rome", 200)]
-    assert con.execute("FROM released").fetchall() == wanted
+    expected = [("Bonn", 200), ("Oslo", 200), ("Rome", 200)]
+    assert con.execute("FROM released").fetchall() == expected
     views = "FROM duckdb_views() SELECT view_name WHERE temporary AND NOT internal"
     assert con.execute(views).fetchall() == []
     with pytest.raises(dfp.RefusedStatementError, match="there is one of that name"):
         dfp.sql(f"CREATE {query}", con=con, **TERMS)
     dfp.sql(f"CREATE OR REPLACE {query} HAVING city = 'Rome'", con=con, **TERMS)
-    assert con.execute("FROM released").fetchall() == wanted[2:]
+    assert con.execute("FROM released").fetchall() == expected[2:]
     dfp.sql(f"CREATE TEMP {query}", con=con, **TERMS)
-    assert con.execute("FROM temp.main.released").fetchall() == wanted
+    assert con.execute("FROM temp.main.released").fetchall() == expected
     con.execute('CREATE SCHEMA "s {x}"')
     dfp.sql(query.replace("TABLE released", 'CREATE TABLE "s {x}"."a ""b"""'), con=con, **TERMS)
-    assert con.execute('FROM "s {x}"."a ""b"""').fetchall() == wanted
+    assert con.execute('FROM "s {x}"."a ""b"""').fetchall() == expected
 
 
 def test_a_result_can_be_used_again(con):

@@ -48,18 +48,18 @@ def connection():
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("place", ["WHERE", "in a mean", "a frame"])
-def test_a_constant_is_refused_where_duckdb_fails(connection, condition, place):
+@pytest.mark.parametrize("context", ["WHERE", "in a mean", "a frame"])
+def test_a_constant_is_refused_where_duckdb_fails(connection, condition, context):
     """A condition is answered as DuckDB answers it, or both say that a constant can't be read."""
     query = f"SELECT count(*) AS n FROM flights WHERE {condition}"
-    if place == "in a mean":
+    if context == "in a mean":
         query = f"SELECT count(CASE WHEN {condition} THEN 1 END) AS n FROM flights"
     try:
         ((expected,),) = connection.sql(query).fetchall()
     except duckdb.ConversionException:
         expected = None
     terms = {"con": connection}
-    if place == "a frame":
+    if context == "a frame":
         terms = {"flights": connection.table("flights").to_arrow_table()}
 
     def ask():
@@ -70,6 +70,6 @@ def test_a_constant_is_refused_where_duckdb_fails(connection, condition, place):
             ask()
     else:
         answer = ask()
-        rows = answer.fetchall() if place != "a frame" else answer.to_pylist()
-        (count,) = rows[0] if place != "a frame" else rows[0].values()
+        rows = answer.fetchall() if context != "a frame" else answer.to_pylist()
+        (count,) = rows[0] if context != "a frame" else rows[0].values()
         assert abs(count - expected) < 10  # fails in 1 of e^190 runs

@@ -67,8 +67,8 @@ def truth(query, con):
     """Return the columns and rows that DuckDB has for a statement."""
     for private, plain in PLAIN.items():
         query = query.replace(private, plain)
-    found = con.sql(query)
-    return found.columns, found.fetchall()
+    relation = con.sql(query)
+    return relation.columns, relation.fetchall()
 
 
 def ordered(rows, like):
@@ -82,12 +82,12 @@ def ordered(rows, like):
     return sorted(rows, key=key)
 
 
-def close(one, other):
-    if isinstance(other, tuple | list):
-        return all(map(close, one, other))
-    if isinstance(one, float) and not isinstance(other, str):
-        return math.isclose(one, other, rel_tol=0.03, abs_tol=0.5)
-    return one == other
+def close(answer, expected):
+    if isinstance(expected, tuple | list):
+        return all(map(close, answer, expected))
+    if isinstance(answer, float) and not isinstance(expected, str):
+        return math.isclose(answer, expected, rel_tol=0.03, abs_tol=0.5)
+    return answer == expected
 
 
 def asked(query, con, terms, **more):
@@ -103,16 +103,18 @@ def test_a_statement_is_answered_at_its_price(like, owned, title, terms, cost, q
     groups = {"max_groups": 400} if "max_groups" in terms else {}
     ours, spent = asked(query, like, terms, epsilon=10**14, delta=1e-3, **groups)
     assert spent == cost.replace("epsilon 1", "epsilon=1e+14").replace("delta 1e-6", "delta=0.001")
-    columns, mine = ours.column_names, list(zip(*ours.to_pydict().values(), strict=True))
-    names, true = truth(query, owned)
-    kept = [place for place, name in enumerate(columns) if name in names]
-    assert [columns[place] for place in kept] == names
+    columns, answer_rows = ours.column_names, list(zip(*ours.to_pydict().values(), strict=True))
+    names, expected_rows = truth(query, owned)
+    positions = [position for position, name in enumerate(columns) if name in names]
+    assert [columns[position] for position in positions] == names
     assert columns == names or terms.get("intervals")
-    mine = [tuple(row[place] for place in kept) for row in mine]
-    assert true
-    assert len(mine) == len(true)
-    for one, other in zip(ordered(mine, mine[0]), ordered(true, mine[0]), strict=True):
-        assert close(one, other), (one, other)
+    answer_rows = [tuple(row[position] for position in positions) for row in answer_rows]
+    assert expected_rows
+    assert len(answer_rows) == len(expected_rows)
+    for answer_row, expected_row in zip(
+        ordered(answer_rows, answer_rows[0]), ordered(expected_rows, answer_rows[0]), strict=True
+    ):
+        assert close(answer_row, expected_row), (answer_row, expected_row)
 
 
 def test_the_page_has_what_it_says():
@@ -130,8 +132,8 @@ def test_a_statement_about_the_flights_themselves(real, title, terms, cost, quer
     Of secret groups one release in fifty shows none: six in a row, below 1e-8.
     """
     for _ in range(6):
-        found, spent = asked(query, real, terms_of(terms), epsilon=1, delta=1e-6)
+        answer, spent = asked(query, real, terms_of(terms), epsilon=1, delta=1e-6)
         assert spent == cost.replace("epsilon ", "epsilon=").replace("delta 1e-6", "delta=1e-06")
-        if found.num_rows:
+        if answer.num_rows:
             return
     pytest.fail("none of six releases shows a group")

@@ -60,10 +60,10 @@ FRAMES = {
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_frame(kind, tmp_path):
     """Every frame is read by its name, and the result has its type."""
-    make, wanted = FRAMES[kind]
+    make, frame_type = FRAMES[kind]
     frame = make(TABLE, tmp_path)
     released = dfp.sql(QUERY, T=frame, **TERMS)
-    assert isinstance(released, wanted)
+    assert isinstance(released, frame_type)
     assert rows(released) == WANTED
 
 
@@ -94,7 +94,7 @@ def test_one_of_several():
     ],
 )
 def test_a_term_that_is_misspelt_is_no_frame(source, term, says):
-    """What can't be a frame is refused, and never spends what the right name would not."""
+    """A value that can't be a frame is refused, and never spends what the right name would not."""
     for ask in (dfp.sql, dfp.explain):
         with pytest.raises(dfp.RefusedStatementError, match=says):
             ask("SELECT dp_count(*) FROM t", **source, **term)
@@ -145,14 +145,16 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_pandas_columns(name):
     """A column has one type whatever is in it, and each value is converted by itself."""
-    series, wanted = COLUMNS[name]
+    series, expected = COLUMNS[name]
     kinds = set()
     for length in range(1, len(series) + 1):
         frame = pd.concat([series.iloc[:length]] * 30).to_frame("x")
         released = dfp.sql("SELECT x, dp_count(*) AS n FROM t GROUP BY x", t=frame, **TERMS)
-        found = {None if pd.isna(x) else x: n for x, n in released.itertuples(index=False)}
-        counts = Counter(wanted[:length])
-        assert found == {key: 30 * times for key, times in counts.items()}
+        released_counts = {
+            None if pd.isna(x) else x: n for x, n in released.itertuples(index=False)
+        }
+        counts = Counter(expected[:length])
+        assert released_counts == {key: 30 * times for key, times in counts.items()}
         kinds.add(str(released["x"].dtype))
     assert len(kinds) == 1
 
@@ -203,8 +205,8 @@ def test_texts_of_a_file_are_numbers_where_asked(tmp_path):
         "dp_mean(CAST(age AS DOUBLE) / 10, 0, 10) AS tens FROM t GROUP BY city"
     )
     released = dfp.sql(query, t=path, **TERMS)
-    found = [tuple(row.values()) for row in released.to_pylist()]
-    assert found == [
+    answers = [tuple(row.values()) for row in released.to_pylist()]
+    assert answers == [
         ("Oslo", pytest.approx(40), 30, 30, pytest.approx(4)),
         ("Rome", pytest.approx(30), 60, 60, pytest.approx(3)),
     ]
@@ -236,14 +238,16 @@ def test_durations_come_back_as_durations(tmp_path):
     for make, kind in FRAMES.values():
         if make in (csv, parquet):
             continue
-        found = dfp.sql(query, t=make(table, tmp_path), **TERMS)
-        assert isinstance(found, kind)
-        if isinstance(found, duckdb.DuckDBPyRelation):
-            assert list(map(str, found.types))[1:3] == ["INTERVAL", "INTERVAL"]
+        release = dfp.sql(query, t=make(table, tmp_path), **TERMS)
+        assert isinstance(release, kind)
+        if isinstance(release, duckdb.DuckDBPyRelation):
+            assert list(map(str, release.types))[1:3] == ["INTERVAL", "INTERVAL"]
             continue
-        for _, stay, most, several, own, month in to_polars(found).rows():
-            lasts = [stay, most - dt.timedelta(1), *several, own["value"], month / 10]
-            assert all(abs(each - dt.timedelta(3)) < dt.timedelta(minutes=5) for each in lasts)
+        for _, stay, longest, quantiles, interval, month in to_polars(release).rows():
+            durations = [stay, longest - dt.timedelta(1), *quantiles, interval["value"], month / 10]
+            assert all(
+                abs(duration - dt.timedelta(3)) < dt.timedelta(minutes=5) for duration in durations
+            )
 
 
 def test_a_column_called_version_is_no_version(tmp_path):

@@ -40,10 +40,12 @@ def generated(expression, *, bad):
 def test_generated_columns_are_refused(call, expression, column):
     """A column that is computed when it is read is refused by its declaration, on any rows."""
     query = f"SELECT dp_count(g) AS n FROM (SELECT {column} FROM t)"
-    one, other = (said(call, query, con=generated(expression, bad=bad)) for bad in (False, True))
-    assert one == other
-    assert one[0] == "RefusedStatementError"
-    assert SECRET not in one[1]
+    good_outcome, bad_outcome = (
+        said(call, query, con=generated(expression, bad=bad)) for bad in (False, True)
+    )
+    assert good_outcome == bad_outcome
+    assert good_outcome[0] == "RefusedStatementError"
+    assert SECRET not in good_outcome[1]
 
 
 def test_columns_beside_a_generated_one_are_read():
@@ -65,7 +67,7 @@ def test_planning_never_touches_the_rows():
 
 
 def test_an_engine_never_speaks(con):
-    """What DuckDB says of a statement that it can't plan is not in the message."""
+    """The message of an error has no text of DuckDB about a statement that it can't plan."""
     for query, word in (
         ("SELECT dp_mean(city + age, 0, 1) FROM visits", "city"),
         ("SELECT dp_count(*) FROM visits WHERE tags > 3", "tags"),
@@ -125,19 +127,19 @@ TARGETS = {
 @pytest.mark.parametrize("target", TARGETS)
 def test_released_rows_go_to_fresh_tables_only(target, tmp_path):
     """No key, constraint or trigger of a table is asked about released rows: INSERT is refused."""
-    found = []
+    outcomes = []
     for person in (7, 8):
         con = duckdb.connect()
         con.execute("CREATE TABLE visits AS SELECT range AS x FROM range(100)")
         con.execute(TARGETS[target].format(id=person))
         ledger = dfp.Ledger(tmp_path / f"{person}.db", epsilon=10)
         query = "INSERT INTO kept SELECT 7 + 0 * dp_count(*) AS n FROM visits"
-        found.append(said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1e-6))
+        outcomes.append(said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1e-6))
         assert ledger.remaining("d").epsilon == 10
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
-    assert found[0] == found[1]
-    assert found[0][0] == "RefusedStatementError"
-    assert "CREATE TABLE" in found[0][1]
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == "RefusedStatementError"
+    assert "CREATE TABLE" in outcomes[0][1]
 
 
 @pytest.mark.parametrize(
@@ -150,14 +152,14 @@ def test_released_rows_go_to_fresh_tables_only(target, tmp_path):
 )
 @pytest.mark.parametrize("name", ["released", "nowhere.released", "nobase.main.released"])
 def test_a_table_that_cannot_be_made_costs_nothing(stored, name, tmp_path):
-    """Whether a fresh table can be made is known before a charge: otherwise nothing is charged."""
+    """A fresh table that can't be made is noticed before a charge: nothing is charged."""
     con = duckdb.connect()
     con.execute(f"CREATE TABLE visits AS SELECT range AS x FROM range(100); {stored}")
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10)
     query = f"CREATE OR REPLACE TABLE {name} AS SELECT dp_count(*) AS n FROM visits"
-    found = said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1)
+    outcome = said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1)
     fits = name == "released" and "elsewhere" in stored
-    assert (found is None) == fits
+    assert (outcome is None) == fits
     assert ledger.remaining("d").epsilon == (9 if fits else 10)
 
 
@@ -177,19 +179,19 @@ def pandas_times(kind, row):
 )  # fmt: skip
 def test_far_times_of_pandas(kind, query):
     """A time that an engine has no place for is missing, whatever the unit it is counted in."""
-    near, far = (
+    ordinary_frame, extreme_frame = (
         dfp.sql(f"SELECT {query} AS n FROM t", **pandas_times(kind, row), **TERMS)
         for row in (3, FAR // 10**3 if kind.endswith("[s, UTC]") else FAR)
     )
-    assert dict(near.dtypes) == dict(far.dtypes)
-    assert (int(near["n"][0]), int(far["n"][0]) in {90, 120}) == (120, True)
+    assert dict(ordinary_frame.dtypes) == dict(extreme_frame.dtypes)
+    assert (int(ordinary_frame["n"][0]), int(extreme_frame["n"][0]) in {90, 120}) == (120, True)
 
 
 @pytest.mark.parametrize("unit", ["s", "ms"])
 @pytest.mark.parametrize("inside", ["", "list", "struct"])
 def test_far_times_of_arrow(unit, inside):
     """The same in Arrow; inside of lists and structs such a type is refused by declaration."""
-    found = []
+    outcomes = []
     for row in (3, FAR):
         times = pa.array([0, 1, 2, row] * 30, pa.int64()).view(pa.timestamp(unit, "UTC"))
         if inside == "list":
@@ -197,19 +199,19 @@ def test_far_times_of_arrow(unit, inside):
         if inside == "struct":
             times = pa.StructArray.from_arrays([times], names=["a"])
         table = pa.table({"x": times})
-        found.append(said(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=table))
-    assert found[0] == found[1]
-    assert (found[0] is None) == (not inside)
+        outcomes.append(said(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=table))
+    assert outcomes[0] == outcomes[1]
+    assert (outcomes[0] is None) == (not inside)
 
 
 @pytest.mark.parametrize("kind", [pl.List(pl.Categorical), pl.Struct({"a": pl.Categorical})])
 def test_nested_categories_of_polars(kind):
     """Categories inside of lists and structs are text, whatever is in them."""
     for rows in ([["a"], ["b", "a"], None], [[], None]):
-        own = rows if kind == pl.List(pl.Categorical) else [r and {"a": r[0]} for r in rows]
-        frame = pl.DataFrame({"x": pl.Series([r or None for r in own] * 9, dtype=kind)})
-        taken = "x[1]" if kind == pl.List(pl.Categorical) else "x.a"
-        query = f"SELECT dp_count({taken}) AS n FROM t"
+        values = rows if kind == pl.List(pl.Categorical) else [r and {"a": r[0]} for r in rows]
+        frame = pl.DataFrame({"x": pl.Series([r or None for r in values] * 9, dtype=kind)})
+        element = "x[1]" if kind == pl.List(pl.Categorical) else "x.a"
+        query = f"SELECT dp_count({element}) AS n FROM t"
         assert dfp.sql(query, t=frame, **TERMS).item() == 9 * sum(map(bool, rows))
 
 
@@ -221,21 +223,21 @@ def test_what_is_remembered_belongs_to_its_rows(tmp_path):
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=4 * 10**9, delta=0.1, remember=True)
     terms = {"con": con, "epsilon": 1e9}
     with dfp.spending(ledger, dataset="visits", version="2026-01"):
-        found = [
+        counts = [
             dfp.sql(f"SELECT dp_count(*) AS n FROM {rows}", **terms).fetchall()[0][0]
             for rows in ("visits WHERE city = 'Rome'", "visits WHERE city = 'Oslo'", "visits",
                          "other", "visits WHERE city = 'Rome'")
         ]  # fmt: skip
-    assert found == [900, 100, 1000, 500, 900]
+    assert counts == [900, 100, 1000, 500, 900]
     assert ledger.spent("visits").epsilon == 4e9
 
 
 def nested(values, inside):
     """Return a table whose column holds the values, one a row, inside of so many things."""
-    for one in inside:
-        if one == "list":
+    for container in inside:
+        if container == "list":
             values = pa.ListArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), values)
-        elif one == "fixed":
+        elif container == "fixed":
             values = pa.FixedSizeListArray.from_arrays(values, 1)
         else:
             values = pa.StructArray.from_arrays([values], names=["an 'a'"])
@@ -255,40 +257,40 @@ DEPTHS = [(), ("list",), ("struct",), ("list", "struct"), ("struct", "fixed", "l
 @pytest.mark.parametrize(
     ("kind", "inside", "stored"),
     [
-        (kind, inside, (own + depth) % 2 == 1)
-        for own, kind in enumerate(BROKEN)
+        (kind, inside, (index + depth) % 2 == 1)
+        for index, kind in enumerate(BROKEN)
         for depth, inside in enumerate(DEPTHS)
     ],
 )
 def test_values_that_are_none_of_their_type(kind, inside, stored):
     """A number that is none of its column's values is missing, at any depth, and ends no query."""
     declared, row, left = BROKEN[kind]
-    found = []
+    outcomes = []
     for last in (3, row):
         values = pa.array([0, 1, None, last] * 30, pa.int64())
         frame = nested(pa.Array.from_buffers(declared, len(values), values.buffers()), inside)
-        given = {"t": frame}
+        source = {"t": frame}
         if stored:
-            given = {"con": duckdb.connect()}
-            given["con"].from_arrow(frame).create("t")
+            source = {"con": duckdb.connect()}
+            source["con"].from_arrow(frame).create("t")
         query = "SELECT dp_count(CAST(x AS VARCHAR)) AS n, dp_count(x) AS m FROM t"
-        made = dfp.sql(query, **given, **TERMS)
-        table = made if isinstance(made, pa.Table) else made.arrow()
-        found.append((table.schema, tuple(table.to_pylist()[0].values())))
-    assert found[0][0] == found[1][0]
-    assert found[0][1] == ((120, 120) if inside else (90, 90))
-    assert found[1][1] == (120, 120) if inside else found[1][1][0] in left
+        release = dfp.sql(query, **source, **TERMS)
+        table = release if isinstance(release, pa.Table) else release.arrow()
+        outcomes.append((table.schema, tuple(table.to_pylist()[0].values())))
+    assert outcomes[0][0] == outcomes[1][0]
+    assert outcomes[0][1] == ((120, 120) if inside else (90, 90))
+    assert outcomes[1][1] == (120, 120) if inside else outcomes[1][1][0] in left
 
 
 def test_conditions_below_the_gate_leave_its_values_alone():
     """A condition on a plain column, read before the gate, lets none of the others pass it."""
     values = pa.array([0, 1, None, 2**63 - 1] * 30, pa.int64())
-    far = pa.Array.from_buffers(pa.decimal64(18, 0), len(values), values.buffers())
-    frame = pa.table({"u": range(120), "x": far})
-    asked = "SELECT dp_count(x) AS n, dp_count(CAST(x AS VARCHAR)) AS m, dp_count(*) AS k FROM t"
+    extremes = pa.Array.from_buffers(pa.decimal64(18, 0), len(values), values.buffers())
+    frame = pa.table({"u": range(120), "x": extremes})
+    query = "SELECT dp_count(x) AS n, dp_count(CAST(x AS VARCHAR)) AS m, dp_count(*) AS k FROM t"
     terms = {"t": frame, "schema": dfp.Schema(unit="t.u"), "max_rows": 1, "epsilon": 1e13}
     for where, expected in (
         ("u < 90", [46, 46, 90]), ("u < 90 AND x >= 0", [46] * 3), ("x > u - 200", [60] * 3),
     ):  # fmt: skip
-        made = dfp.sql(f"{asked} WHERE {where}", **terms)
-        assert list(made.to_pylist()[0].values()) == expected
+        release = dfp.sql(f"{query} WHERE {where}", **terms)
+        assert list(release.to_pylist()[0].values()) == expected

@@ -52,8 +52,8 @@ def refused(con, seeds, depth):
 
 def check(con, seeds, depth):
     starts = range(0, len(seeds), BATCH)
-    found = sum(refused(con, seeds[start : start + BATCH], depth) for start in starts)
-    assert found < len(seeds) / 20
+    refusals = sum(refused(con, seeds[start : start + BATCH], depth) for start in starts)
+    assert refusals < len(seeds) / 20
 
 
 def test_a_few(clean):

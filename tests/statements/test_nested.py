@@ -12,8 +12,8 @@ from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, shop
 
 NESTED = Path(__file__).with_name("nested.sql").read_text().splitlines()
 SAMPLES = [
-    pytest.param(query, id=str(place), marks=[] if place < 3 else [pytest.mark.slow])
-    for place, query in enumerate(NESTED)
+    pytest.param(query, id=str(position), marks=[] if position < 3 else [pytest.mark.slow])
+    for position, query in enumerate(NESTED)
 ]
 
 
@@ -34,17 +34,21 @@ def test_answers_are_duckdbs_without_noise(clean, query):
     terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "epsilon": 1e9, "delta": 1e-3}
     ours, theirs = dfp.sql(query, con=clean, **terms), clean.sql(plain(query))
     assert ours.columns == theirs.columns
-    found, wanted = (sorted(own.fetchall(), key=repr) for own in (ours, theirs))
-    assert wanted
-    assert len(found) == len(wanted)
-    for row, other in zip(found, wanted, strict=True):
-        for one, two in zip(row, other, strict=True):
-            assert one == (pytest.approx(two, rel=1e-3) if isinstance(two, float) else two)
+    answers, expected = (sorted(relation.fetchall(), key=repr) for relation in (ours, theirs))
+    assert expected
+    assert len(answers) == len(expected)
+    for row, expected_row in zip(answers, expected, strict=True):
+        for value, expected_value in zip(row, expected_row, strict=True):
+            assert value == (
+                pytest.approx(expected_value, rel=1e-3)
+                if isinstance(expected_value, float)
+                else expected_value
+            )
 
 
 @pytest.mark.parametrize("query", SAMPLES)
 def test_the_whole_is_charged_once(clean, tmp_path, query):
-    """What explain says of all releases together is one charge, and is what the terms name."""
+    """The cost that explain forecasts for all releases is one charge, and is that of the terms."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=1e-6)
     terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "delta": 1e-6, "ledger": ledger}
     plan = dfp.explain(query, con=clean, **terms, dataset="shop")
@@ -75,10 +79,10 @@ def test_doors_and_intervals(clean):
     """
     terms = {"schema": SCHEMA, "max_rows": 8, "epsilon": 1e9}
     count = dfp.sql(NESTED[0], con=clean, **terms).fetchall()[0][0]
-    found = dfp.connect(clean, **terms).sql(NESTED[0], intervals=True).df()
-    assert found.iloc[0].tolist() == [count, count, count]
-    beside = "SELECT dp_count(*) AS n, (SELECT dp_count(*) FROM orders) AS k FROM customer"
-    rows = dfp.sql(beside, con=clean, intervals=True, **terms)
+    frame = dfp.connect(clean, **terms).sql(NESTED[0], intervals=True).df()
+    assert frame.iloc[0].tolist() == [count, count, count]
+    query = "SELECT dp_count(*) AS n, (SELECT dp_count(*) FROM orders) AS k FROM customer"
+    rows = dfp.sql(query, con=clean, intervals=True, **terms)
     assert rows.columns == ["n", "n_low", "n_high", "k"]
     con = shop()
     dfp.sql(f"CREATE TABLE made AS {NESTED[0]}", con=con, **terms)
@@ -148,15 +152,15 @@ def test_rows_by_themselves(clean):
         WHERE delay > m AND delay > (SELECT dp_mean(delay, 0, 100) FROM flights)
     """
     schema = dfp.Schema(rows="flights")
-    found = dfp.sql(query, flights=flights, schema=schema, epsilon=1e9, delta=1e-3)
-    assert isinstance(found, pd.DataFrame)
-    assert found["n"].tolist() == [400]
+    release = dfp.sql(query, flights=flights, schema=schema, epsilon=1e9, delta=1e-3)
+    assert isinstance(release, pd.DataFrame)
+    assert release["n"].tolist() == [400]
 
 
 OTHERS = "(SELECT dp_mean({0}, 0, 9) FROM orders o{1})"
 REFUSED = [
-    (f"SELECT dp_count(*) FROM customer c WHERE balance > {OTHERS.format(*own)}", said)
-    for own, said in [
+    (f"SELECT dp_count(*) FROM customer c WHERE balance > {OTHERS.format(*arguments)}", reason)
+    for arguments, reason in [
         (("total", " WHERE o.customer = c.id"), "no table in FROM has a column 'c.id'"),
         (("none", ""), "no table in FROM has a column 'none'"),
         (("total", " GROUP BY customer"), "GROUP BY the unit"),
@@ -164,18 +168,18 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("query", "said"), REFUSED)
-def test_refused_the_same_on_any_rows(clean, tmp_path, query, said):
-    """What is no release of its own is refused, whatever the rows are, and nothing is charged."""
+@pytest.mark.parametrize(("query", "message"), REFUSED)
+def test_refused_the_same_on_any_rows(clean, tmp_path, query, message):
+    """A query that is no release of its own is refused on any rows, and nothing is charged."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=0.5)
-    found = []
+    errors = []
     for con in (clean, shop("DELETE FROM orders; DELETE FROM customer")):
         with pytest.raises(dfp.DPError) as caught:
             dfp.sql(query, con=con, schema=SCHEMA, max_rows=5, max_groups=5, delta=1e-6,
                     ledger=ledger, dataset="shop")  # fmt: skip
-        found.append(str(caught.value))
-    assert found[0].startswith(said)
-    assert found[0] == found[1]
+        errors.append(str(caught.value))
+    assert errors[0].startswith(message)
+    assert errors[0] == errors[1]
     assert ledger.spent("shop").epsilon == 0
 
 
@@ -197,10 +201,10 @@ WHERE balance % 10 IN (SELECT digit FROM rich WHERE n > 0) GROUP BY nation"""
 def test_public_keys_belong_to_the_grouping_of_their_columns(clean, query, keys):
     """Public keys are those of the release that groups by their columns, whatever is nested."""
     terms = {"schema": SCHEMA, "max_rows": 8, "max_groups": 6, "epsilon": 1e9}
-    found = dfp.sql(query, con=clean, **terms, keys=keys, delta=1e-3).fetchall()
+    answers = dfp.sql(query, con=clean, **terms, keys=keys, delta=1e-3).fetchall()
     condition = " AND digit IN (1, 2, 3)" if "digit" in keys else ""
     exact = plain(query).replace("n > 0", f"n > 0{condition}")
-    assert found == clean.sql(f"SELECT * FROM ({exact}) WHERE nation < 3 ORDER BY 1").fetchall()
+    assert answers == clean.sql(f"SELECT * FROM ({exact}) WHERE nation < 3 ORDER BY 1").fetchall()
 
 
 @pytest.mark.parametrize("keys", [[0, 1], {"nation": [0, 1], "city": ["Rome"]}])
@@ -271,9 +275,9 @@ def visits():
 def test_rows_meet_each_row_of_a_released_table_by_its_keys(visits, name):
     """A protected row joined with a released table by its keys meets the row that DuckDB joins."""
     query = MATCHING[name]
-    found = dfp.sql(query, **visits).fetchall()
+    answers = dfp.sql(query, **visits).fetchall()
     exact = visits["con"].sql(plain(query)).fetchall()
-    assert sorted(found, key=repr) == sorted(exact, key=repr)
+    assert sorted(answers, key=repr) == sorted(exact, key=repr)
 
 
 @pytest.mark.parametrize("name", SEVERAL)

@@ -39,12 +39,12 @@ def trees():
 
 def kinds():
     """Return one tree for each kind of object in trees of DuckDB, with its place in the tree."""
-    found = {}
+    examples = {}
     for tree in trees():
-        for place, node in enumerate(nodes(tree)):
+        for position, node in enumerate(nodes(tree)):
             sort = (str(node.get("class")), str(node.get("type")), *sorted(node))
-            found.setdefault(sort, (tree, place))
-    return found.values()
+            examples.setdefault(sort, (tree, position))
+    return examples.values()
 
 
 def test_trees_are_read_whole():
@@ -55,18 +55,18 @@ def test_trees_are_read_whole():
 
 def test_every_part_is_read():
     """A part of any node that changes makes another node, so that no rule can miss it."""
-    for tree, place in kinds():
+    for tree, position in kinds():
         before = read_node(tree)
-        for part, value in list(nodes(tree))[place].items():
+        for part, value in list(nodes(tree))[position].items():
             if part not in IGNORED and not isinstance(value, dict | list):
                 changed = copy.deepcopy(tree)
-                list(nodes(changed))[place][part] = "other" if value != "other" else "another"
+                list(nodes(changed))[position][part] = "other" if value != "other" else "another"
                 assert read_node(changed) != before, (part, tree)
 
 
 def test_unknown_parts_are_refused():
     """An object with a part that nobody knows is read as the class that no rule accepts."""
-    for tree, place in kinds():
-        node = {**list(nodes(tree))[place], "a_new_part": True}
+    for tree, position in kinds():
+        node = {**list(nodes(tree))[position], "a_new_part": True}
         if "class" in node or "type" in node:
             assert isinstance(read_node(node), Other | OtherQuery), node

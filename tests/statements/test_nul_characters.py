@@ -14,12 +14,12 @@ EXACT = 1e6
 
 @pytest.fixture(scope="module")
 def con():
-    made = duckdb.connect()
-    made.execute(
+    connection = duckdb.connect()
+    connection.execute(
         "CREATE TABLE t AS SELECT 'a' AS s FROM range(1000) "
         "UNION ALL SELECT 'a' || chr(0) || 'b' FROM range(50)"
     )
-    return made
+    return connection
 
 
 REFUSED = {
@@ -52,13 +52,13 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("place", REFUSED)
-def test_a_text_that_would_be_cut_is_refused_for_nothing(con, tmp_path, place):
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_text_that_would_be_cut_is_refused_for_nothing(con, tmp_path, case):
     """A statement, parameter or name with NUL is refused in our own words before any charge."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1e7, delta=1e-3)
     terms = {"epsilon": EXACT, "ledger": ledger, "dataset": "d"}
     with pytest.raises(dfp.DPError, match="NUL"):
-        REFUSED[place](con, terms)
+        REFUSED[case](con, terms)
     assert ledger.spent("d").epsilon == 0
 
 
@@ -71,13 +71,13 @@ def test_public_keys_with_a_nul_are_counted(con, tmp_path, kind):
     frames = {"pandas": con.table("t").df, "arrow": con.table("t").to_arrow_table}
     frame = frames.get(kind, lambda: con.table("t") if kind == "duckdb" else path)()
     query = "SELECT s, dp_count(*) AS n FROM t GROUP BY s"
-    made = dfp.connect({"t": frame}, epsilon=EXACT).sql(query, keys=[TEXT])
-    assert made.fetchall() == [(TEXT, 50)]
+    release = dfp.connect({"t": frame}, epsilon=EXACT).sql(query, keys=[TEXT])
+    assert release.fetchall() == [(TEXT, 50)]
     assert dfp.frame(frame).share("s", TEXT, epsilon=EXACT) == pytest.approx(50 / 1050, abs=1e-4)
 
 
 def test_a_table_without_nul_can_be_asked(con):
-    """What the refusal says to write is answered: a table in which the character is replaced."""
+    """The table that the refusal advises is answered: one in which the character is replaced."""
     con.execute("CREATE TABLE prepared AS SELECT replace(s, chr(0), ' ') AS s FROM t")
     query = "SELECT dp_count(*) AS n FROM prepared WHERE s = 'a b'"
     assert dfp.sql(query, con=con, epsilon=EXACT).fetchall() == [(50,)]

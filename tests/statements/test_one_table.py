@@ -99,7 +99,7 @@ def test_an_explanation_has_the_columns_and_the_time_zone(con):
 
 
 def test_an_explanation_checks_types(con):
-    """What `sql` refuses by its type, `explain` refuses in the same words."""
+    """A type that `sql` refuses is refused by `explain`, in the same words."""
     errors = []
     for function in (dfp.sql, dfp.explain):
         with pytest.raises(dfp.DPError) as caught:

@@ -33,13 +33,13 @@ STATEMENTS = [
 ]
 
 
-def same(one, other):
-    """Tell whether a private answer without noise is what DuckDB says."""
-    if isinstance(other, list):
-        return all(map(same, one, other))
-    if isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0.02, abs_tol=2)
-    return one == other
+def same(answer, expected):
+    """Return whether a private answer without noise is DuckDB's."""
+    if isinstance(expected, list):
+        return all(map(same, answer, expected))
+    if isinstance(expected, float):
+        return math.isclose(answer, expected, rel_tol=0.02, abs_tol=2)
+    return answer == expected
 
 
 @pytest.mark.parametrize("query", STATEMENTS)
@@ -48,25 +48,27 @@ def test_answers_are_duckdbs_without_noise(shared, query):
     ours = dfp.sql(query, con=shared, epsilon=1e13, delta=1e-3, **UNIT)
     theirs = shared.sql(query)
     assert ours.columns == theirs.columns
-    found, wanted = ours.fetchall(), theirs.fetchall()
+    answers, expected = ours.fetchall(), theirs.fetchall()
     if "ORDER BY sum" not in query:
-        found, wanted = sorted(found), sorted(wanted)
-    assert len(found) == len(wanted)
-    for row, other in zip(found, wanted, strict=True):
-        assert all(map(same, row, other)), (row, other)
+        answers, expected = sorted(answers), sorted(expected)
+    assert len(answers) == len(expected)
+    for row, expected_row in zip(answers, expected, strict=True):
+        assert all(map(same, row, expected_row)), (row, expected_row)
 
 
-NAMES = {name: own.kind for own in STATISTICS.values() for name in own.sql_names}
+NAMES = {name: statistic.kind for statistic in STATISTICS.values() for name in statistic.sql_names}
 
 
 @pytest.mark.parametrize(("name", "kind"), [*NAMES.items(), ("count_star", "count")])
 def test_ordinary_name_costs_and_asks_what_its_statistic_does(shared, name, kind):
     """avg(x) is dp_mean(x): the same question at the same price, or the same refusal, for each."""
-    own = STATISTICS[kind].arguments()
-    columns = [argument for argument in own if argument.form == "column"]
-    numbers = [argument for argument in own if argument.required and argument.form == "number"]
-    given = ["income", "age"][: len(columns)] + ["0.3"] * len(numbers)
-    inside = {"count_star": "*"}.get(name, ", ".join(given))
+    arguments = STATISTICS[kind].arguments()
+    columns = [argument for argument in arguments if argument.form == "column"]
+    numbers = [
+        argument for argument in arguments if argument.required and argument.form == "number"
+    ]
+    call_arguments = ["income", "age"][: len(columns)] + ["0.3"] * len(numbers)
+    inside = {"count_star": "*"}.get(name, ", ".join(call_arguments))
     call = {"count_star": "count", "count_distinct": "count"}.get(name, name)
     distinct = "DISTINCT " if name == "count_distinct" else ""
     answers = []
@@ -128,20 +130,20 @@ def test_intervals_stand_behind_their_answers(shared):
         "GROUP BY city HAVING n_high > 100 ORDER BY a_low DESC"
     )
     terms = {"con": shared, "epsilon": 1e13, "delta": 1e-3, **UNIT}
-    found = dfp.sql(query, intervals=True, **terms)
-    assert found.columns == [
+    release = dfp.sql(query, intervals=True, **terms)
+    assert release.columns == [
         "city", "a", "a_low", "a_high", "a_note", "n", "n_low", "n_high", "m", "m_low", "m_high",
         "m_note", "more", "more_low", "more_high",
     ]  # fmt: skip
-    lows = [row[2] for row in found.fetchall()]
+    lows = [row[2] for row in release.fetchall()]
     assert len(lows) == 3
     assert lows == sorted(lows, reverse=True)
-    assert all(row[2] <= row[1] <= row[3] for row in found.fetchall())
-    assert all(row[-2] == row[6] + 1 and row[-1] == row[7] + 1 for row in found.fetchall())
+    assert all(row[2] <= row[1] <= row[3] for row in release.fetchall())
+    assert all(row[-2] == row[6] + 1 and row[-1] == row[7] + 1 for row in release.fetchall())
     plain = query.replace("n_high", "n").replace("a_low", "a")
     with_ends = dfp.explain(query, intervals=True, con=shared, delta=1e-3, **UNIT)
     without = dfp.explain(plain, con=shared, delta=1e-3, **UNIT)
-    assert [own.epsilon for own in with_ends.draws] == [own.epsilon for own in without.draws]
+    assert [draw.epsilon for draw in with_ends.draws] == [draw.epsilon for draw in without.draws]
 
 
 def test_notes_are_logged_where_no_column_shows_them(shared, caplog, tmp_path):
@@ -165,9 +167,9 @@ def test_a_quotient_by_what_may_be_0_has_an_open_interval(shared):
     """The interval of a quotient holds every number where that of the divisor holds 0."""
     query = "SELECT sum(income) / (count(*) - count(*)) AS none, avg(income) AS a, a / 2 AS half"
     terms = {"con": shared, "epsilon": 1, "intervals": True}
-    found = dfp.sql(f"{query} FROM visits", **terms).df().iloc[0]
-    assert (found["none_low"], found["none_high"]) == (-math.inf, math.inf)
-    assert found["half_low"] == pytest.approx(found["a_low"] / 2)
+    row = dfp.sql(f"{query} FROM visits", **terms).df().iloc[0]
+    assert (row["none_low"], row["none_high"]) == (-math.inf, math.inf)
+    assert row["half_low"] == pytest.approx(row["a_low"] / 2)
 
 
 @pytest.mark.parametrize("groups", [(), ("city",), ("city", "vip")])
@@ -205,9 +207,9 @@ def test_what_is_true_or_false_has_the_bounds_0_and_1(shared, call):
     bounded = "dp_sum(vip::INT, 0, 1)" if call.startswith("SUM") else "dp_mean(vip::INT, 0, 1)"
     plans = [dfp.explain(f"SELECT {text} AS n FROM visits", con=shared) for text in (call, bounded)]
     assert "octaves" not in str(plans[0])
-    widths, most = ([*plan.answers[0].typical] for plan in plans)
-    assert np.allclose(widths, most, rtol=0.1)  # no twentieth is spent on what is clipped
-    assert widths[-1] <= most[-1]
+    widths, bounded_widths = ([*plan.answers[0].typical] for plan in plans)
+    assert np.allclose(widths, bounded_widths, rtol=0.1)  # no twentieth is spent on what is clipped
+    assert widths[-1] <= bounded_widths[-1]
 
 
 @pytest.mark.parametrize(
@@ -230,8 +232,8 @@ def test_what_is_true_or_false_has_the_bounds_0_and_1(shared, call):
 def test_constants_of_branches_are_bounds(shared, expression, bounds):
     """They are the least and the largest of all branches, where each is a constant or NULL."""
     answers = dfp.explain(f"SELECT SUM({expression}) AS n FROM visits", con=shared).answers
-    known = re.search(r"bounds=(\([^)]*\))", answers[0].question)
-    assert (None if known is None else ast.literal_eval(known[1])) == bounds
+    match = re.search(r"bounds=(\([^)]*\))", answers[0].question)
+    assert (None if match is None else ast.literal_eval(match[1])) == bounds
 
 
 @pytest.mark.parametrize(
@@ -250,8 +252,8 @@ def test_constants_of_subqueries_are_bounds(shared, k, call, bounds):
     rows = f"SELECT user_id AS u, {k} AS k FROM visits{' GROUP BY u' if 'COUNT' in k else ''}"
     query = f"WITH named AS ({rows}) SELECT {call} AS n FROM named"
     answers = dfp.explain(query, con=shared, unit="user_id", max_rows=3).answers
-    known = re.search(r"bounds=(\([^)]*\))", answers[0].question)
-    assert (None if known is None else ast.literal_eval(known[1])) == bounds
+    match = re.search(r"bounds=(\([^)]*\))", answers[0].question)
+    assert (None if match is None else ast.literal_eval(match[1])) == bounds
 
 
 def test_bounds_that_are_named_come_before_those_of_constants(shared):
@@ -266,7 +268,7 @@ def test_a_mean_of_conditions_is_released_with_its_interval():
     rows = pl.DataFrame({"g": [*"ab"] * 5000, "x": [*range(10)] * 1000})
     late = "CASE WHEN x > 3 THEN 1 ELSE 0 END"
     query = f"SELECT g, AVG(x > 3) AS a, 100 * SUM({late}) / COUNT(*) AS b FROM r GROUP BY g"
-    made = dfp.sql(query, r=rows, keys=["a", "b"], epsilon=1e6, intervals=True)
-    assert made["a"].to_list() == pytest.approx([0.6, 0.6])
-    assert made["b"].to_list() == pytest.approx([60, 60])
-    assert made["a_note"].to_list() == made["b_note"].to_list() == [None, None]
+    release = dfp.sql(query, r=rows, keys=["a", "b"], epsilon=1e6, intervals=True)
+    assert release["a"].to_list() == pytest.approx([0.6, 0.6])
+    assert release["b"].to_list() == pytest.approx([60, 60])
+    assert release["a_note"].to_list() == release["b_note"].to_list() == [None, None]

@@ -39,9 +39,9 @@ def dirty():
 def some(items, start):
     """Return every third of some cases for the fast lane; the others are for the slow one."""
     return [
-        pytest.param(*(item if isinstance(item, list) else [item]), id=str(place),
-                     marks=[] if place % 3 == start else [pytest.mark.slow])
-        for place, item in enumerate(items)
+        pytest.param(*(item if isinstance(item, list) else [item]), id=str(index),
+                     marks=[] if index % 3 == start else [pytest.mark.slow])
+        for index, item in enumerate(items)
     ]  # fmt: skip
 
 
@@ -68,13 +68,13 @@ def both():
 
 
 def differ_in_one_unit(query, before, after, unit):
-    """Tell whether the rows of all other units are what they were, and those of nobody are none."""
-    one, two = by_owner(query, before), by_owner(query, after)
-    assert None not in one
-    assert None not in two
-    for rows in (one, two):
+    """Return whether all other units have the rows that they had, and no row lacks an owner."""
+    rows_before, rows_after = by_owner(query, before), by_owner(query, after)
+    assert None not in rows_before
+    assert None not in rows_after
+    for rows in (rows_before, rows_after):
         rows.pop(unit, None)
-    return one == two
+    return rows_before == rows_after
 
 
 @pytest.mark.parametrize("query", some(ALLOWED, 0))
@@ -97,8 +97,8 @@ def without_owner(bag):
     return relations.Bag(
         bag.facts,
         False,
-        lambda wanted, leaf: (
-            f"SELECT {relations._list(relations._named(wanted))} FROM ({bag.sql(wanted, leaf)}) x"
+        lambda names, leaf: (
+            f"SELECT {relations._list(relations._named(names))} FROM ({bag.sql(names, leaf)}) x"
         ),
     )
 
@@ -121,22 +121,25 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
 
 
 @pytest.mark.parametrize(
-    ("own", "unit"), [("BIGINT", "BIGINT"), ("INTEGER", "BIGINT"), ("BIGINT", "INTEGER")]
+    ("column_type", "unit_type"),
+    [("BIGINT", "BIGINT"), ("INTEGER", "BIGINT"), ("BIGINT", "INTEGER")],
 )
-def test_rows_are_owned_by_their_own_value_of_the_unit(own, unit):
+def test_rows_are_owned_by_their_own_value_of_the_unit(column_type, unit_type):
     """Orders of a customer count without a row of that customer; what is no unit owns nothing.
 
     A join with the unit's table leaves them out.
     """
-    con = shop(NOBODY, f"ALTER TABLE orders ALTER customer TYPE {own}")
-    con.execute(f"ALTER TABLE customer ALTER id TYPE {unit}")
-    if (own, unit) == ("BIGINT", "INTEGER"):
+    con = shop(NOBODY, f"ALTER TABLE orders ALTER customer TYPE {column_type}")
+    con.execute(f"ALTER TABLE customer ALTER id TYPE {unit_type}")
+    if (column_type, unit_type) == ("BIGINT", "INTEGER"):
         con.execute("INSERT INTO orders VALUES (9000, 1000000000000, 5.0, 'open', NULL)")
     for rows in ("orders", "item JOIN orders USING (order_id)"):
-        found = by_owner(f"SELECT dp_count(*) FROM {rows}", con)
+        rows_by_owner = by_owner(f"SELECT dp_count(*) FROM {rows}", con)
         plain = f"SELECT customer, count(*) FROM {rows} WHERE customer < 1000000 GROUP BY 1"
-        assert {owner: len(of) for owner, of in found.items()} == dict(con.sql(plain).fetchall())
-        assert 99999 in found
+        assert {owner: len(of) for owner, of in rows_by_owner.items()} == dict(
+            con.sql(plain).fetchall()
+        )
+        assert 99999 in rows_by_owner
     joined = "SELECT dp_count(*) FROM orders JOIN customer ON customer = id"
     assert 99999 not in by_owner(joined, con)
 
@@ -157,8 +160,8 @@ def test_few_rows_are_given_owners(clean):
     (query,) = (text for text in ALLOWED if "quantity < 3" in text)
     text = dfp.explain(query, con=clean, schema=SCHEMA, max_rows=3, max_groups=1, delta=1e-6)
     rows, links = text.row_query.split("DISTINCT")
-    asked = '(("quantity" < 3)) OR (("quantity" > 1) AND ("paid" > 2))'
-    assert asked in rows
+    condition = '(("quantity" < 3)) OR (("quantity" > 1) AND ("paid" > 2))'
+    assert condition in rows
     assert '"product"' in rows
     assert '"product"' not in links
 
@@ -174,14 +177,16 @@ def test_a_join_on_another_column_is_no_link(monkeypatch):
     before, after = shop(NOBODY, more), shop(NOBODY, more, HOSTILE.format(unit=3, many=60))
     assert differ_in_one_unit(query, before, after, 3)
     monkeypatch.setattr(
-        relations.Link, "said_by", lambda own, pairs, _: own.column in {one for one, _ in pairs}
+        relations.Link,
+        "said_by",
+        lambda link, pairs, _: link.column in {column for column, _ in pairs},
     )
     assert not differ_in_one_unit(query, before, after, 3)
 
 
 @pytest.mark.parametrize(("query", "why"), some(UNSAID, 2))
 def test_what_is_not_said_is_refused(clean, tmp_path, query, why):
-    """What looks at several units as it is written is refused with a rewrite, free of charge."""
+    """A query that looks at several units as written is refused with a rewrite, free of charge."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=0.5)
     with pytest.raises(dfp.RefusedStatementError) as caught:
         dfp.sql(query, con=clean, schema=SCHEMA, max_rows=5, ledger=ledger, dataset="shop")
@@ -204,10 +209,10 @@ def test_a_refused_join_names_what_its_author_can_write(clean, rest, condition):
     with pytest.raises(dfp.RefusedStatementError) as caught:
         dfp.explain(query, **terms, max_rows=5)
     assert caught.value.hint.endswith(f": {condition}")
-    said = f"{query[:-1]} AND {condition})" if query.endswith(")") else (
+    rewritten = f"{query[:-1]} AND {condition})" if query.endswith(")") else (
         f"{query} {'AND' if ' ON ' in rest else 'WHERE'} {condition}"
     )  # fmt: skip
-    dfp.explain(said, **terms, max_rows=5)
+    dfp.explain(rewritten, **terms, max_rows=5)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +246,7 @@ PER_UNIT = (HERE / "owned_per_unit.sql").read_text().splitlines()
 
 
 @pytest.mark.parametrize(
-    "query", [PER_UNIT[0], *(pytest.param(own, marks=pytest.mark.slow) for own in PER_UNIT[1:])]
+    "query", [PER_UNIT[0], *(pytest.param(text, marks=pytest.mark.slow) for text in PER_UNIT[1:])]
 )
 def test_rows_of_a_unit_are_the_same_bits(query):
     """Threads, the order of storage and other units change no bit of a unit's rows."""
@@ -249,14 +254,16 @@ def test_rows_of_a_unit_are_the_same_bits(query):
     shuffled = "CREATE OR REPLACE TABLE orders AS FROM orders ORDER BY hash(order_id)"
     others = "DELETE FROM orders WHERE customer IN (0, 2, 3)"
     ways = ["SET threads = 1", f"SET threads = 8; {shuffled}", others]
-    found = []
+    rows_by_way = []
     for way in ways:
         con = duckdb.connect()
         con.execute(f"{LARGE}; {way}")
-        rows = by_owner(query, con, schema=schema)
-        found.append({owner: own for owner, own in rows.items() if owner in {1, 4, 5}})
-    assert found[0]
-    assert found[0] == found[1] == found[2]
+        rows_by_owner = by_owner(query, con, schema=schema)
+        rows_by_way.append(
+            {owner: unit_rows for owner, unit_rows in rows_by_owner.items() if owner in {1, 4, 5}}
+        )
+    assert rows_by_way[0]
+    assert rows_by_way[0] == rows_by_way[1] == rows_by_way[2]
 
 
 EQUAL = [
@@ -271,10 +278,10 @@ EQUAL = [
 @pytest.mark.parametrize("below", EQUAL)
 def test_which_of_equal_floats_comes_first_says_nothing(below):
     """0.0 equals -0.0, and NaN any NaN: which of them a unit has does not depend on their order."""
-    told = "CASE WHEN isnan(z) THEN CAST(z AS VARCHAR) = '-nan' ELSE 1 / z < 0 END"
-    query = f"SELECT dp_sum(CASE WHEN {told} THEN 1 ELSE 0 END, 0, 1) FROM ({below})"
+    condition = "CASE WHEN isnan(z) THEN CAST(z AS VARCHAR) = '-nan' ELSE 1 / z < 0 END"
+    query = f"SELECT dp_sum(CASE WHEN {condition} THEN 1 ELSE 0 END, 0, 1) FROM ({below})"
     schema = dfp.Schema(unit="customer.id", links={"orders.customer": "customer.id"})
-    found = set()
+    answers = set()
     for order in ("", "DESC"):
         con = duckdb.connect()
         con.execute(
@@ -284,8 +291,8 @@ def test_which_of_equal_floats_comes_first_says_nothing(below):
             f"FROM range(12) r(i) ORDER BY i {order}"
         )
         released = dfp.sql(query, con=con, schema=schema, max_rows=12, epsilon=1e12)
-        found.add(round(released.fetchall()[0][0]))
-    assert found == {0}
+        answers.add(round(released.fetchall()[0][0]))
+    assert answers == {0}
 
 
 EXACT = """
@@ -296,7 +303,7 @@ EXACT = """
 
 
 def in_groups(query, con):
-    """Return what a statement asks for, as the rows give it that reach the measurement."""
+    """Return the answers of a statement from the rows that reach the measurement."""
     plan, table = measured(query, con)
     groups = {}
     for row in table.to_pylist():
@@ -305,20 +312,20 @@ def in_groups(query, con):
         groups[()] = []
     calls = [call for _, call in plan.statement.calls]
     questions = list(plan.questions.values())
-    found = []
+    answers = []
     for key, rows in groups.items():
         line = []
         for output in plan.statement.outputs:
-            kind, _, place = output.sql.removeprefix("released.").partition("_")
+            kind, _, index = output.sql.removeprefix("released.").partition("_")
             if kind == "key":
-                line.append(key[int(place)])
-            elif not calls[int(place)].values:
+                line.append(key[int(index)])
+            elif not calls[int(index)].values:
                 line.append(len(rows))
             else:
-                values = [row[questions[int(place)].columns[0]] for row in rows]
+                values = [row[questions[int(index)].columns[0]] for row in rows]
                 line.append(sorted(v for v in values if v is not None) or None)
-        found.append(repr(plain(line)))
-    return sorted(found)
+        answers.append(repr(plain(line)))
+    return sorted(answers)
 
 
 def plain(value):
@@ -343,8 +350,8 @@ def test_no_row_is_lost_or_made(clean, query):
     """Without noise, a statement is about the rows that DuckDB takes the same text to be about."""
     exact = clean.cursor()
     exact.execute(EXACT)
-    wanted = sorted(repr(plain(row)) for row in exact.execute(query).fetchall())
-    assert in_groups(query, clean) == wanted
+    expected = sorted(repr(plain(row)) for row in exact.execute(query).fetchall())
+    assert in_groups(query, clean) == expected
 
 
 ROWS = dfp.Schema(rows="orders", public=["nation", "product"])
@@ -357,8 +364,8 @@ def test_rows_by_themselves_count_once(monkeypatch):
     with pytest.raises(dfp.RefusedStatementError, match="several rows of one nation"):
         dfp.explain(query, con=con, schema=ROWS)
     monkeypatch.setattr(Tables, "repeats", lambda *_: False)
-    _, found = measured(query, con, schema=ROWS)
-    assert found.num_rows == con.sql("FROM orders WHERE customer < 5").df().shape[0]
+    _, table = measured(query, con, schema=ROWS)
+    assert table.num_rows == con.sql("FROM orders WHERE customer < 5").df().shape[0]
 
 
 @pytest.mark.parametrize(
@@ -374,7 +381,7 @@ def test_rows_by_themselves_count_once(monkeypatch):
     ],
 )
 def test_rows_by_themselves_are_not_compared(rest, monkeypatch):
-    """What looks at several protected rows, or repeats one, is refused, unchecked as well."""
+    """A query that compares protected rows, or repeats one, is refused, unchecked as well."""
     for _ in range(2):
         with pytest.raises(dfp.RefusedStatementError):
             dfp.explain(f"SELECT dp_count(*) AS n FROM {rest}", con=shop(), schema=ROWS)
@@ -393,27 +400,27 @@ MET = [
 ]
 
 
-@pytest.mark.parametrize(("query", "most"), MET)
+@pytest.mark.parametrize(("query", "limit"), MET)
 @pytest.mark.parametrize("checked", [True, False])
-def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, monkeypatch):
+def test_a_protected_row_counts_as_its_declared_matches(query, limit, checked, monkeypatch):
     """By brute force no row brings more rows than declared, and noise is for so many."""
     if not checked:
         monkeypatch.setattr(Tables, "repeats", lambda *_: False)
         skip_checks(monkeypatch)
     con, largest, query = shop(PRICES), 0, f"SELECT {query}"
-    _, whole = measured(query, con, schema=MATCHES)
+    _, all_rows = measured(query, con, schema=MATCHES)
     for row in (0, 1, 7, 8):
         con.execute("CREATE OR REPLACE TABLE gone AS FROM orders")
         con.execute(f"DELETE FROM orders WHERE rowid = {row}")
-        _, left = measured(query, con, schema=MATCHES)
+        _, other_rows = measured(query, con, schema=MATCHES)
         con.execute("CREATE OR REPLACE TABLE orders AS FROM gone")
-        largest = max(largest, whole.num_rows - left.num_rows)
-        assert 0 <= whole.num_rows - left.num_rows <= most
-    assert largest == most
+        largest = max(largest, all_rows.num_rows - other_rows.num_rows)
+        assert 0 <= all_rows.num_rows - other_rows.num_rows <= limit
+    assert largest == limit
     delta = 1e-6 if "GROUP" in query else None
     plan = dfp.explain(query, con=con, schema=MATCHES, delta=delta, epsilon=1)
-    assert (f"counts as at most {most} rows" in plan.protects) == (most > 1)
-    if most > 1:
+    assert (f"counts as at most {limit} rows" in plan.protects) == (limit > 1)
+    if limit > 1:
         bare = dfp.explain("SELECT dp_count(*) FROM orders", con=con, schema=MATCHES, epsilon=1)
         count = "SELECT dp_count(*) FROM orders JOIN price USING (customer)"
         three = dfp.explain(count, con=con, schema=MATCHES, epsilon=1)
@@ -434,7 +441,7 @@ def test_a_protected_row_counts_as_its_declared_matches(query, most, checked, mo
     ],
 )
 def test_matches_are_numbers_of_columns_that_there_are(matches, error):
-    """What can't be a number of matches is refused; a schema with matches pastes back."""
+    """A value that is no number of matches is refused; a schema with matches pastes back."""
     schema = {"rows": "orders", "public": ["price"], "matches": matches}
     with pytest.raises(error):
         dfp.explain("SELECT dp_count(*) FROM orders", con=shop(PRICES), schema=schema)
@@ -455,17 +462,17 @@ def sure(choose, depth):
     """Return a condition that fails on no row."""
     if depth == 0:
         return choose.choice(SURE)
-    one, two = (sure(choose, depth - 1) for _ in range(2))
-    return choose.choice([f"({one} AND {two})", f"({one} OR {two})", f"(NOT {one})"])
+    left, right = (sure(choose, depth - 1) for _ in range(2))
+    return choose.choice([f"({left} AND {right})", f"({left} OR {right})", f"(NOT {left})"])
 
 
 def arithmetic(choose, depth):
     """Return numbers that are too large on some rows."""
     if depth == 0:
         return choose.choice(NUMBERS)
-    one, two = (arithmetic(choose, depth - 1) for _ in range(2))
-    chosen = f"CASE WHEN {sure(choose, 1)} THEN {one} ELSE {two} END"
-    return choose.choice([f"({one} {sign} {two})" for sign in "+-**"] + [chosen])
+    left, right = (arithmetic(choose, depth - 1) for _ in range(2))
+    chosen = f"CASE WHEN {sure(choose, 1)} THEN {left} ELSE {right} END"
+    return choose.choice([f"({left} {sign} {right})" for sign in "+-**"] + [chosen])
 
 
 def bills(*, late):
@@ -506,9 +513,9 @@ def with_late():
 
 def rows_of_others(query, con):
     """Return the rows that are measured, by owner, but for those of the late unit."""
-    found = by_owner(query, con, schema=LINKED)
-    found.pop(20, None)
-    return found
+    rows = by_owner(query, con, schema=LINKED)
+    rows.pop(20, None)
+    return rows
 
 
 @pytest.mark.parametrize("seed", some(range(60), 0))
@@ -523,10 +530,10 @@ def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch
     query += f"JOIN bill USING (bill) WHERE {sure(choose, seed % 3)}"
     fenced = ConnectionSource.fenced
     monkeypatch.setattr(ConnectionSource, "fenced", None)
-    found = rows_of_others(query, on_time)
-    assert rows_of_others(query, with_late) == found
+    expected = rows_of_others(query, on_time)
+    assert rows_of_others(query, with_late) == expected
     with fenced(connection_source(on_time)):
-        assert rows_of_others(query, on_time) == found
+        assert rows_of_others(query, on_time) == expected
 
 
 def test_the_audit_finds_an_optimiser_that_is_on(on_time, with_late, monkeypatch):
@@ -567,10 +574,10 @@ def test_values_that_grow_in_each_query_are_refused(clean, link):
 
     def asked(many):
         names = ["customer", *(f"a{number}" for number in range(many))]
-        made = ", ".join(
+        definitions = ", ".join(
             f"{new} AS ({link.format(longer=LONGER, below=old)})" for old, new in pairwise(names)
         )
-        query = f"WITH {made} SELECT dp_count(called) AS n FROM {names[-1]}"
+        query = f"WITH {definitions} SELECT dp_count(called) AS n FROM {names[-1]}"
         return dfp.explain(query, con=clean, schema=SCHEMA, max_rows=3)
 
     assert asked(3).epsilon == 1

@@ -47,7 +47,7 @@ EXPRESSIONS = st.recursive(ATOMS, _combined, max_leaves=6)
 
 
 def values(connection, query):
-    """Return what a query gives, or that it can't be planned."""
+    """Return the rows of a query as a text, or None if it can't be planned."""
     try:
         return repr(connection.execute(query).fetchall())
     except duckdb.Error:
@@ -70,6 +70,6 @@ def test_rewritten_expressions_mean_the_same(shared, expression):
         plan = dfp.explain(f"SELECT dp_count({expression}) FROM visits", con=shared)
     except dfp.DPError:
         return
-    wanted = values(shared, f"SELECT TRY({expression}) FROM visits")
+    expected = values(shared, f"SELECT TRY({expression}) FROM visits")
     # None for what has no type, e.g. + before a boolean
-    assert wanted is None or values(shared, plan.row_query) == wanted
+    assert expected is None or values(shared, plan.row_query) == expected

@@ -61,11 +61,11 @@ QUESTIONS = {name for name in dir(FRAME.dp) if not name.startswith("_")} - {
 
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_every_question_of_a_frame_is_a_call_or_says_where_to_ask(name):
-    """What frames answer, SQL answers by a function, or its refusal shows how to ask the frame."""
+    """A question of frames is a function of SQL, or its refusal shows how to ask the frame."""
     with pytest.raises(dfp.DPError) as caught:
         dfp.sql(f"SELECT dp_{name}(x{', x' * 9}) FROM t", t=FRAME, epsilon=1)
-    said = str(caught.value)
-    assert f"write one of dp_{name}(" in said or f"frame(con.table('t')).{name}(...)" in said
+    message = str(caught.value)
+    assert f"write one of dp_{name}(" in message or f"frame(con.table('t')).{name}(...)" in message
 
 
 ALSO_EMPTY = set(REFUSED[::5])
@@ -124,16 +124,16 @@ def world(rows=""):
 def neighbours():
     """Make two worlds that differ in a person, and say whether an example may change them."""
     conditions = ("", "WHERE i % 50 <> 7")
-    known = [world(rows) for rows in conditions]
-    return lambda changes: [world(rows) for rows in conditions] if changes else known
+    worlds = [world(rows) for rows in conditions]
+    return lambda changes: [world(rows) for rows in conditions] if changes else worlds
 
 
 def ask(title, example, con, **paid):
     """Run an example."""
     if example.startswith(("dfp.", "con.")):
         frame = pd.DataFrame({"x": [1, 2, 2]})
-        given = {"dfp": dfp, "con": con, "frame": frame, "schema": SCHEMA}
-        exec(example, given)
+        namespace = {"dfp": dfp, "con": con, "frame": frame, "schema": SCHEMA}
+        exec(example, namespace)
         return
     *before, query = example.split("; ")
     con.execute("; ".join(before) or "SELECT 1")
@@ -145,17 +145,20 @@ def ask(title, example, con, **paid):
 
 @functools.cache
 def texts(names):
-    """Return what the messages of a rule look like."""
+    """Return the pattern of the messages of a rule."""
     rule = rule_of(names)
     text = f"{rule.construct}: {rule.why}" if rule.why else rule.construct
     parts = string.Formatter().parse(text)
-    made = "".join(re.escape(own) + (".*" if word else "") for own, word, *_ in parts)
-    return re.compile(f"(in the view '.*?': )?{made}", re.DOTALL)
+    pattern = "".join(re.escape(literal) + (".*" if word else "") for literal, word, *_ in parts)
+    return re.compile(f"(in the view '.*?': )?{pattern}", re.DOTALL)
 
 
 @pytest.mark.parametrize(
     ("title", "name"),
-    [pytest.param(*own, id=own[1], marks=[pytest.mark.slow] * (own[1] in LONG)) for own in RULES],
+    [
+        pytest.param(*rule, id=rule[1], marks=[pytest.mark.slow] * (rule[1] in LONG))
+        for rule in RULES
+    ],
 )
 def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
     """By this rule and no other, with a rewrite, for nothing, and the same on a neighbour."""
@@ -167,7 +170,7 @@ def test_a_rule_refuses_its_example(title, name, ledger, neighbours):
         with pytest.raises(dfp.RefusedStatementError) as caught:
             ask(title, example, con, ledger=ledger, dataset="visits")
         errors.append(caught.value)
-    fitting = [own for _, own in RULES if texts(own).fullmatch(errors[0].message)]
+    fitting = [rule for _, rule in RULES if texts(rule).fullmatch(errors[0].message)]
     assert fitting == [name]
     assert errors[0].hint
     assert ledger.remaining("visits") == dfp.Budget(**BUDGET)
@@ -188,7 +191,7 @@ def test_every_rule_has_an_example():
 
 def test_rules_that_are_named_are_in_the_registry():
     """Every rule that a refusal names is there."""
-    sources = "".join(own.read_text() for own in Path(dfp.__file__).parent.rglob("*.py"))
+    sources = "".join(path.read_text() for path in Path(dfp.__file__).parent.rglob("*.py"))
     named = set(re.findall(r"""\brefuse\(\s*"([^"]+)""", sources))
     assert named <= set(REFUSALS)
 
@@ -224,11 +227,12 @@ def page():
 def cell(text):
     """Return a text of a rule for a table: its words in italics."""
     parts = string.Formatter().parse(text)
-    made = "".join(
-        re.sub(r"([*_|<>\[\]`])", r"\\\1", own) + (f"*{word}*" if word and word != "near" else "")
-        for own, word, *_ in parts
+    escaped = "".join(
+        re.sub(r"([*_|<>\[\]`])", r"\\\1", literal)
+        + (f"*{word}*" if word and word != "near" else "")
+        for literal, word, *_ in parts
     )
-    return " ".join(made.split())
+    return " ".join(escaped.split())
 
 
 def test_the_page_has_every_rule():
@@ -296,15 +300,15 @@ def tree_of(query):
 @pytest.fixture(scope="session")
 def statement(empty):
     """Read a statement over the table, and plan no release of it."""
-    parser, place = duckdb.connect(), connection_source(empty)
+    parser, source = duckdb.connect(), connection_source(empty)
     value = pa.table({"value": pa.nulls(0)})
-    reader = Reader(place, parser, planned=lambda _: value, computed=lambda _: value)
+    reader = Reader(source, parser, planned=lambda _: value, computed=lambda _: value)
     return lambda text: composing.read(text, reader)
 
 
 @pytest.fixture
 def refused_tree(statement, monkeypatch):
-    """Return what checks that a tree is refused."""
+    """Return a function that checks that a tree is refused."""
 
     def check(tree):
         monkeypatch.setattr(composing, "parse", lambda *_: (None, read_query(tree)))
@@ -364,12 +368,12 @@ def test_refused_sources(refused_tree, source):
 def test_refused_clauses(refused_tree, clause):
     """Whatever clause that is not known is put into whatever SELECT, the statement is refused."""
     plain, donor = tree_of("SELECT a FROM t"), tree_of(clause)
-    given = [part for part in donor if donor[part] != plain[part] and part != "select_list"]
+    clause_parts = [part for part in donor if donor[part] != plain[part] and part != "select_list"]
     for query in QUERIES[::2]:
-        for place in range(len(of_type(tree_of(query), "SELECT_NODE"))):
+        for index in range(len(of_type(tree_of(query), "SELECT_NODE"))):
             tree = tree_of(query)
-            select = of_type(tree, "SELECT_NODE")[place]
-            select.update({part: donor[part] for part in given})
+            select = of_type(tree, "SELECT_NODE")[index]
+            select.update({part: donor[part] for part in clause_parts})
             refused_tree(tree)
 
 
@@ -378,10 +382,10 @@ def test_refused_clauses(refused_tree, clause):
 def test_unknown_nodes(refused_tree, queries):
     """A node of an unknown class or type is refused, and one with a part that no rule knows."""
     for query in queries[::3]:
-        for place in range(sum(1 for _ in nodes(tree_of(query)))):
+        for position in range(sum(1 for _ in nodes(tree_of(query)))):
             for change in ({"a_new_part": True}, {"type": "NEW"}, {"class": "NEW"}):
                 tree = tree_of(query)
-                node = list(nodes(tree))[place]
+                node = list(nodes(tree))[position]
                 new_part = set(change) == {"a_new_part"} and "path" not in node
                 if set(change) <= set(node) or new_part:
                     node.update(change)
@@ -401,17 +405,17 @@ def test_broken_texts(statement):
     for _ in range(800):
         words = choice.choice(QUERIES).split()
         for _ in range(choice.randint(1, 3)):
-            place = choice.randrange(len(words))
-            words[place : place + choice.randint(0, 2)] = choice.sample(WORDS, choice.randint(0, 2))
+            start = choice.randrange(len(words))
+            words[start : start + choice.randint(0, 2)] = choice.sample(WORDS, choice.randint(0, 2))
             words = words or ["SELECT"]
         try:
             read = statement(" ".join(words))
         except dfp.DPError:
             continue
         assert read.statements or not read.public
-        for one in read.statements:
-            assert one.calls or one.keys  # keys alone are selected by a noisy count
-            assert one.rows.tables.protected.path[-1] == "visits"
+        for release in read.statements:
+            assert release.calls or release.keys  # keys alone are selected by a noisy count
+            assert release.rows.tables.protected.path[-1] == "visits"
 
 
 @pytest.mark.parametrize(

@@ -71,9 +71,9 @@ def changed_parts(tree):
                 yield (*path, name), inner
                 yield from paths(inner, (*path, name))
         elif isinstance(part, list):
-            for place, inner in enumerate(part):
-                yield (*path, place), inner
-                yield from paths(inner, (*path, place))
+            for index, inner in enumerate(part):
+                yield (*path, index), inner
+                yield from paths(inner, (*path, index))
 
     for path, part in paths(tree, ()):
         if path[-1] == "text" and str(part).replace(".", "").isdecimal():
@@ -96,14 +96,14 @@ def variants(text):
     """Return a statement and every text in which one part of it is changed."""
     con = duckdb.connect()
     ((tree,),) = con.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
-    found = [text]
+    texts = [text]
     for changed in changed_parts(json.loads(tree)):
         try:
             written = con.execute("SELECT json_deserialize_sql(?::JSON)", [json.dumps(changed)])
-            found += written.fetchone()
+            texts += written.fetchone()
         except duckdb.Error:
             continue
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(texts))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -81,17 +81,17 @@ FAR = [-(2**63), 1 - 2**63, 2**63 - 1, 2**63 - 2, 2**62, -9223372022400000001, -
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_that_are_no_times(kind):
-    """What a column of times holds ends no query, as a text or beside times of a zone."""
+    """No number in a column of times ends a query, as a text or beside times of a zone."""
     query = (
         "SELECT dp_count(x::VARCHAR) AS n, dp_count(x || 'a') AS m, dp_count(concat(x)) AS c, "
         "dp_count(TRY_CAST(x AS TIMESTAMPTZ)) AS z FROM t"
     )
     if kind == "clock":
         query = "SELECT dp_count(x::VARCHAR) AS n, dp_count(x || 'a') AS m FROM t"
-    for numbers in ([0, 1], *([0, 1, far] for far in FAR)):
+    for numbers in ([0, 1], *([0, 1, extreme] for extreme in FAR)):
         column = pa.array(numbers, pa.int64()).cast(KINDS[kind])
-        found = dfp.sql(query, t=pa.table({"x": column}), epsilon=1e13)
-        assert set(found.to_pylist()[0].values()) <= {2, len(numbers)}
+        release = dfp.sql(query, t=pa.table({"x": column}), epsilon=1e13)
+        assert set(release.to_pylist()[0].values()) <= {2, len(numbers)}
 
 
 def test_times_keep_value_and_type():
@@ -100,11 +100,13 @@ def test_times_keep_value_and_type():
     kinds = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIME")
     for kind in kinds:
         value = "24:00:00" if kind == "TIME" else "2024-02-29 23:59:59"
-        made = f"SELECT CAST('{value}' AS {kind}) AS k FROM range(100)"
-        con.execute(f"CREATE OR REPLACE TABLE t AS {made}")
-        found = dfp.sql("SELECT k, dp_count(*) FROM t GROUP BY k", con=con, epsilon=60, delta=1e-6)
-        assert str(found.types[0]) == kind
-        same = "SELECT DISTINCT k = (SELECT k FROM found) FROM t"
+        query = f"SELECT CAST('{value}' AS {kind}) AS k FROM range(100)"
+        con.execute(f"CREATE OR REPLACE TABLE t AS {query}")
+        released = dfp.sql(
+            "SELECT k, dp_count(*) FROM t GROUP BY k", con=con, epsilon=60, delta=1e-6
+        )
+        assert str(released.types[0]) == kind
+        same = "SELECT DISTINCT k = (SELECT k FROM released) FROM t"
         assert con.execute(same).fetchall() == [(True,)]
 
 
@@ -156,15 +158,15 @@ def test_the_lists_of_functions_are_apart():
 
 
 def released_beside(path, *, late):
-    """Return what is counted of 99 rows that fail and one that does not, on a late day or not."""
+    """Return the counts of 99 rows that fail and one that does not, on a late day or not."""
     days = [dt.date(2024, 1, 1)] * 99 + [dt.date(2024, 12 if late else 1, 1)]
     pq.write_table(pa.table({"s": ["x"] * 99 + ["7"], "day": days}), path)
     con = duckdb.connect()
     con.execute(f"CREATE TABLE t AS FROM '{path}'")
     where = "CAST(s AS INTEGER) = 7 OR day < DATE '2024-05-01'"
     query = f"SELECT dp_count(*) AS n FROM t WHERE {where}"
-    places = ({"con": con}, {"t": path})
-    of_table, of_file = (dfp.sql(query, **place, epsilon=1e13) for place in places)
+    sources = ({"con": con}, {"t": path})
+    of_table, of_file = (dfp.sql(query, **source, epsilon=1e13) for source in sources)
     return [of_table.fetchall()[0][0], of_file.to_pylist()[0]["n"]]
 
 
@@ -178,8 +180,8 @@ def test_the_fence_is_needed(monkeypatch, tmp_path):
     assert [released_beside(path, late=late) for late in (False, True)] == [[1, 1], [1, 1]]
     monkeypatch.setattr(jobs, "restrict_optimizer", lambda _: None)
     monkeypatch.setattr(gate.ConnectionSource, "fenced", lambda _: nullcontext())
-    found = [released_beside(path, late=late) for late in (False, True)]
-    assert found == [[100, 100], [1, 1]]
+    counts = [released_beside(path, late=late) for late in (False, True)]
+    assert counts == [[100, 100], [1, 1]]
 
 
 PLAIN = [
@@ -215,17 +217,17 @@ def test_the_optimiser_is_off_where_rows_could_fail(query, monkeypatch):
     con.register("given", rows())
     con.execute("CREATE TABLE t AS FROM given")
 
-    def watched(found, request):
+    def watched(plan, frame):
         optimizer = "current_setting('enable_optimizer')"
         states.extend(con.execute(f"SELECT {optimizer}").fetchall())
         optimizer = "current_setting('disabled_optimizers') = ''"
         states.extend(job.engine.execute(f"SELECT {optimizer}").fetchall())
-        return release(found, request)
+        return release(plan, frame)
 
     monkeypatch.setattr(jobs, "release_answers", watched)
     terms = Terms(epsilon=1e9, delta=1e-6)
-    for place in ({"con": con, "frames": {}}, {"con": None, "frames": {"t": rows()}}):
-        with jobs.job_of(query, **place, terms=terms, keys=None) as job:
+    for source in ({"con": con, "frames": {}}, {"con": None, "frames": {"t": rows()}}):
+        with jobs.job_of(query, **source, terms=terms, keys=None) as job:
             job.run()
     on_connection, _, _, on_engine = states
     assert {on_connection, on_engine} == {(query in PLAIN,)}
@@ -293,20 +295,20 @@ TYPES = ["TINYINT", "HUGEINT", "FLOAT", "DECIMAL(5, 2)", "VARCHAR", "DATE", "TIM
          "TIMESTAMPTZ", "TIMESTAMP_NS", "INTERVAL", "UUID"]  # fmt: skip
 
 OF_DATES = [
-    *(f"{name}({part}, {', '.join(given)})"
+    *(f"{name}({part}, {', '.join(inputs)})"
       for name in PARTED for part in [*NAMED, "word", "'timezone'"] for column in DATES
-      for given in ([column], [column, column])),
+      for inputs in ([column], [column, column])),
     *(f"EXTRACT({part} FROM {column})" for part in sorted(PARTS) for column in DATES),
     *(f"{name}({column})" for name in sorted(PARTS & ROW_FUNCTIONS) for column in DATES),
     *(f"{name}({column} - {column})" for name in ("week", "era") for column in DATES),
-    *(f"time_bucket({', '.join(given)})" for width in ["span", *CONSTANTS]
+    *(f"time_bucket({', '.join(inputs)})" for width in ["span", *CONSTANTS]
       for column in DATES
-      for given in ([width, column], [width, column, column], [width, column, "word"])),
+      for inputs in ([width, column], [width, column, column], [width, column, "word"])),
     *(f"time_bucket(INTERVAL '7' DAY, {column}, {origin} '2024-01-01')"
       for column in DATES for origin in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")),
 ]  # fmt: skip
 OF_TEXT = [
-    *(f"{name}(word, {given})" for name in ("json_extract_string", "string_split") for given in (
+    *(f"{name}(word, {value})" for name in ("json_extract_string", "string_split") for value in (
         "'$.a'", "'$[0]'", "'a'", "''", "0", "'$..a'", "'$.*'", "'$['", "'/a'", "word")),
     *(f"to_timestamp({column})" for column in ("big", "real", "huge", "exact")),
     *(f"to_timestamp({column})::VARCHAR" for column in ("big", "real", "huge", "exact")),
@@ -314,7 +316,7 @@ OF_TEXT = [
     "to_char(moment, 'YYYY-MM')", "width_bucket(real, 0, 1, 9)", "iff(flag, word, word)",
     "word < now()::VARCHAR", "moment < current_date - INTERVAL 30 DAY", "day < today()",
     "zoned > now() - INTERVAL 1 DAY",
-    *(f"{name}(word, {given})" for name in ("strptime", "try_strptime") for given in (
+    *(f"{name}(word, {value})" for name in ("strptime", "try_strptime") for value in (
         "'%Y-%m-%d'", "'%Y-%m-%d %Z'", "['%Y', '%Z']", "word", "'%z'", "'%'", "'%c %j'")),
     *(f"word {sign} {pattern} ESCAPE {escape}" for sign in ("LIKE", "NOT ILIKE")
       for pattern in ("'a!%'", "'a!'", "'!!'", "'a!!!'", "word")
@@ -322,18 +324,18 @@ OF_TEXT = [
 ]  # fmt: skip
 OF_ONE = [f"{name}({column})" for name in sorted(ROW_FUNCTIONS) for column in COLUMNS]
 OF_TWO = [
-    f"{name}({', '.join(given)})"
+    f"{name}({', '.join(inputs)})"
     for name in sorted(ROW_FUNCTIONS)
     for column in COLUMNS
-    for given in [
+    for inputs in [
         (column, column), *((column, c) for c in CONSTANTS), *((c, column) for c in CONSTANTS)
     ]
 ]  # fmt: skip
 OF_TYPES = [f"{w}({c} AS {t})" for w in ("CAST", "TRY_CAST") for c in COLUMNS for t in TYPES]
 OF_SIGNS = [
-    f"({one} {sign} {two})"
+    f"({left} {sign} {right})"
     for sign in ("+", "-", "*", "/", "//", "%", "**", "||", "<<", ">>", "&", "~", "LIKE")
-    for one, two in itertools.product(COLUMNS, COLUMNS)
+    for left, right in itertools.product(COLUMNS, COLUMNS)
 ]
 KNOWN = [
     "date_part('timezone', day)", "date_part(word, day)", "date_trunc('era', span)",
@@ -389,7 +391,7 @@ def check(con, expressions):
 
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
-    ("expressions", "least"),
+    ("expressions", "minimum"),
     [
         pytest.param([*KNOWN, *OF_DATES[::24]], 11, id="dates"),
         pytest.param(OF_TEXT[::2], 6, id="formats and escapes"),
@@ -398,11 +400,11 @@ def check(con, expressions):
                      id="functions, casts and operators", marks=pytest.mark.slow),
     ],
 )  # fmt: skip
-def test_extreme_values_fail_no_query(tables, expressions, least):
+def test_extreme_values_fail_no_query(tables, expressions, minimum):
     """No listed function, cast or operator fails on extreme values, alone or in pairs."""
     failed, ran = check(tables, expressions)
     assert not failed
-    assert ran >= least
+    assert ran >= minimum
 
 
 def test_json_of_any_depth():
@@ -455,8 +457,8 @@ def test_zones_read_what_duckdb_reads(session):
     forms = "year(z AT TIME ZONE 'Europe/Berlin')", "epoch(timezone('Europe/Berlin', x))"
     for form in forms:
         query = f"SELECT {form} AS k, dp_count(*) AS n FROM t GROUP BY k"
-        found = dfp.sql(query, con=con, epsilon=1e6, delta=1e-6).fetchall()
-        assert found == con.execute(f"SELECT {form}, count(*) FROM t GROUP BY 1").fetchall()
+        answers = dfp.sql(query, con=con, epsilon=1e6, delta=1e-6).fetchall()
+        assert answers == con.execute(f"SELECT {form}, count(*) FROM t GROUP BY 1").fetchall()
 
 
 def test_zones_are_listed_names():
@@ -483,8 +485,8 @@ LATEST = {
 def test_constants_without_a_place_in_a_zone_are_missing(constant):
     """AT TIME ZONE of a constant whose result is out of range is NULL in every row."""
     query = f"SELECT dp_count({constant} AT TIME ZONE 'America/New_York') AS n FROM t"
-    found = dfp.sql(query, t=pa.table({"x": [1] * 100}), epsilon=1e6)
-    assert found.to_pylist() == [{"n": LATEST[constant]}]
+    release = dfp.sql(query, t=pa.table({"x": [1] * 100}), epsilon=1e6)
+    assert release.to_pylist() == [{"n": LATEST[constant]}]
 
 
 OF_MOMENTS = ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP", "DATE", "VARCHAR"]
@@ -506,10 +508,10 @@ def test_casts_that_end_a_query(kind, value, types):
             query = f"SELECT dp_count({word}(x AS {to})) FROM t"
             try:
                 dfp.sql(query, con=con, epsilon=1)
-                said = ""
+                message = ""
             except dfp.DPError as error:
-                said = str(error)
-            outcomes.append((word, to, said))
+                message = str(error)
+            outcomes.append((word, to, message))
         assert con.execute("SELECT 1").fetchall() == [(1,)]
     assert outcomes[: len(outcomes) // 2] == outcomes[len(outcomes) // 2 :]
 
@@ -525,7 +527,7 @@ VALUES = [
 
 
 def test_values_are_duckdbs(tables):
-    """What is written around the arguments of such calls leaves their values as they are."""
+    """The guards around the arguments of such calls leave their values as they are."""
     same = 0
     for expression, ours in planned(tables, VALUES[::2]):
         differs = f"{ours} IS DISTINCT FROM TRY({expression})"

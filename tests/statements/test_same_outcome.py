@@ -91,22 +91,22 @@ def outcome(terms, query):
 
 
 @functools.cache
-def neighbours(place):
+def neighbours(source):
     """Make a table, the same with one row more that makes expressions fail, and no rows at all."""
-    table = [pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in rows], SCHEMA)
+    tables = [pa.Table.from_pylist([dict(zip(SCHEMA.names, r, strict=True)) for r in rows], SCHEMA)
              for rows in (ROWS, [*ROWS, POISON], [])]  # fmt: skip
-    return [PLACES[place](own) for own in table]
+    return [PLACES[source](table) for table in tables]
 
 
 @pytest.mark.parametrize(
-    ("place", "query"), [(list(PLACES)[(i + i // 4) % 4], q) for i, q in enumerate(QUERIES)]
+    ("source", "query"), [(list(PLACES)[(i + i // 4) % 4], q) for i, q in enumerate(QUERIES)]
 )  # they meet the same engine: each expression is asked in each place, each form of query, too
-def test_a_row_that_fails(place, query):
+def test_a_row_that_fails(source, query):
     """A row on which an expression fails changes neither outcome nor message nor types.
 
     Each expression is asked about no rows, too, in one form of query.
     """
-    tables = neighbours(place) if query in WITHOUT_ROWS else neighbours(place)[:2]
+    tables = neighbours(source) if query in WITHOUT_ROWS else neighbours(source)[:2]
     assert len({str(outcome(terms, query)) for terms in tables}) == 1
 
 
@@ -127,10 +127,12 @@ SIZED = [
 def test_a_window_of_any_size(window, size):
     """A window ends in the same way whatever rows there are, or none: no size is too large."""
     query = f"SELECT dp_sum(v, 0, 9) AS n FROM (SELECT {window.format(n=size)} AS v FROM t)"
-    own = {"schema": dfp.Schema(unit="t.i"), "max_rows": 1, "max_groups": 1}
-    one, other, none = (outcome(terms | own, query) for terms in neighbours("duckdb"))
-    assert one == other == none
-    assert (one[0] == "RefusedStatementError") == (size >= 2**31)
+    limits = {"schema": dfp.Schema(unit="t.i"), "max_rows": 1, "max_groups": 1}
+    plain_outcome, failing_outcome, empty_outcome = (
+        outcome(terms | limits, query) for terms in neighbours("duckdb")
+    )
+    assert plain_outcome == failing_outcome == empty_outcome
+    assert (plain_outcome[0] == "RefusedStatementError") == (size >= 2**31)
 
 
 OBJECTS = {
@@ -214,12 +216,12 @@ def stored_outcome(rows, stored, setting, target, query, folder):
     with_keys = "GROUP BY" in query and "t" not in stored  # half of them with public keys
     terms = {"keys": ["0", "7", None]} if with_keys else {"delta": 1e-3}
     try:
-        made = dfp.sql(target + query, con=con, ledger=ledger, dataset="d", **terms)
+        answer = dfp.sql(target + query, con=con, ledger=ledger, dataset="d", **terms)
     except dfp.DPError as error:
         ending = type(error).__name__, str(error)
     else:
-        made = con.table("made") if made is None else made
-        ending = made.columns, list(map(str, made.types)), with_keys and made.fetchall()[0][0]
+        answer = con.table("made") if answer is None else answer
+        ending = answer.columns, list(map(str, answer.types)), with_keys and answer.fetchall()[0][0]
     tables = con.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
     state = con.execute("SELECT current_setting('enable_optimizer')").fetchall()
     return ending, ledger.spent("d"), tables, state
@@ -227,14 +229,14 @@ def stored_outcome(rows, stored, setting, target, query, folder):
 
 def same_outcomes(cases, folder):
     """Check that statements end alike on neighbours, and that no message holds what a row holds."""
-    few = ROWS[:300]
+    first_rows = ROWS[:300]
     for number, case in enumerate(cases):
-        found = [
-            stored_outcome(rows, *case, folder / f"{number} {place}")
-            for place, rows in enumerate((few, [*few, POISON], []))
+        outcomes = [
+            stored_outcome(rows, *case, folder / f"{number} {index}")
+            for index, rows in enumerate((first_rows, [*first_rows, POISON], []))
         ]
-        assert found[0] == found[1] == found[2], case
-        assert "Alice" not in str(found), case
+        assert outcomes[0] == outcomes[1] == outcomes[2], case
+        assert "Alice" not in str(outcomes), case
 
 
 @pytest.mark.battery

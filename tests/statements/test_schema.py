@@ -27,7 +27,7 @@ def test_a_schema_is_a_value():
 
 
 @pytest.mark.parametrize(
-    ("terms", "said"),
+    ("terms", "message"),
     [
         ({"unit": "customer"}, "no 'table.column'"),
         ({"unit": 3}, "no 'table.column'"),
@@ -44,14 +44,14 @@ def test_a_schema_is_a_value():
         ({"unit": "c.id", "bounds": {"c.x": 3}}, "no pair of numbers"),
     ],
 )
-def test_a_wrong_schema_is_refused(terms, said):
+def test_a_wrong_schema_is_refused(terms, message):
     """Links lead, each table along one, to the unit's table, and no public table is on the way."""
-    with pytest.raises(dfp.errors.InvalidUnitError, match=said):
+    with pytest.raises(dfp.errors.InvalidUnitError, match=message):
         dfp.Schema(**terms)
 
 
 @pytest.mark.parametrize(
-    ("terms", "error", "said"),
+    ("terms", "error", "message"),
     [
         ({"unit": "buyer.id"}, dfp.RefusedStatementError, "no table or view 'buyer'"),
         ({"unit": "customer.number"}, dfp.MissingColumnError, "no column 'number'"),
@@ -62,11 +62,11 @@ def test_a_wrong_schema_is_refused(terms, said):
         ({"bounds": {"product.price": (0, 1)}, "public": []}, dfp.RefusedStatementError, "bounds"),
     ],
 )
-def test_a_schema_fits_its_tables(terms, error, said):
+def test_a_schema_fits_its_tables(terms, error, message):
     """Tables and columns of a schema exist, are no views, and links are between like types."""
     schema = dfp.Schema(**{"unit": SCHEMA.unit, **terms})
     query = "SELECT dp_count(*) FROM " + ("orders" if schema.links else "customer")
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         dfp.explain(query, con=shop(), schema=schema, max_rows=5)
 
 
@@ -93,15 +93,15 @@ def test_a_schema_fits_its_tables(terms, error, said):
 )
 def test_bounds_of_a_schema_are_those_of_its_columns(call, same):
     """A call that would find bounds of a column takes those that the schema knows."""
-    known = dfp.Schema(
+    bounded_schema = dfp.Schema(
         SCHEMA.unit, SCHEMA.links, SCHEMA.public, {"orders.TOTAL": (0, 2), "product.price": (0, 5)}
     )
     rest = "FROM orders o JOIN item USING (order_id) JOIN product p USING (product)"
-    con, found = shop(), []
-    for asked, schema in ((call, known), (same, SCHEMA)):
+    con, answers = shop(), []
+    for expression, schema in ((call, bounded_schema), (same, SCHEMA)):
         terms = {"con": con, "schema": schema, "max_rows": 50, "epsilon": 1e12}
-        found.append(dfp.sql(f"SELECT {asked} {rest}", **terms).fetchall()[0][0])
-    assert found[0] == pytest.approx(found[1], abs=1e-4)
+        answers.append(dfp.sql(f"SELECT {expression} {rest}", **terms).fetchall()[0][0])
+    assert answers[0] == pytest.approx(answers[1], abs=1e-4)
 
 
 UNNAMED = dfp.Schema(unit="customer.id", links={"item.order_id": "customer.id"})
@@ -143,14 +143,14 @@ def test_a_reader_is_read_once():
     query = (
         "SELECT dp_count(*) AS n FROM orders a JOIN orders b USING (customer) WHERE a.day < b.day"
     )
-    found = []
+    counts = []
     for frame in ((table := con.table("orders").to_arrow_table()), table.to_reader()):
         frames = {"orders": frame, "customer": con.table("customer").to_arrow_table()}
         terms = {"schema": dfp.Schema(unit="customer.id", links={"orders.customer": "customer.id"})}
-        made = dfp.sql(query, **frames, **terms, max_rows=20, epsilon=1e12)
-        found.append(round(made["n"][0].as_py()))
-    assert found == [found[0]] * 2
-    assert found[0] > 100
+        release = dfp.sql(query, **frames, **terms, max_rows=20, epsilon=1e12)
+        counts.append(round(release["n"][0].as_py()))
+    assert counts == [counts[0]] * 2
+    assert counts[0] > 100
 
 
 _STAYS = """
@@ -188,8 +188,8 @@ def test_public_frames():
     airlines = pd.DataFrame({"carrier": ["A", "B", "C"], "name": ["Alpha", "Beta", "Gamma"]})
     query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
     terms = {"max_rows": 10, "max_groups": 1, "epsilon": 1e12, "keys": ["Alpha", "Beta", "Gamma"]}
-    found = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), unit="plane", **terms)
-    assert [round(n) for n in found["n"]] == [200, 200, 0]
+    release = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), unit="plane", **terms)
+    assert [round(n) for n in release["n"]] == [200, 200, 0]
     with pytest.raises(dfp.errors.InvalidUnitError, match="several frames are private"):
         dfp.sql(
             query,
@@ -240,8 +240,8 @@ def test_public_frames_beside_rows():
     airlines = pd.DataFrame({"carrier": ["A", "B"], "name": ["Alpha", "Beta"]})
     query = "SELECT name, dp_count(*) AS n FROM flights JOIN airlines USING (carrier) GROUP BY name"
     terms = {"epsilon": 1e12, "keys": ["Alpha", "Beta"]}
-    found = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), **terms)
-    assert [round(n) for n in found["n"]] == [200, 200]
+    release = dfp.sql(query, flights=flights, airlines=dfp.public(airlines), **terms)
+    assert [round(n) for n in release["n"]] == [200, 200]
 
 
 def test_a_schema_reads_from_a_file(tmp_path):
@@ -253,8 +253,8 @@ def test_a_schema_reads_from_a_file(tmp_path):
     )
     con, query = shop(), "SELECT dp_count(*) FROM item JOIN product USING (product)"
     plans = [
-        dfp.explain(query, con=con, schema=given, max_rows=5)
-        for given in (
+        dfp.explain(query, con=con, schema=schema, max_rows=5)
+        for schema in (
             SCHEMA,
             str(path),
             {"unit": SCHEMA.unit, "links": LINKS, "public": SCHEMA.public},
@@ -298,9 +298,9 @@ def test_units_of_any_type(kind, value):
     rows = table.to_pylist()
     assert sorted(row["x"] for row in rows) == sorted([*range(6)] * 2)
     assert all(row["x"] == row["y"] for row in rows)
-    _, own = measured("SELECT dp_sum(x, 0, 9) FROM u", con, schema=schema)
-    for made in (rows, own.to_pylist()):
-        assert len({repr(row[plan.terms.unit.column]) for row in made}) == 6
+    _, single_table = measured("SELECT dp_sum(x, 0, 9) FROM u", con, schema=schema)
+    for owned_rows in (rows, single_table.to_pylist()):
+        assert len({repr(row[plan.terms.unit.column]) for row in owned_rows}) == 6
 
 
 def test_units_of_types_whose_equal_values_differ_are_refused():
@@ -341,13 +341,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("rest", "said"), REFUSED)
-def test_what_has_no_owner_is_refused(rest, said):
-    """What no rule knows is refused by name, whatever is in the tables, and nothing is read."""
+@pytest.mark.parametrize(("rest", "message"), REFUSED)
+def test_what_has_no_owner_is_refused(rest, message):
+    """Rows that no rule gives an owner are refused by name on any tables, and nothing is read."""
     answers = []
     for con in (shop(), shop("DELETE FROM orders; DELETE FROM customer")):
         with pytest.raises(dfp.DPError) as caught:
             dfp.sql(f"SELECT dp_count(*) AS n FROM {rest}", con=con, schema=SCHEMA, max_rows=5)
         answers.append((type(caught.value), str(caught.value)))
     assert answers[0] == answers[1]
-    assert said in answers[0][1]
+    assert message in answers[0][1]

@@ -27,15 +27,15 @@ def test_calls_share_epsilon_and_name_their_own(shared):
 
 def test_delta_is_named_once(shared):
     """Secret keys need a delta: by name or by dp_keep, not by both; public keys need none."""
-    kept = f"{BY_CITY} HAVING dp_keep(1e-5)"
-    assert dfp.explain(kept, con=shared).delta == 1e-5
+    query = f"{BY_CITY} HAVING dp_keep(1e-5)"
+    assert dfp.explain(query, con=shared).delta == 1e-5
     assert dfp.explain(BY_CITY, con=shared, delta=1e-5).delta == 1e-5
     assert dfp.explain(BY_CITY, con=shared, keys=["Rome"]).delta == 0
     with pytest.raises(dfp.MissingDeltaError, match="need"):
         dfp.explain(BY_CITY, con=shared)
     for terms in ({"delta": 1e-5}, {"keys": ["Rome"]}):
         with pytest.raises(dfp.RefusedStatementError, match=r"dp_keep and .* together"):
-            dfp.explain(kept, con=shared, **terms)
+            dfp.explain(query, con=shared, **terms)
 
 
 def test_public_keys(shared):
@@ -88,13 +88,13 @@ COUNT_USERS = "SELECT city, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ci
 
 def test_the_unit_is_counted_once_however_many_rows_it_has(shared):
     """Distinct values of the unit's column are units: noise is that of one row of each."""
-    by_rows, one = (
+    by_rows, by_units = (
         dfp.explain(
             COUNT_USERS, con=shared, unit="user_id", max_rows=rows, max_groups=1, delta=1e-6
         )
         for rows in (20, 1)
     )
-    assert by_rows.answers[0].typical == one.answers[0].typical
+    assert by_rows.answers[0].typical == by_units.answers[0].typical
     terms = {"unit": "user_id", "max_rows": 20, "max_groups": 3, "keys": ["Rome"], "epsilon": 1e9}
     counted = "SELECT count(DISTINCT {}) AS n FROM visits GROUP BY city"
     texts = [counted.format(column) for column in ("user_id", "user_id + 0")]
@@ -124,9 +124,9 @@ def test_a_unit_of_many_rows_moves_a_count_of_chosen_units_by_one(call):
         {"user_id": [u // 4 for u in range(4000)], "city": "Rome", "age": [20, 30, 60, 60] * 1000}
     ).filter(pl.col("user_id") != 7)
     terms = {"unit": "user_id", "epsilon": 1}
-    asked = f"SELECT {call} AS n FROM visits"
+    query = f"SELECT {call} AS n FROM visits"
     behind = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE age > 50"
-    plans = [dfp.explain(text, visits=others, **terms) for text in (asked, behind)]
+    plans = [dfp.explain(text, visits=others, **terms) for text in (query, behind)]
     assert [plan.answers[0].scale for plan in plans] == [1, 1]
     assert plans[0].answers[0].typical == plans[1].answers[0].typical
     assert [len(plan.draws) for plan in plans] == [1, 1]
@@ -134,7 +134,7 @@ def test_a_unit_of_many_rows_moves_a_count_of_chosen_units_by_one(call):
     by_city = f"SELECT city, {call} AS n FROM visits GROUP BY city"
     keys = {"keys": ["Oslo", "Rome"], "max_groups": 2}
     for rows, count in ((others, 999), (pl.concat([others, ONE_USER]), 1000)):
-        assert dfp.sql(asked, visits=rows, **exact)["n"].to_list() == [count]
+        assert dfp.sql(query, visits=rows, **exact)["n"].to_list() == [count]
         released = dfp.sql(by_city, visits=rows, **exact, **keys)["n"].to_list()
         assert released == [count - 999, count]
 
@@ -177,13 +177,13 @@ def test_the_limits_that_were_found_are_in_notes_and_remarks():
     visits = pl.DataFrame({"u": np.repeat(np.arange(3000), sizes), "g": "a", "x": 1.0})
     terms = {"unit": "u", "epsilon": 1, "delta": 1e-6}
     query = "SELECT g, SUM(x) AS s, COUNT(*) AS n FROM visits GROUP BY g"
-    made = dfp.sql(query, visits=visits, intervals=True, **terms)
-    shown = repr(dfp.show(made))
-    assert re.search("limits (may )?leave out", made["s_note"][0])
-    assert re.search("limits (may )?leave out", made["n_note"][0])
-    (least,) = map(int, re.findall(r"noisy count below ([\d]+)", shown.replace(",", "")))
+    release = dfp.sql(query, visits=visits, intervals=True, **terms)
+    shown = repr(dfp.show(release))
+    assert re.search("limits (may )?leave out", release["s_note"][0])
+    assert re.search("limits (may )?leave out", release["n_note"][0])
+    (threshold,) = map(int, re.findall(r"noisy count below ([\d]+)", shown.replace(",", "")))
     (limit,) = map(int, re.findall(r"count\(\): max_rows=(\d+)", shown))
-    assert least > 25 * limit  # the noise is that of so many rows
+    assert threshold > 25 * limit  # the noise is that of so many rows
 
 
 def test_a_release_without_groups_says_why(shared, caplog):

@@ -35,11 +35,15 @@ def test_answers_are_duckdbs_without_noise(shared, exact, query, public):
         terms = {"keys": {name: list(cells[name]) for name in named}}
     ours, theirs = dfp.sql(query, con=shared, epsilon=1e13, **terms), exact.sql(query)
     assert ours.columns == theirs.columns
-    found, wanted = (sorted(own.fetchall(), key=repr) for own in (ours, theirs))
-    assert len(found) == len(wanted)
-    for row, other in zip(found, wanted, strict=True):
-        for one, two in zip(row, other, strict=True):
-            assert one == (pytest.approx(two, rel=1e-3, abs=0.5) if isinstance(two, float) else two)
+    answers, expected = (sorted(relation.fetchall(), key=repr) for relation in (ours, theirs))
+    assert len(answers) == len(expected)
+    for row, expected_row in zip(answers, expected, strict=True):
+        for value, expected_value in zip(row, expected_row, strict=True):
+            assert value == (
+                pytest.approx(expected_value, rel=1e-3, abs=0.5)
+                if isinstance(expected_value, float)
+                else expected_value
+            )
 
 
 def rolled(con, epsilon=0.5, **terms):
@@ -51,22 +55,22 @@ def rolled(con, epsilon=0.5, **terms):
 
 def test_totals_agree_with_their_cells(shared):
     """Whatever the noise is, counts and sums of totals are those of the cells that they have."""
-    found = rolled(shared, keys={"city": ["Bonn", "Oslo", "Rome"], "vip": [False, True]})
+    totals = rolled(shared, keys={"city": ["Bonn", "Oslo", "Rome"], "vip": [False, True]})
     cities = ["Bonn", "Oslo", "Rome"]
-    assert len(found) == 6 + 3 + 1
+    assert len(totals) == 6 + 3 + 1
     for city in cities:
-        cells = [found[city, vip] for vip in (False, True)]
-        assert abs(found[city, None][0] - sum(own[0] for own in cells)) <= 1
-        assert found[city, None][1] == pytest.approx(sum(own[1] for own in cells), abs=1)
-    assert found[None, None][1] == pytest.approx(sum(found[c, None][1] for c in cities), abs=1)
+        cells = [totals[city, vip] for vip in (False, True)]
+        assert abs(totals[city, None][0] - sum(cell[0] for cell in cells)) <= 1
+        assert totals[city, None][1] == pytest.approx(sum(cell[1] for cell in cells), abs=1)
+    assert totals[None, None][1] == pytest.approx(sum(totals[c, None][1] for c in cities), abs=1)
 
 
 def test_cells_that_are_not_shown_are_in_no_total(con):
     """With secret keys a total is that of the cells that are shown: it says nothing of others."""
     con.execute("INSERT INTO visits SELECT * REPLACE ('Ulm' AS city) FROM visits LIMIT 1")
-    found = rolled(con, epsilon=100, delta=1e-9)
-    assert ("Ulm", None) not in found
-    assert found[None, None][0] == 600
+    totals = rolled(con, epsilon=100, delta=1e-9)
+    assert ("Ulm", None) not in totals
+    assert totals[None, None][0] == 600
 
 
 @pytest.mark.parametrize("intervals", [False, True])
@@ -84,18 +88,18 @@ def test_totals_of_shown_cells_say_so(con, caplog, intervals):
 
 def test_a_total_of_nothing_is_there(empty):
     """The grand total has one row on any table: that it is there tells nothing."""
-    found = rolled(empty, delta=1e-6)
-    assert list(found) == [(None, None)]
-    assert found[None, None][0] == 0
+    totals = rolled(empty, delta=1e-6)
+    assert list(totals) == [(None, None)]
+    assert totals[None, None][0] == 0
 
 
 @pytest.mark.parametrize("by", ["ROLLUP (city, vip)", "CUBE (city, vip)"])
 def test_totals_cost_nothing(shared, by):
-    """What is measured, drawn and charged is what GROUP BY all keys is: totals are made of that."""
+    """Totals measure, draw and charge what GROUP BY all keys does: they are made of its cells."""
     terms = {"con": shared, "unit": "user_id", "max_rows": 3, "max_groups": 2, "delta": 1e-6}
     plans = [
-        dfp.explain(f"SELECT city, vip, {ASKED} FROM visits GROUP BY {own}", **terms)
-        for own in (by, "city, vip")
+        dfp.explain(f"SELECT city, vip, {ASKED} FROM visits GROUP BY {grouping}", **terms)
+        for grouping in (by, "city, vip")
     ]
     assert plans[0].row_query == plans[1].row_query
     assert plans[0].draws == plans[1].draws
@@ -119,12 +123,12 @@ def test_over_the_tables_of_a_schema():
         GROUP BY ROLLUP (region, status) ORDER BY GROUPING(region, status), 1, 2
     """
     con, terms = shop(), {"schema": schema, "max_rows": 9, "max_groups": 9, "delta": 1e-3}
-    found = dfp.sql(query, con=con, epsilon=1e9, intervals=True, **terms)
-    wanted = con.sql(query).fetchall()
-    rows = found.fetchall()
-    assert found.columns[3:6] == ["n_low", "n_high", "s"]
+    release = dfp.sql(query, con=con, epsilon=1e9, intervals=True, **terms)
+    expected = con.sql(query).fetchall()
+    rows = release.fetchall()
+    assert release.columns[3:6] == ["n_low", "n_high", "s"]
     assert [(row[:3], pytest.approx(row[5], abs=0.1)) for row in rows] == [
-        (row[:3], row[3]) for row in wanted
+        (row[:3], row[3]) for row in expected
     ]
     wide = dfp.sql(query, con=con, epsilon=1, intervals=True, keys={"region": [0, 1], "status": [
         "open", "done", "lost"]}, schema=schema, max_rows=9).fetchall()  # fmt: skip
