@@ -45,10 +45,10 @@ def _violation(left: np.ndarray, right: np.ndarray, epsilon: float, delta: float
     """
     worst = -math.inf
     half = len(left) // 2
-    for one, other in ((left, right), (right, left)):
-        seen = np.sort(np.concatenate([one[:half], other[:half]]))
+    for tested, reference in ((left, right), (right, left)):
+        seen = np.sort(np.concatenate([tested[:half], reference[:half]]))
         cuts = np.unique(seen[np.linspace(0, len(seen) - 1, 64).astype(int)])
-        first, second = one[half:], other[half:]
+        first, second = tested[half:], reference[half:]
         events = [
             (np.array([(side >= c).sum() for c in cuts]) for side in (first, second)),
             (np.array([(side <= c).sum() for c in cuts]) for side in (first, second)),

@@ -71,8 +71,8 @@ def pay(question, loss):
         return pl.DataFrame({"x": np.array(rows, float)}).dp.agg(question, **loss)
 
     for rows, row in itertools.product([*SMALL, *LARGE], ROWS):
-        found, again, tape = replay(ask, (*rows, row), rows)
-        assert plain(found) == plain(again)
+        larger_release, smaller_release, tape = replay(ask, (*rows, row), rows)
+        assert plain(larger_release) == plain(smaller_release)
         laws = [draw.inputs["self"] for draw in tape.draws if draw.mechanism == "select"]
         parts = [getattr(law, measure)(sensitivity=1) / Fraction(charged) for law in laws]
         yield getattr(tape.loss, measure), parts
@@ -88,8 +88,8 @@ def test_a_row_costs_no_more_than_is_charged(name, loss):
     paid, chosen = zip(*pay(question, loss), strict=True)
     assert charged / 8 < max(paid) <= charged
     assert max(map(len, chosen)) == len(parts)
-    for own in filter(None, chosen):  # without values there is no choice for some
-        assert [float(part) for part in own] == pytest.approx(parts, rel=1e-12)
+    for choice_parts in filter(None, chosen):  # without values there is no choice for some
+        assert [float(part) for part in choice_parts] == pytest.approx(parts, rel=1e-12)
 
 
 def test_the_audit_has_power(monkeypatch):
@@ -112,7 +112,7 @@ def columns(rows):
 
 
 def test_rows_beyond_the_bounds_are_dropped(monkeypatch):
-    """What the property sees of a row depends on the bounds and on that row alone.
+    """The view that the property has of a row depends on the bounds and on that row alone.
 
     A row is there if it rounds to a bin from the lower to the upper bound, whatever rows are with
     it: each is counted alone and among others.
@@ -128,7 +128,7 @@ def test_rows_beyond_the_bounds_are_dropped(monkeypatch):
 
     for rows in ([], *([x] for x in inner + outer), inner, outer, inner + outer, outer * 9):
         choices = iter([high, low, 0])
-        monkeypatch.setattr(Selection, "select", lambda *_, own=choices: np.array([next(own)]))
+        monkeypatch.setattr(Selection, "select", lambda *_, left=choices: np.array([next(left)]))
         monotone_estimate(Spy(0.5), *columns(rows), Rho(Fraction(1, 8)))
         assert seen.pop() == sum(x in inner for x in rows)
 
@@ -193,11 +193,11 @@ def rank_law(loss, last, levels=1):
 
 
 def fit_together(answers, law):
-    """Tell whether answers to several questions at once fit their law."""
+    """Return whether answers to several questions at once fit their law."""
     seen, counts = np.unique(answers, axis=1, return_counts=True)
-    found = dict(zip(map(tuple, seen.T.tolist()), counts.tolist(), strict=True))
-    assert set(found) <= set(law)
-    return fits([found.get(chosen, 0) for chosen in law], law.values())
+    observed = dict(zip(map(tuple, seen.T.tolist()), counts.tolist(), strict=True))
+    assert set(observed) <= set(law)
+    return fits([observed.get(chosen, 0) for chosen in law], law.values())
 
 
 def block_law(rows, candidates, target, mechanism):
@@ -211,35 +211,35 @@ def block_law(rows, candidates, target, mechanism):
 
 
 @pytest.mark.parametrize("loss", [Epsilon(Fraction(2)), Rho(Fraction(1, 2))], ids=str)
-@pytest.mark.parametrize(("q", "known"), [(Fraction(1, 3), 2), (Fraction(1, 2), 5)], ids=str)
-def test_one_quantile_has_its_law(loss, q, known):
+@pytest.mark.parametrize(("q", "count"), [(Fraction(1, 3), 2), (Fraction(1, 2), 5)], ids=str)
+def test_one_quantile_has_its_law(loss, q, count):
     """2e5 choices fit the exact law of the selection, and not that of half the loss.
 
     Of five rows the middle one is aimed at, whichever quantile is asked for.
     """
     rows, draws = (-2, -1, 0, 0, 2), 200_000
     ranks = rank_law(loss, 2)
-    answers = select_quantiles(copies_of(rows, 2, draws), [q], np.full(draws, known), ranks)
-    target = int(ranks.aims(q, np.array([known]))[0]) + len(rows) - known
+    answers = select_quantiles(copies_of(rows, 2, draws), [q], np.full(draws, count), ranks)
+    target = int(ranks.aims(q, np.array([count]))[0]) + len(rows) - count
     for part in (Fraction(1), Fraction(1, 2)):
         chances = block_law(rows, range(-2, 3), target, loss.share(part).selection(1))
-        law = {(place - 2,): float(p) for place, p in enumerate(chances)}
+        law = {(index - 2,): float(p) for index, p in enumerate(chances)}
         assert fit_together(answers, law) == (part == 1)
 
 
-def law_of_three(rows, aims, known, mechanism):
+def law_of_three(rows, aims, count, mechanism):
     """Return the law of three answers: the middle one, then one up to it and one from it on."""
     low, middle, high = aims
     edge, law = middle + 1, {}
     candidates = range(-2, 3)
     for choice, p in zip(
-        candidates, block_law(rows, candidates, middle - known + len(rows), mechanism), strict=True
+        candidates, block_law(rows, candidates, middle - count + len(rows), mechanism), strict=True
     ):
         below, above = [r for r in rows if r <= choice], [r for r in rows if r > choice]
         lower, upper = range(-2, choice + 1), range(choice, 3)
         targets = (
             low - edge // 2 + len(below),
-            high - edge - (2 * known - edge) // 2 + len(above),
+            high - edge - (2 * count - edge) // 2 + len(above),
         )
         first = block_law(below, lower, targets[0], mechanism)
         last = block_law(above, upper, targets[1], mechanism)
@@ -272,11 +272,11 @@ def test_many_quantiles_pass_an_audit(violation):
     It sets at most 768 limits at 1e-9 each: a false-alarm rate below 1e-6.
     """
     qs, epsilon, draws = [Fraction(i, 8) for i in range(1, 8)], Fraction(1), 100_000
-    each = Epsilon(epsilon / 8)
+    share = Epsilon(epsilon / 8)
     pair = []
-    for held in ((-3, -3, -1, 0, 2), (-3, -3, -1, 0, 2, 3)):
-        counts = add_to(np.full(draws, len(held)), each.noise(1, 1))
-        answers = select_quantiles(copies_of(held, 3, draws), qs, counts, rank_law(each, 3, 7))
+    for rows in ((-3, -3, -1, 0, 2), (-3, -3, -1, 0, 2, 3)):
+        counts = add_to(np.full(draws, len(rows)), share.noise(1, 1))
+        answers = select_quantiles(copies_of(rows, 3, draws), qs, counts, rank_law(share, 3, 7))
         pair.append(7 ** np.arange(7) @ (answers + 3) * 3 + np.sign(counts - 5))
     assert violation(*pair, float(epsilon), 0.0) <= 0
 
@@ -284,7 +284,7 @@ def test_many_quantiles_pass_an_audit(violation):
 class OneApart(EndsLaw):
     """Ends one rank from the level, so that few rows are enough for them to differ."""
 
-    def apart(self, q, place, side):
+    def apart(self, q, position, side):
         """Return one rank."""
         return 1
 
@@ -296,20 +296,20 @@ def test_ends_and_their_count_pass_an_audit(violation, part):
     Where each costs twice its quarter samples show more. At most 1,000 limits at 1e-9 each.
     """
     epsilon, draws = Fraction(2), 200_000
-    each = Epsilon(epsilon / part)
-    noise = each.noise(1, 1)
-    law = OneApart(each, noise, noise, 1)
+    share = Epsilon(epsilon / part)
+    noise = share.noise(1, 1)
+    law = OneApart(share, noise, noise, 1)
     pair = []
-    for held in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
-        counts = add_to(np.full(draws, len(held)), noise)
-        ((ends,), between) = select_ends(copies_of(held, 3, draws), [Fraction(1, 2)], counts, law)
+    for rows in ((-3, -3, -1, 0), (-3, -3, -1, 0, 3)):
+        counts = add_to(np.full(draws, len(rows)), noise)
+        ((ends,), between) = select_ends(copies_of(rows, 3, draws), [Fraction(1, 2)], counts, law)
         above = np.clip(between.coordinates[2], -1, 3)
         pair.append((7 * (ends.low + 3) + ends.high + 3) * 10 + 2 * above + (counts > 4))
     assert (violation(*pair, float(epsilon), 0.0) <= 0) == (part == 4)
 
 
 def test_sizes_pass_an_audit(violation):
-    """Whether an octave of all groups stands out shows no more than epsilon, and hardly less.
+    """The octave of all groups that stands out shows no more than epsilon, and hardly less.
 
     Counts are one below the least that stands out and at it: 4,000 draws, limits at 1e-9.
     """
@@ -318,7 +318,9 @@ def test_sizes_pass_an_audit(violation):
     for rows in (3, 4):
         zeros, ones = np.zeros(rows, np.int64), np.ones(rows, np.int64)
         table = bin_table(pa.table({}), 1, grid, zeros, grid.labels(np.full(rows, 8.0)), rows=ones)
-        found = [find_magnitudes(table, noise) for _ in range(4_000)]
-        pair.append(np.array([0 if own is None else own.last for own in found]))
+        magnitudes = [find_magnitudes(table, noise) for _ in range(4_000)]
+        pair.append(
+            np.array([0 if magnitude is None else magnitude.last for magnitude in magnitudes])
+        )
     assert violation(*pair, 3.0, 0.0) <= 0
     assert violation(*pair, 1.5, 0.0) > 0

@@ -65,11 +65,11 @@ def truth(question, rows):
 
 def check(datasets, copies, loss, level, upper_limit):
     """Release all questions about copies of all data sets at once, each copy a public group."""
-    held = [own for own in datasets for _ in range(copies)]
-    group = np.repeat(np.arange(len(held)), [len(own) for own in held])
-    x = pl.Series("x", [value for own in held for value in own], dtype=pl.Float64)
+    samples = [sample for sample in datasets for _ in range(copies)]
+    group = np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
+    x = pl.Series("x", [value for sample in samples for value in sample], dtype=pl.Float64)
     frame = pl.DataFrame({"g": pl.Series(group, dtype=pl.Int64), "x": x})
-    private = frame.dp.group_by("g", keys=range(len(held)))
+    private = frame.dp.group_by("g", keys=range(len(samples)))
     released = private.agg(**QUESTIONS, **loss, interval=level)
     for name, question in QUESTIONS.items():
         value, low, high = (
@@ -78,12 +78,12 @@ def check(datasets, copies, loss, level, upper_limit):
         )
         assert np.isfinite([value, low, high]).all()
         assert (low <= high).all()
-        for place, rows in enumerate(datasets):
+        for index, rows in enumerate(datasets):
             true = truth(question, rows)
             slack = 1e-9 * (HIGH - LOW) * max(1, len(rows))
-            hits = int(((low[place] - slack <= true) & (true <= high[place] + slack)).sum())
-            said = (name, rows[:3], len(rows), loss, level, hits / copies)
-            assert math.isnan(true) or upper_limit(hits, copies) >= level, said
+            hits = int(((low[index] - slack <= true) & (true <= high[index] + slack)).sum())
+            case = (name, rows[:3], len(rows), loss, level, hits / copies)
+            assert math.isnan(true) or upper_limit(hits, copies) >= level, case
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_shares_in_notes_hold_the_truth(lower_limit, upper_limit):
     query = "SELECT dp_mean_interval(x, -1, 1, 60.0) AS m FROM t GROUP BY g"
     notes = [row["note"] for (row,) in con.sql(query).fetchall()]
     shares = [re.match(r"clipped: \S+ % \[(\S+), (\S+)\] above 1$", note or "") for note in notes]
-    held = sum(bool(share) and float(share[1]) <= 40 <= float(share[2]) for share in shares)
-    assert upper_limit(held, copies) >= 0.95
-    assert lower_limit(held, copies) <= 0.98
+    hits = sum(bool(share) and float(share[1]) <= 40 <= float(share[2]) for share in shares)
+    assert upper_limit(hits, copies) >= 0.95
+    assert lower_limit(hits, copies) <= 0.98
 
 
 def test_tables_claim_no_clipping_that_did_not_happen():

@@ -52,17 +52,17 @@ def truths(rows):
 def errors(datasets, copies, loss):
     """Yield name, half-widths and errors of each question, on copies of each data set."""
     size = len(datasets[0])
-    held = np.concatenate([np.tile(np.array(own), copies) for own in datasets])
+    values = np.concatenate([np.tile(np.array(rows), copies) for rows in datasets])
     groups = len(datasets) * copies
-    frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": held})
+    frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": values})
     private = frame.dp.group_by("g", keys=range(groups))
     plan, released = private.explain(**QUESTIONS, **loss), private.agg(**QUESTIONS, **loss)
-    exact = [truths(own) for own in datasets]
+    exact = [truths(rows) for rows in datasets]
     for name in QUESTIONS:
-        place = plan[name].rows.index(size)
-        found = released[name].to_numpy().astype(float).reshape(len(datasets), copies)
-        true = np.array([own[name] for own in exact])[:, None]
-        yield name, plan[name].typical[place], np.abs(found - true)
+        index = plan[name].rows.index(size)
+        answers = released[name].to_numpy().astype(float).reshape(len(datasets), copies)
+        true = np.array([truth[name] for truth in exact])[:, None]
+        yield name, plan[name].typical[index], np.abs(answers - true)
 
 
 @pytest.mark.parametrize(("size", "copies"), [(100, 20_000), (1000, 8_000)])
@@ -72,17 +72,19 @@ def test_half_widths_of_ordinary_data_are_what_is_needed(size, copies, upper_lim
     Half-widths of counts and sums, which are whole steps, at most 1.1 times. The quantile of 8,000
     releases is within 7 % of its own but for a probability below 1e-9; 1.25 is the most measured.
     """
-    for name, wanted, off in errors([ordinary(size)], copies, LOSSES[1]):
-        hits = int((off[0] <= wanted * (1 + 1e-9) + 1e-6).sum())
+    for name, half_width, off in errors([ordinary(size)], copies, LOSSES[1]):
+        hits = int((off[0] <= half_width * (1 + 1e-9) + 1e-6).sum())
         assert upper_limit(hits, copies) >= LEVEL
         needed = float(np.quantile(off, LEVEL))
-        assert wanted <= (1.1 if name in {"count", "sum"} else 1.35) * needed
+        assert half_width <= (1.1 if name in {"count", "sum"} else 1.35) * needed
 
 
 OTHERS = {"min", "max", "subset_mean", "dick_mean"}
 """Statistics that are aimed at other ranks, or whose half-widths are widths of bounds found."""
 
-KINDS = [kind for kind, own in STATISTICS.items() if own.answers_one and kind not in OTHERS]
+KINDS = [
+    kind for kind, statistic in STATISTICS.items() if statistic.answers_one and kind not in OTHERS
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,14 +102,14 @@ def test_errors_stay_within_the_forecast(kind, upper_limit):
     )
     private = frame.dp.group_by("k", keys=range(groups))
     question = asked(STATISTICS[kind], (0, 4), (0, 4))
-    (said,) = private.explain(a=question, epsilon=1).answers
-    half = said.typical[said.rows.index(size)]
+    (forecast,) = private.explain(a=question, epsilon=1).answers
+    half = forecast.typical[forecast.rows.index(size)]
     if half is None:
-        assert said.unit == "" or said.answered is not None
+        assert forecast.unit == "" or forecast.answered is not None
         return
-    found, exact = (private.agg(a=question, epsilon=loss)["a"].to_numpy() for loss in (1, 10**6))
-    off = np.abs(found.astype(float) - exact.astype(float)) * (
-        size / 4 if "ranks" in said.unit else 1
+    answers, exact = (private.agg(a=question, epsilon=loss)["a"].to_numpy() for loss in (1, 10**6))
+    off = np.abs(answers.astype(float) - exact.astype(float)) * (
+        size / 4 if "ranks" in forecast.unit else 1
     )
     within = (off <= half * (1 + 1e-9) + 1e-4) | np.isnan(off)
     assert upper_limit(int(within.sum()), groups) >= LEVEL
@@ -126,14 +128,14 @@ def test_forecasts_of_groups_hold(loss, unit, upper_limit):
     group = np.repeat(np.arange(groups), size)
     frame = pl.DataFrame({"g": group, "x": rows, "y": rows, "who": np.arange(len(rows)) // 2})
     private = frame.dp(**unit).group_by("g", keys=range(groups))
-    asked = {
+    questions = {
         "n": dfp.count(),
         "mean": dfp.mean("x", (LOW, HIGH)),
         "total": dfp.sum("y", (LOW, HIGH)),
         "var": dfp.var("x", (LOW, HIGH)),
         "std": dfp.std("x", (LOW, HIGH)),
     }
-    plan, released = private.explain(**asked, **loss), private.agg(**asked, **loss)
+    plan, released = private.explain(**questions, **loss), private.agg(**questions, **loss)
     true = {"n": size, "mean": MIDDLE, "total": size * MIDDLE,
             "var": WIDTH**2 / 12, "std": WIDTH / math.sqrt(12)}  # fmt: skip
     for name, exact in true.items():
@@ -158,18 +160,22 @@ def test_groups_are_shown_as_often_as_forecast(ask, unit, upper_limit, lower_lim
     copies, terms = 800, {"epsilon": 8 if unit else 2, "delta": 1e-3}
     shown = pl.DataFrame({"g": [1], "x": [1.0], "who": [1]}).dp(**unit).group_by("g")
     reach = shown.explain(ask, **terms).shown
-    sizes = [size for each in (reach.rarely, reach.half, reach.mostly) for size in (each, each - 1)]
+    sizes = [
+        size
+        for threshold in (reach.rarely, reach.half, reach.mostly)
+        for size in (threshold, threshold - 1)
+    ]
     rows = np.repeat(np.repeat(sizes, copies), np.repeat(sizes, copies))
     group = np.repeat(np.arange(len(sizes) * copies), np.repeat(sizes, copies))
     frame = pl.DataFrame({"g": group, "x": (rows % 2) * 1.0, "who": np.arange(len(rows))})
-    found = frame.dp(**unit).group_by("g").agg(ask, **terms)["g"].to_numpy()
-    hits = np.bincount(found // copies, minlength=len(sizes))
+    shown_groups = frame.dp(**unit).group_by("g").agg(ask, **terms)["g"].to_numpy()
+    hits = np.bincount(shown_groups // copies, minlength=len(sizes))
     finds_bounds = ask == dfp.mean("x")
-    for place, chance in enumerate((0.05, 0.5, 0.95)):
+    for index, chance in enumerate((0.05, 0.5, 0.95)):
         if chance > 0.05 or not finds_bounds:
-            assert upper_limit(int(hits[2 * place]), copies) >= chance
+            assert upper_limit(int(hits[2 * index]), copies) >= chance
         if chance == 0.05 or not finds_bounds:
-            assert lower_limit(int(hits[2 * place + 1]), copies) <= chance
+            assert lower_limit(int(hits[2 * index + 1]), copies) <= chance
 
 
 @pytest.mark.parametrize("ask", ["mean", "var", "sum"])
@@ -215,9 +221,12 @@ def test_forecast_ranks_hold(q, upper_limit):
         )
         private = frame.dp.group_by("g", keys=range(groups))
         plan = private.explain.quantile("x", q, **loss)["x"]
-        found = private.quantile("x", q, **loss)["x"].to_numpy()
-        held = np.sort(on_grid(values))
-        below, upto = np.searchsorted(held, found, "left"), np.searchsorted(held, found, "right")
+        answers = private.quantile("x", q, **loss)["x"].to_numpy()
+        sorted_values = np.sort(on_grid(values))
+        below, upto = (
+            np.searchsorted(sorted_values, answers, "left"),
+            np.searchsorted(sorted_values, answers, "right"),
+        )
         off = np.maximum(0, np.maximum(below - q * size, q * size - upto))
         assert upper_limit(int((off <= plan.typical[2]).sum()), groups) >= LEVEL
 
@@ -229,9 +238,12 @@ def test_forecast_ranks_of_several_quantiles_hold(upper_limit):
     frame = pl.DataFrame({"g": np.repeat(np.arange(groups), size), "x": np.tile(values, groups)})
     private = frame.dp.group_by("g", keys=range(groups))
     plan, released = (ask.quantiles("x", qs, epsilon=2) for ask in (private.explain, private))
-    held = np.sort(on_grid(values))
+    sorted_values = np.sort(on_grid(values))
     for q in qs:
-        found = released[f"x_{q}"].to_numpy()
-        below, upto = np.searchsorted(held, found, "left"), np.searchsorted(held, found, "right")
+        answers = released[f"x_{q}"].to_numpy()
+        below, upto = (
+            np.searchsorted(sorted_values, answers, "left"),
+            np.searchsorted(sorted_values, answers, "right"),
+        )
         off = np.maximum(0, np.maximum(below - q * size, q * size - upto))
         assert upper_limit(int((off <= plan[f"x_{q}"].typical[3]).sum()), groups) >= LEVEL

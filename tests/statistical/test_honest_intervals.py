@@ -40,9 +40,9 @@ GROUPS = 200
 def answered(bulk, make, kind, seed, rows=1000):
     """Return many releases of one data set, which of them have a note, and the truth."""
     values = make(np.random.default_rng(seed), rows)
-    made = bulk(values, GROUPS, lambda g, **t: getattr(g, kind)("x", **t), epsilon=1)
-    columns = {name: made[name].to_numpy() for name in ("x", "low", "high")}
-    return columns, made["note"].is_not_null().to_numpy(), TRUTHS[kind](values)
+    release = bulk(values, GROUPS, lambda g, **t: getattr(g, kind)("x", **t), epsilon=1)
+    columns = {name: release[name].to_numpy() for name in ("x", "low", "high")}
+    return columns, release["note"].is_not_null().to_numpy(), TRUTHS[kind](values)
 
 
 def shares(bulk, make, kind, seed, *, or_marked=False):
@@ -51,20 +51,20 @@ def shares(bulk, make, kind, seed, *, or_marked=False):
     Groups share what all of them together tell, so that one draw in a few hundred marks them all:
     these are the medians of nine releases, of which five would have to be such.
     """
-    found = []
+    counts = []
     for _ in range(9):
         seen, marked, truth = answered(bulk, make, kind, seed)
-        held = (seen["low"] <= truth) & (truth <= seen["high"])
-        found.append((int((held | (or_marked & marked)).sum()), int(marked.sum())))
-    return map(int, np.median(found, axis=0))
+        is_covered = (seen["low"] <= truth) & (truth <= seen["high"])
+        counts.append((int((is_covered | (or_marked & marked)).sum()), int(marked.sum())))
+    return map(int, np.median(counts, axis=0))
 
 
 @pytest.mark.parametrize("kind", ["mean", "sum", "std"])
 @pytest.mark.parametrize("name", LIGHT)
 def test_light_tails_are_covered_and_not_marked(name, kind, bulk, upper_limit, lower_limit):
     """The rows' own mean, sum and deviation are held in 93 %, and at most 5 % are marked."""
-    held, marked = shares(bulk, LIGHT[name], kind, 1)
-    assert upper_limit(held, GROUPS) >= 0.93
+    covered, marked = shares(bulk, LIGHT[name], kind, 1)
+    assert upper_limit(covered, GROUPS) >= 0.93
     assert lower_limit(marked, GROUPS) <= 0.05
 
 
@@ -76,8 +76,8 @@ def test_heavy_tails_are_covered_or_marked(name, kind, bulk, upper_limit):
     Pareto 1.2, which keeps .44 of its rows from doubling to doubling, most say it.
     """
     for seed in range(3):
-        held, marked = shares(bulk, HEAVY[name], kind, seed, or_marked=True)
-        assert upper_limit(held, GROUPS) >= 0.93
+        covered, marked = shares(bulk, HEAVY[name], kind, seed, or_marked=True)
+        assert upper_limit(covered, GROUPS) >= 0.93
         assert name != "Pareto 1.2" or upper_limit(marked, GROUPS) >= 0.5
 
 
@@ -95,13 +95,13 @@ def test_unmarked_intervals_of_a_power_law_hold(upper_limit):
     assert upper_limit(hits, unmarked) >= 0.93
 
 
-def each_alone(values, asked):
-    """Return what is asked of many copies: functions of DuckDB look at each as a frame."""
+def each_alone(values, function):
+    """Return the answers of a function of DuckDB about many copies, each a frame by itself."""
     con = duckdb.connect()
     groups = np.repeat(np.arange(GROUPS), len(values))
     con.register("t", pa.table({"g": groups, "x": np.tile(values, GROUPS)}))
     sql_udfs.register(con, epsilon=1)
-    return con.sql(f"SELECT unnest({asked}(x)) FROM t GROUP BY g").fetchnumpy()
+    return con.sql(f"SELECT unnest({function}(x)) FROM t GROUP BY g").fetchnumpy()
 
 
 MIXED = LIGHT | {
@@ -129,34 +129,34 @@ def test_no_interval_is_absurdly_wide(name, kind, limits, lower_limit):
     rows, and in none 20; that of a standard deviation of light tails at most 15 in 95 of 100.
     """
     values = (MIXED | PARETO)[name](np.random.default_rng(4), 1500)
-    made = each_alone(values, f"dp_{kind}_interval")
-    for most, rare in limits.items():
-        wide = int(((made["high"] - made["low"]) / 2 > most * values.std()).sum())
+    answers = each_alone(values, f"dp_{kind}_interval")
+    for multiple, rare in limits.items():
+        wide = int(((answers["high"] - answers["low"]) / 2 > multiple * values.std()).sum())
         assert lower_limit(wide, GROUPS) <= rare
 
 
 @pytest.mark.parametrize("name", MIXED | HEAVY)
 def test_no_interval_of_a_group_is_absurdly_wide(name, bulk, lower_limit):
     """By group likewise, heavy tails too, in two of three releases."""
-    values, found = (MIXED | HEAVY)[name](np.random.default_rng(5), 1500), []
+    values, counts = (MIXED | HEAVY)[name](np.random.default_rng(5), 1500), []
     for _ in range(3):
-        made = bulk(values, GROUPS, lambda g, **t: g.mean("x", **t), epsilon=1)
-        half = (made["high"] - made["low"]).to_numpy() / 2
-        found.append(int((half > 1.5 * values.std()).sum()))
-    assert lower_limit(int(np.median(found)), GROUPS) <= 0.02
+        release = bulk(values, GROUPS, lambda g, **t: g.mean("x", **t), epsilon=1)
+        half = (release["high"] - release["low"]).to_numpy() / 2
+        counts.append(int((half > 1.5 * values.std()).sum()))
+    assert lower_limit(int(np.median(counts)), GROUPS) <= 0.02
 
 
 def test_what_clipping_hides_widens_one_end():
     """An end is moved where rows lie beyond it alone: above for a tail above, and by little."""
     values = LIGHT["exponential"](np.random.default_rng(2), 1000)
-    truth, made = values.mean(), each_alone(values, "dp_mean_interval")
-    above, below = made["high"] - made["value"], made["value"] - made["low"]
+    truth, answers = values.mean(), each_alone(values, "dp_mean_interval")
+    above, below = answers["high"] - answers["value"], answers["value"] - answers["low"]
     assert np.median(above) > np.median(below)
     assert np.median(above + below) < 0.3 * truth
 
 
 def test_an_interval_widens_with_its_level():
-    """What clipping adds grows with the level, as the noise does."""
+    """The width that clipping adds grows with the level, as the noise does."""
     estimate = pl.DataFrame({"x": np.random.default_rng(3).exponential(1, 1000)}).dp.mean("x")
     ends = [estimate.interval(level) for level in (0.5, 0.8, 0.95, 0.99)]
     assert all(a[0] >= b[0] and a[1] <= b[1] for a, b in itertools.pairwise(ends))
@@ -194,7 +194,7 @@ def test_answers_about_pairs_hold_the_rows_or_are_marked(law):
 
     If each does with probability .99, fewer do with probability below 1e-9.
     """
-    generator, held = np.random.default_rng(7), []
+    generator, hits = np.random.default_rng(7), []
     for size, keys in [(1000, [0]), (8000, [0]), (8000, [0, 1, 2, 3])]:
         x, slope = PAIRS[law](generator, size)
         y = slope * x + generator.normal(0, x.std(), size)
@@ -202,11 +202,11 @@ def test_answers_about_pairs_hold_the_rows_or_are_marked(law):
         ((xx, xy), (_, yy)) = np.cov(x, y, bias=True)
         for _ in range(20):
             if len(keys) > 1:
-                made = rows.dp.group_by("g", keys=keys).slope("y", "x", epsilon=1)
-                for group, _, low, high, note, _ in made.rows():
+                release = rows.dp.group_by("g", keys=keys).slope("y", "x", epsilon=1)
+                for group, _, low, high, note, _ in release.rows():
                     of_group = rows.filter(g=group)
                     truth = np.polyfit(of_group["x"], of_group["y"], 1)[0]
-                    held.append(note is not None or low <= truth <= high)
+                    hits.append(note is not None or low <= truth <= high)
                 continue
             line = rows.dp.regression("y", ["x"], epsilon=1).rows()[1]
             answers = rows.dp.agg(
@@ -214,10 +214,10 @@ def test_answers_about_pairs_hold_the_rows_or_are_marked(law):
             )
             truths = xy, xy / math.sqrt(xx * yy), xy / xx
             for answer, truth in zip(answers.values(), truths, strict=True):
-                held.append(answer.note is not None or answer.low <= truth <= answer.high)
-            held.append(line[4] is not None or line[2] <= truths[2] <= line[3])
-    assert len(held) == 240
-    assert np.mean(held) >= 0.93
+                hits.append(answer.note is not None or answer.low <= truth <= answer.high)
+            hits.append(line[4] is not None or line[2] <= truths[2] <= line[3])
+    assert len(hits) == 240
+    assert np.mean(hits) >= 0.93
 
 
 def test_bounds_that_are_found_serve_correlations():

@@ -36,13 +36,13 @@ def shown(bulk, rows, copies, ask, **terms):
 
 
 @pytest.mark.parametrize(
-    ("ask", "loss"), [(ask, LOSSES[place % 5]) for place, ask in enumerate(ASKS)], ids=str
+    ("ask", "loss"), [(ask, LOSSES[index % 5]) for index, ask in enumerate(ASKS)], ids=str
 )
 def test_a_group_of_one_row_is_hidden(ask, loss, bulk, lower_limit):
     """Of 40,000 groups with one row each, not more appear than delta = 1/1000 allows."""
     for row in (3.0, -1e300):
-        found = shown(bulk, [row], 40_000, ask, delta=1e-3, **loss)
-        assert lower_limit(found, 40_000) <= 1e-3
+        shown_count = shown(bulk, [row], 40_000, ask, delta=1e-3, **loss)
+        assert lower_limit(shown_count, 40_000) <= 1e-3
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_group_of_one_row_is_hidden(ask, loss, bulk, lower_limit):
 )
 def test_a_million_groups_of_one_row_are_hidden(ask, loss, delta, bulk, lower_limit):
     """Of a million groups with one row each, not more appear than delta allows."""
-    found = shown(bulk, [3.0], 1_000_000, ask, delta=delta, **loss)
-    assert lower_limit(found, 1_000_000) <= delta
+    shown_count = shown(bulk, [3.0], 1_000_000, ask, delta=delta, **loss)
+    assert lower_limit(shown_count, 1_000_000) <= delta
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_delta_is_spent(ask, delta, bulk, upper_limit):
     Where the count is on a fine grid, groups of one row appear as often as delta allows, but
     for 3%: the threshold is the exact one, not a bound on it.
     """
-    found = shown(bulk, [3.0], 200_000, ask, epsilon=1, delta=delta)
-    assert upper_limit(found, 200_000) >= 0.97 * delta
+    shown_count = shown(bulk, [3.0], 200_000, ask, epsilon=1, delta=delta)
+    assert upper_limit(shown_count, 200_000) >= 0.97 * delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1, 1e-3), (2, 0.2), (0.1, 0.01)])
@@ -78,13 +78,13 @@ def test_the_threshold_of_a_count_is_exact(epsilon, delta, bulk, lower_limit, up
     P(Z >= m) = a**m / (1 + a): groups of 1, T - 1 and T rows appear at their exact rates.
     """
     a = math.exp(-epsilon)
-    least = 1 + next(m for m in range(1, 10_000) if a**m / (1 + a) <= delta)
+    threshold = 1 + next(m for m in range(1, 10_000) if a**m / (1 + a) <= delta)
     copies = 60_000
-    for size in (1, least - 1, least, least + 1):
-        gap = least - size
+    for size in (1, threshold - 1, threshold, threshold + 1):
+        gap = threshold - size
         rate = a**gap / (1 + a) if gap > 0 else 1 - a ** (1 - gap) / (1 + a)
-        found = shown(bulk, [0.0] * size, copies, "count", epsilon=epsilon, delta=delta)
-        assert lower_limit(found, copies) <= rate <= upper_limit(found, copies)
+        shown_count = shown(bulk, [0.0] * size, copies, "count", epsilon=epsilon, delta=delta)
+        assert lower_limit(shown_count, copies) <= rate <= upper_limit(shown_count, copies)
 
 
 def test_released_counts_are_the_noisy_counts_that_passed(bulk):
@@ -95,11 +95,11 @@ def test_released_counts_are_the_noisy_counts_that_passed(bulk):
     """
     epsilon, delta = 0.5, 0.3
     a = math.exp(-epsilon)
-    least = 1 + next(m for m in range(1, 99) if a**m / (1 + a) <= delta)
+    threshold = 1 + next(m for m in range(1, 99) if a**m / (1 + a) <= delta)
     counts = bulk([0.0], 200_000, ASKS["count"], epsilon=epsilon, delta=delta)["count"].to_numpy()
-    assert counts.min() == least
+    assert counts.min() == threshold
     points = np.arange(40)
-    empirical = np.searchsorted(np.sort(counts - least), points, side="right") / len(counts)
+    empirical = np.searchsorted(np.sort(counts - threshold), points, side="right") / len(counts)
     assert np.abs(empirical - (1 - a ** (points + 1))).max() <= 3.28 / math.sqrt(len(counts))
 
 
@@ -139,8 +139,8 @@ def test_keys_do_not_depend_on_one_another():
 
 def test_a_group_without_values_is_hidden_like_any_other(bulk, lower_limit):
     """A group whose rows hold no value of the column is in the output no more often than delta."""
-    found = shown(bulk, [math.nan], 40_000, "mean", epsilon=1, delta=1e-3)
-    assert lower_limit(found, 40_000) <= 1e-3
+    shown_count = shown(bulk, [math.nan], 40_000, "mean", epsilon=1, delta=1e-3)
+    assert lower_limit(shown_count, 40_000) <= 1e-3
 
 
 COPIES = 20_000
@@ -173,13 +173,15 @@ def test_intervals_hold_for_groups_that_their_noise_has_shown(ask, loss, bulk, u
     judged = 0
     for size in (5, 7, 9, 10, 14, 20, 35, 100):
         rows = [1.0] * (size // 3) + [0.0] * (size - size // 3)
-        made = bulk(rows, COPIES, SHOWN_BY[ask], delta=1e-4, **loss)
-        if made.height < 30:
+        release = bulk(rows, COPIES, SHOWN_BY[ask], delta=1e-4, **loss)
+        if release.height < 30:
             continue
         truth = float(TRUTHS[ask](rows))
-        low, high = made["low"].to_numpy() - 1e-6, made["high"].to_numpy() + 1e-6
-        assert upper_limit(int(((low <= truth) & (truth <= high)).sum()), made.height) >= 0.95, size
-        judged += 0.001 < made.height / COPIES < 0.95
+        low, high = release["low"].to_numpy() - 1e-6, release["high"].to_numpy() + 1e-6
+        assert upper_limit(int(((low <= truth) & (truth <= high)).sum()), release.height) >= 0.95, (
+            size
+        )
+        judged += 0.001 < release.height / COPIES < 0.95
     assert judged, "no size is shown now and then"
 
 
@@ -188,8 +190,8 @@ def test_intervals_far_above_the_threshold_are_those_of_the_noise(bulk):
     rows = [0.0, 1.0] * 100
     for ask in ("count", "mean", "sum of one sign"):
         secret = bulk(rows, 500, ASKS[ask], epsilon=1, delta=1e-6)
-        listed = bulk(rows, 500, ASKS[ask], epsilon=1)
-        wide, plain = ((own["high"] - own["low"]).median() for own in (secret, listed))
+        public = bulk(rows, 500, ASKS[ask], epsilon=1)
+        wide, plain = ((release["high"] - release["low"]).median() for release in (secret, public))
         assert wide <= 1.03 * plain
 
 
@@ -199,6 +201,6 @@ def test_intervals_of_a_count_without_noise_are_that_count(epsilon, bulk):
 
     At epsilon 40 one of the 50 counts has noise with a probability below 1e-15.
     """
-    made = bulk([0.0, 1.0] * 100, 50, ASKS["count"], epsilon=epsilon, delta=1e-6)
-    assert made.height == 50
-    assert made.select("low", "high").unique().rows() == [(200.0, 200.0)]
+    release = bulk([0.0, 1.0] * 100, 50, ASKS["count"], epsilon=epsilon, delta=1e-6)
+    assert release.height == 50
+    assert release.select("low", "high").unique().rows() == [(200.0, 200.0)]

@@ -48,12 +48,12 @@ def test_releases_are_integers_without_holes(ask, loss, bulk):
         released = bulk(rows, COPIES, make, **loss)["total"].to_numpy().astype(float)
         integers = released / step
         assert np.array_equal(integers, np.rint(integers))
-        whole = integers.astype(np.int64)
-        assert len(np.unique(whole)) > 100
-        seen = np.bincount(whole % 64, minlength=64)
+        multiples = integers.astype(np.int64)
+        assert len(np.unique(multiples)) > 100
+        seen = np.bincount(multiples % 64, minlength=64)
         expected = COPIES / 64
         assert np.abs(seen - expected).max() < 6.11 * math.sqrt(expected) + 1
-        zeros.append(trailing_zeros(whole))
+        zeros.append(trailing_zeros(multiples))
     assert stats.ks_2samp(*zeros).statistic <= 2 * 3.33 / math.sqrt(COPIES)
 
 

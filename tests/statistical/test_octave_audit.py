@@ -73,15 +73,15 @@ def test_one_row_costs_no_more_than_is_charged(ask, pair, loss):
     ((measure, charged),) = loss.items()
 
     def frame_of(groups):
-        rows = [(place, float(x)) for place, own in enumerate(groups) for x in own]
+        rows = [(group, float(x)) for group, values in enumerate(groups) for x in values]
         return pl.DataFrame(rows, schema={"g": pl.Int64, "x": pl.Float64}, orient="row").dp
 
     def by_group(groups):
         return ASKS[ask](frame_of(groups).group_by("g", keys=range(len(groups))), **loss)
 
     for release in [by_group, lambda groups: ASKS[ask](frame_of(groups), **loss)] * 10:
-        found, again, tape = replay(release, larger, smaller)
-        assert plain(found) == plain(again)
+        larger_release, smaller_release, tape = replay(release, larger, smaller)
+        assert plain(larger_release) == plain(smaller_release)
         assert 0 <= getattr(tape.loss, measure) <= charged
 
 
@@ -115,14 +115,14 @@ def alone(rows, kind, loss):
     """
     if "rho" in loss:
         frame = pl.DataFrame({"x": rows}).dp
-        made = [getattr(frame, kind)("x", **loss) for _ in range(400)]
-        return [own.low for own in made], [own.high for own in made]
+        releases = [getattr(frame, kind)("x", **loss) for _ in range(400)]
+        return [release.low for release in releases], [release.high for release in releases]
     con = duckdb.connect()
     con.register("t", pa.table({"g": np.repeat(np.arange(400), ROWS), "x": np.tile(rows, 400)}))
     sql_udfs.register(con, **loss)
     call = f"dp_{kind.replace('std', 'stddev')}_interval(x)"
-    made = con.sql(f"SELECT a.low, a.high FROM (SELECT {call} AS a FROM t GROUP BY g)")
-    return made.fetchnumpy().values()
+    relation = con.sql(f"SELECT a.low, a.high FROM (SELECT {call} AS a FROM t GROUP BY g)")
+    return relation.fetchnumpy().values()
 
 
 SHARES_WITH_LOSSES = [
@@ -151,21 +151,21 @@ def test_an_interval_of_a_group_has_the_size_of_the_truth(share, loss, bulk):
     """
     rows = mixture(share)
     for kind, truth in TRUTHS.items():
-        beyond = []
+        ratios = []
         for _ in range(9):
-            made = bulk(rows, 400, lambda g, k=kind, **t: getattr(g, k)("x", **t), **loss)
-            low, high = made["low"].to_numpy(), made["high"].to_numpy()
-            noisy = np.median(np.maximum(high - made["x"], made["x"] - low)) > truth(rows)
-            beyond.append(misleading(low, high, truth(rows)) / (53 if noisy else 12))
-        assert np.median(beyond) < 1
+            release = bulk(rows, 400, lambda g, k=kind, **t: getattr(g, k)("x", **t), **loss)
+            low, high = release["low"].to_numpy(), release["high"].to_numpy()
+            noisy = np.median(np.maximum(high - release["x"], release["x"] - low)) > truth(rows)
+            ratios.append(misleading(low, high, truth(rows)) / (53 if noisy else 12))
+        assert np.median(ratios) < 1
 
 
 @pytest.mark.parametrize("share", [0.8, 0.85, 0.9])
 def test_rows_beside_zero_are_found_in_several_octaves(share, bulk):
     """A hundred rows over six octaves have an answer: 0.7 to 1.3 of the truth for 15 in 16."""
     rows = mixture(share)
-    made = bulk(rows, 400, lambda g, **t: g.mean("x", **t), epsilon=1)
-    ratio = made["x"].to_numpy() / rows.mean()
+    release = bulk(rows, 400, lambda g, **t: g.mean("x", **t), epsilon=1)
+    ratio = release["x"].to_numpy() / rows.mean()
     assert ((ratio > 0.7) & (ratio < 1.3)).sum() >= 375
 
 
@@ -178,13 +178,13 @@ def doors(rows, folder):
     con.register("t", frame.to_arrow())
     sql_udfs.register(con, epsilon=1)
     path = dfp.statistics(frame, folder / "x.parquet", dfp.mean("x"))
-    told = [con.sql(query).fetchall()[0][0], dfp.sql(query, t=frame, epsilon=1)["x"][0]]
-    whole = [private.mean("x", epsilon=1), private.mean("x", rho=0.5)]
-    whole += [dfp.merge([path], epsilon=1)["x"]]
+    sql_answers = [con.sql(query).fetchall()[0][0], dfp.sql(query, t=frame, epsilon=1)["x"][0]]
+    estimates = [private.mean("x", epsilon=1), private.mean("x", rho=0.5)]
+    estimates += [dfp.merge([path], epsilon=1)["x"]]
     return [
         (grouped["low"][0], grouped["high"][0]),
-        *((own["low"], own["high"]) for own in told),
-        *((own.low, own.high) for own in whole),
+        *((answer["low"], answer["high"]) for answer in sql_answers),
+        *((answer.low, answer.high) for answer in estimates),
     ]
 
 
@@ -204,12 +204,12 @@ def test_every_door_says_the_same_of_zeros(tmp_path, monkeypatch):
 
     Forged noisy counts make both certain.
     """
-    for tall, found in (({}, False), ({512.0: 20.0, 1024.0: 20.0}, True)):
+    for tall, is_found in (({}, False), ({512.0: 20.0, 1024.0: 20.0}, True)):
         monkeypatch.setattr(bounds_search, "look_at", forged(tall))
-        folder = tmp_path / str(found)
+        folder = tmp_path / str(is_found)
         folder.mkdir()
         for low, high in doors(mixture(0.9), folder):
-            if found:
+            if is_found:
                 assert -1000 < low < high < 2000
             else:
                 assert (low, high) == (-math.inf, math.inf)

@@ -47,7 +47,7 @@ def columns(kind: str) -> list[str]:
 def test_intervals_of_two_columns_cover(size, loss, upper_limit):
     """An interval at 95 % holds the answer without noise 95 times in 100 at least."""
     for pairs in shapes(size):
-        x, y = (np.clip(own, 0, 100) for own in pairs)
+        x, y = (np.clip(column, 0, 100) for column in pairs)
         rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
         frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
         by = frame.dp.group_by("g", keys=range(COPIES))
@@ -105,7 +105,7 @@ def test_intervals_without_bounds_hold_or_are_marked(law, size, upper_limit):
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_two_columns_are_hardly_wider_than_need_be(kind, lower_limit):
     """Of many rows an interval at 95 % holds the answer in no more than 98.5 of 100 cases."""
-    x, y = (np.clip(own, 0, 100) for own in next(shapes(2000)))
+    x, y = (np.clip(column, 0, 100) for column in next(shapes(2000)))
     rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
     frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), 2000)})
     by = frame.dp.group_by("g", keys=range(COPIES))
@@ -130,7 +130,7 @@ def test_intervals_of_arithmetic_with_answers_cover(size, upper_limit):
     schema = {"rows": "t", "bounds": {"t.x": (0, 100), "t.y": (0, 100)}}
     terms = {"keys": list(range(COPIES)), "schema": schema, "epsilon": 4, "intervals": True}
     for pairs in list(shapes(size))[:4]:
-        x, y = (np.clip(own, 0, 100) for own in pairs)
+        x, y = (np.clip(column, 0, 100) for column in pairs)
         rows = {"x": np.tile(x, COPIES), "y": np.tile(y, COPIES)}
         frame = pl.DataFrame({**rows, "g": np.repeat(np.arange(COPIES), size)})
         released = dfp.sql(f"SELECT g, {answers} FROM t GROUP BY g", t=frame, **terms)

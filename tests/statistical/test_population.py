@@ -58,8 +58,8 @@ def test_shares_hold_the_share_of_the_population(upper_limit):
         private = frame.dp.group_by("g", keys=range(COPIES))
         answers = private.agg(s=dfp.share("x"), epsilon=1, population=True)
         low, high = (answers[end].to_numpy() for end in ("low", "high"))
-        held = int(((low <= share) & (share <= high)).sum())
-        assert upper_limit(held, COPIES) >= 0.94
+        hits = int(((low <= share) & (share <= high)).sum())
+        assert upper_limit(hits, COPIES) >= 0.94
 
 
 def test_units_are_drawn_with_all_their_rows(upper_limit):
@@ -76,18 +76,18 @@ def test_units_are_drawn_with_all_their_rows(upper_limit):
         }
     )
     private = frame.dp(unit="u", max_rows=rows, max_groups=1)
-    held = []
+    hits = []
     for unit in (private, frame.dp):
-        asked = unit.group_by("g", keys=range(copies))
-        made = asked.mean("x", (0, 1), epsilon=10, population=True)
-        held.append(int(((made["low"] <= 0.5) & (made["high"] >= 0.5)).sum()))
-    assert upper_limit(held[0], copies) >= 0.94
-    assert upper_limit(held[1], copies) < 0.94
+        grouped = unit.group_by("g", keys=range(copies))
+        release = grouped.mean("x", (0, 1), epsilon=10, population=True)
+        hits.append(int(((release["low"] <= 0.5) & (release["high"] >= 0.5)).sum()))
+    assert upper_limit(hits[0], copies) >= 0.94
+    assert upper_limit(hits[1], copies) < 0.94
 
 
 def test_a_difference_of_two_samples_holds_that_of_their_populations(upper_limit):
     """Numbers computed from answers take their intervals over."""
-    generator, held, copies = np.random.default_rng(7), 0, 300
+    generator, hits, copies = np.random.default_rng(7), 0, 300
     for _ in range(copies):
         means = [
             pl.DataFrame({"x": generator.normal(at, 1, 200)}).dp.mean(
@@ -96,8 +96,8 @@ def test_a_difference_of_two_samples_holds_that_of_their_populations(upper_limit
             for at in (0, 1)
         ]
         change = means[1] - means[0]
-        held += change.low <= 1 <= change.high
-    assert upper_limit(held, copies) >= 0.95
+        hits += change.low <= 1 <= change.high
+    assert upper_limit(hits, copies) >= 0.95
 
 
 def test_every_door_takes_the_argument(tmp_path):

@@ -46,7 +46,7 @@ PAIRS = {
 
 
 def views(table):
-    """Return what an observer may look at: columns, and the products that undo a ratio.
+    """Return the columns that an observer may look at, and products that undo a ratio.
 
     A note is about all groups together, which are the releases here: it is audited by itself.
     """

@@ -26,27 +26,27 @@ def delays():
         size = SIZES[group % len(SIZES)]
         late = random.exponential(random.choice([5, 30, 90]), size) - 20
         groups.append(np.sort(np.round(late if group % 5 else np.repeat(-7, size))))
-    keys = np.repeat(np.arange(len(groups)), [len(own) for own in groups])
+    keys = np.repeat(np.arange(len(groups)), [len(group_rows) for group_rows in groups])
     return groups, pl.DataFrame({"to": keys, "late": np.concatenate(groups)})
 
 
-def rank_errors(groups, found, q):
+def rank_errors(groups, answers, q):
     """Return how far each answer is off in ranks, infinity beyond all rows; 0 without an answer."""
     off = np.zeros(len(groups))
-    for place, (rows, answer) in enumerate(zip(groups, found, strict=True)):
+    for index, (rows, answer) in enumerate(zip(groups, answers, strict=True)):
         if np.isnan(answer):
             continue
         below, upto = np.searchsorted(rows, answer, "left"), np.searchsorted(rows, answer, "right")
-        off[place] = max(0, below - q * len(rows), q * len(rows) - upto)
+        off[index] = max(0, below - q * len(rows), q * len(rows) - upto)
         rounding = abs(answer) / 2**8
         if not rows[0] - rounding <= answer <= rows[-1] + rounding:
-            off[place] = np.inf
+            off[index] = np.inf
     return off
 
 
 @pytest.mark.parametrize("epsilon", [1, 6])
-@pytest.mark.parametrize("apart", [True, False])
-def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit):
+@pytest.mark.parametrize("is_separate", [True, False])
+def test_quantiles_by_group_are_no_nonsense(delays, epsilon, is_separate, lower_limit):
     """At most 1 % are off by more than 0.05 + 17/(n epsilon) of the rows, and none crosses.
 
     So rare are answers beyond all rows too, in groups of one value as well. Epsilon is that of one
@@ -54,18 +54,18 @@ def test_quantiles_by_group_are_no_nonsense(delays, epsilon, apart, lower_limit)
     """
     groups, frame = delays
     private = frame.dp.group_by("to", keys=range(len(groups)))
-    if apart:
-        asked = {name: dfp.quantile("late", q) for name, q in LEVELS.items()}
+    if is_separate:
+        questions = {name: dfp.quantile("late", q) for name, q in LEVELS.items()}
     else:
-        asked = {"p": dfp.quantiles("late", list(LEVELS.values()))}
-    released = private.agg(**asked, epsilon=3 * epsilon)
-    columns = LEVELS if apart else {f"p_{q}": q for q in LEVELS.values()}
-    found = np.stack([released[name].to_numpy() for name in columns])  # in the order of the keys
+        questions = {"p": dfp.quantiles("late", list(LEVELS.values()))}
+    released = private.agg(**questions, epsilon=3 * epsilon)
+    columns = LEVELS if is_separate else {f"p_{q}": q for q in LEVELS.values()}
+    answers = np.stack([released[name].to_numpy() for name in columns])  # in the order of the keys
     sizes = np.array([len(rows) for rows in groups])
-    assert not (np.diff(found, axis=0) < 0).any()
-    for q, own in zip(columns.values(), found, strict=True):
-        wrong = rank_errors(groups, own, q) > 0.05 * sizes + 17 / epsilon
+    assert not (np.diff(answers, axis=0) < 0).any()
+    for q, level_answers in zip(columns.values(), answers, strict=True):
+        wrong = rank_errors(groups, level_answers, q) > 0.05 * sizes + 17 / epsilon
         assert lower_limit(int(wrong.sum()), len(groups)) <= 0.01
-    assert not np.isnan(found[:, sizes == 10_000]).any()
-    few = np.isnan(found[:, sizes == 5])
-    assert few.mean() > 0.8  # from 7 rows on at epsilon 6, by a noisy count
+    assert not np.isnan(answers[:, sizes == 10_000]).any()
+    is_missing = np.isnan(answers[:, sizes == 5])
+    assert is_missing.mean() > 0.8  # from 7 rows on at epsilon 6, by a noisy count

@@ -34,19 +34,19 @@ TRUTHS = {"mean": np.mean, "sum": np.sum, "std": np.std}
 
 def frame_of(rows):
     """Return a frame of some groups, one row of an array each."""
-    groups = np.repeat(np.arange(len(rows)), [len(own) for own in rows])
+    groups = np.repeat(np.arange(len(rows)), [len(group_rows) for group_rows in rows])
     return pl.DataFrame(
-        {"g": groups, "x": np.concatenate([np.asarray(own, float) for own in rows])}
+        {"g": groups, "x": np.concatenate([np.asarray(group_rows, float) for group_rows in rows])}
     )
 
 
 def grouped(rows):
-    """Return what is asked by group."""
+    """Return the private frame of some groups, by group."""
     return frame_of(rows).dp.group_by("g", keys=range(len(rows)))
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "most"),
+    ("name", "rows", "limit"),
     [
         ("normal", 20, 3.5),
         ("normal", 200, 0.6),
@@ -58,7 +58,7 @@ def grouped(rows):
         ("of all sizes", 100, 0.5),
     ],
 )
-def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
+def test_small_groups_are_answered_within_bounds_of_all(name, rows, limit):
     """The median error of 300 groups is at most a fourth above its average.
 
     The limits are seven standard deviations of that median, or more: false alarms below 1e-9.
@@ -71,7 +71,7 @@ def test_small_groups_are_answered_within_bounds_of_all(name, rows, most):
         truth = values.mean(axis=1)
         error = np.abs(grouped(values).mean("x", epsilon=1)["x"].to_numpy() - truth)
         errors.append(np.median(error / truth if name == "of all sizes" else error))
-    assert np.median(errors) <= most
+    assert np.median(errors) <= limit
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_intervals_of_small_groups_hold_or_are_marked(name, rows, kind, upper_li
     for _ in range(RELEASES):
         values = DATA[name](generator, rows)
         truth = TRUTHS[kind](values, axis=1)
-        made = getattr(grouped(values), kind)("x", epsilon=1)
-        low, high = made["low"].to_numpy(), made["high"].to_numpy()
-        held = (low <= truth) & (truth <= high)
-        hits.append(int((held | made["note"].is_not_null().to_numpy()).sum()))
+        release = getattr(grouped(values), kind)("x", epsilon=1)
+        low, high = release["low"].to_numpy(), release["high"].to_numpy()
+        is_covered = (low <= truth) & (truth <= high)
+        hits.append(int((is_covered | release["note"].is_not_null().to_numpy()).sum()))
     assert upper_limit(int(np.median(hits)), GROUPS) >= 0.93
 
 
@@ -98,7 +98,9 @@ def test_notes_are_of_each_group(lower_limit):
     rows = list(generator.integers(1990, 2026, (200, 200)).astype(float))
     rows.append(np.append(rows[0], np.full(200, 1e9)))
     notes = [grouped(rows).mean("x", epsilon=1)["note"][:-1] for _ in range(RELEASES)]
-    assert lower_limit(int(np.median([own.is_not_null().sum() for own in notes])), 200) <= 0.05
+    assert (
+        lower_limit(int(np.median([column.is_not_null().sum() for column in notes])), 200) <= 0.05
+    )
 
 
 @pytest.mark.parametrize("rows", [20, 100, 200])
@@ -109,10 +111,10 @@ def test_intervals_hold_where_some_groups_are_elsewhere(rows, upper_limit):
     for _ in range(RELEASES):
         values = DATA["years"](generator, rows)
         values[: GROUPS // 20] -= 1500
-        made = grouped(values).mean("x", epsilon=1)
+        release = grouped(values).mean("x", epsilon=1)
         truth = values.mean(axis=1)
-        held = (made["low"].to_numpy() <= truth) & (truth <= made["high"].to_numpy())
-        hits.append(int((held | made["note"].is_not_null().to_numpy()).sum()))
+        is_covered = (release["low"].to_numpy() <= truth) & (truth <= release["high"].to_numpy())
+        hits.append(int((is_covered | release["note"].is_not_null().to_numpy()).sum()))
     assert upper_limit(int(np.median(hits)), GROUPS) >= 0.93
 
 
@@ -126,9 +128,9 @@ def test_a_group_far_from_others_has_bounds_of_its_own_or_a_note(size):
     rows = list(DATA["years"](generator, 200))
     rows[7] = np.full(200, size)
     for _ in range(RELEASES):
-        made = grouped(rows).mean("x", epsilon=2).row(7, named=True)
-        is_marked = made["note"] is not None and not 0 <= size <= 4000
-        right += is_marked or abs(made["x"] - size) < 100
+        answer = grouped(rows).mean("x", epsilon=2).row(7, named=True)
+        is_marked = answer["note"] is not None and not 0 <= size <= 4000
+        right += is_marked or abs(answer["x"] - size) < 100
     assert right >= 5
 
 
@@ -141,12 +143,12 @@ def test_groups_are_answered_wherever_their_rows_lie(replayed):
     generator = np.random.default_rng(3)
     rows = [generator.exponential(10, 400) for _ in range(20)]
     rows += [[], generator.exponential(0.01, 400), generator.normal(1e6, 1e4, 5_000)]
-    made = replayed(lambda: grouped(rows).mean("x", epsilon=10))
-    values, low, high = (made[name].to_numpy() for name in ("x", "low", "high"))
-    truth = np.array([np.mean(own) if len(own) else np.nan for own in rows])
-    known = np.arange(22) != 20
+    release = replayed(lambda: grouped(rows).mean("x", epsilon=10))
+    values, low, high = (release[name].to_numpy() for name in ("x", "low", "high"))
+    truth = np.array([np.mean(group_rows) if len(group_rows) else np.nan for group_rows in rows])
+    has_rows = np.arange(22) != 20
     assert np.isfinite(values).all()
-    assert np.abs(values[:22] - truth[:22])[known].max() < 5
+    assert np.abs(values[:22] - truth[:22])[has_rows].max() < 5
     assert low[20] < 10 < 1e6 < high[20]  # nobody: anywhere within the bounds of all
     assert high[21] - low[21] < 2**12  # bounds of its own
     assert abs(values[22] / truth[22] - 1) < 0.05
@@ -161,10 +163,10 @@ def test_nothing_is_said_where_all_groups_together_tell_nothing(rows):
     """
     nothing = 0
     for _ in range(4):
-        made = grouped(rows).mean("x", epsilon=0.1)
-        if made["x"].is_nan().all():
-            assert np.isinf(made["high"].to_numpy()).all()
-            assert (made["note"] == "too few rows for bounds").all()
+        release = grouped(rows).mean("x", epsilon=0.1)
+        if release["x"].is_nan().all():
+            assert np.isinf(release["high"].to_numpy()).all()
+            assert (release["note"] == "too few rows for bounds").all()
             nothing += 1
     assert nothing >= 3
 
@@ -176,11 +178,11 @@ def test_a_few_rows_in_many_groups_are_enough_together():
     probability below 1e-7.
     """
     generator = np.random.default_rng(4)
-    found = [
+    has_answers = [
         grouped(generator.exponential(10, (30, 24))).mean("x", epsilon=1)["high"].is_finite().all()
         for _ in range(20)
     ]
-    assert sum(found) >= 18
+    assert sum(has_answers) >= 18
 
 
 def test_a_frame_that_changes_is_answered_as_it_is_read_last(tmp_path, replayed):
@@ -195,10 +197,10 @@ def test_a_frame_that_changes_is_answered_as_it_is_read_last(tmp_path, replayed)
         return rows.with_columns(pl.col("g") + (len(readings) > 1))
 
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=5, delta=1e-3)
-    asked = frame.lazy().map_batches(changing, schema=frame.schema)
-    private = dfp.frame(asked)(ledger=ledger, dataset="changing").group_by("g")
-    made = replayed(lambda: private.mean("x", epsilon=2, delta=1e-6).collect())
-    assert made["g"].to_list() == list(range(1, 41))
+    source = frame.lazy().map_batches(changing, schema=frame.schema)
+    private = dfp.frame(source)(ledger=ledger, dataset="changing").group_by("g")
+    release = replayed(lambda: private.mean("x", epsilon=2, delta=1e-6).collect())
+    assert release["g"].to_list() == list(range(1, 41))
     assert len(readings) == 3
     assert ledger.spent("changing").epsilon == 2
 
@@ -223,8 +225,8 @@ def test_every_door_answers_small_groups(door, offset, tmp_path, replayed):
         "reader": lambda: reader.group_by("g", keys=range(40)).mean("x", epsilon=2),
         "secret": lambda: frame.dp.group_by("g").mean("x", epsilon=2, delta=0.1),
     }
-    made = replayed(ask[door])
-    assert made.shape[0] == 40
-    errors = [abs(float(value) - 100 - offset) for value in made["x"]]
+    release = replayed(ask[door])
+    assert release.shape[0] == 40
+    errors = [abs(float(value) - 100 - offset) for value in release["x"]]
     assert all(map(math.isfinite, errors))
     assert np.median(errors) < 10

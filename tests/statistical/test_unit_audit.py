@@ -45,8 +45,8 @@ def costs(ask, user):
         return ask(pl.DataFrame(rows, schema=["u", "g", "x"], orient="row"))
 
     for _ in range(20):
-        found, again, tape = replay(release, USERS[user] + OTHERS, OTHERS)
-        assert plain(found) == plain(again)
+        larger_release, smaller_release, tape = replay(release, USERS[user] + OTHERS, OTHERS)
+        assert plain(larger_release) == plain(smaller_release)
         yield tape.loss.epsilon
 
 
@@ -128,6 +128,6 @@ def test_a_row_with_matches_is_hidden():
         frame = pl.DataFrame({"customer": rows})
         return dfp.sql(query, o=frame, p=prices, schema=schema, epsilon=1)
 
-    found, again, tape = replay(release, [1, 2, 5], [1, 2])
-    assert plain(found) == plain(again)
+    larger_release, smaller_release, tape = replay(release, [1, 2, 5], [1, 2])
+    assert plain(larger_release) == plain(smaller_release)
     assert tape.loss.epsilon == 1

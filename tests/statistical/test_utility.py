@@ -37,8 +37,8 @@ def normalized(bulk, mean, kind=UNCLIPPED):
     The law depends on n epsilon alone, which is that of n = 1000 and epsilon = 1/2, and on the sum.
     """
     size, epsilon = 10, 50
-    whole, part = divmod(mean * size, 1)
-    rows = ([1.0] * int(whole) + [part] + [0.0] * size)[:size]
+    ones, part = divmod(mean * size, 1)
+    rows = ([1.0] * int(ones) + [part] + [0.0] * size)[:size]
     question = kind("x", (0, 1))
     return size**2 * errors(bulk, rows, question, mean, epsilon=epsilon)[0] * epsilon**2 / 2
 
@@ -53,9 +53,9 @@ def test_the_mean_has_the_error_of_the_paper(mean, theory, bulk):
     n**2 MSE/(2/epsilon**2) of the transformed mean is that of Kulesza, Suresh and Wang 2023,
     Figure 2 (n = 1000, [0, 1], epsilon = 1/2), within 2%, and never above 1.
     """
-    found = normalized(bulk, mean)
-    assert 0.96 * theory / WIDER <= found <= 1.02 * theory * WIDER
-    assert found <= WIDER
+    error = normalized(bulk, mean)
+    assert 0.96 * theory / WIDER <= error <= 1.02 * theory * WIDER
+    assert error <= WIDER
 
 
 def test_the_transformed_mean_is_ahead_of_the_others(bulk):
@@ -79,10 +79,10 @@ def test_the_standard_error_is_the_error(ask, loss, bulk):
     """
     rows = [0.0] * 3 + [1.0] * 5 + [2.5] * 2
     true = {dfp.var: np.var(rows), dfp.std: np.std(rows), dfp.mean: np.mean(rows)}[ask]
-    found, _ = errors(bulk, rows, ask("x", (0, 3)), true, **loss)
+    square_error, _ = errors(bulk, rows, ask("x", (0, 3)), true, **loss)
     frame = pl.DataFrame({"x": rows}).dp
     named = np.median([getattr(frame, ask.kind)("x", (0, 3), **loss).std_error for _ in range(15)])
-    assert 0.95 / WIDER <= found / named**2 <= 1.05 * WIDER
+    assert 0.95 / WIDER <= square_error / named**2 <= 1.05 * WIDER
 
 
 @pytest.mark.parametrize("ask", [dfp.mean, dfp.var, dfp.std])
@@ -92,6 +92,6 @@ def test_statistics_bring_their_count_for_free(ask, bulk):
     The count that comes with a mean or a variance has the mean square error of its own noise:
     2 or 3 times 2/epsilon**2, with no part of epsilon set aside.
     """
-    _, found = errors(bulk, [1.0] * 4, ask("x", (0, 3), clipping=False), 1.0, epsilon=0.1)
+    _, count_error = errors(bulk, [1.0] * 4, ask("x", (0, 3), clipping=False), 1.0, epsilon=0.1)
     terms = 2 if ask is dfp.mean else 3
-    assert found <= 1.02 * (terms * 2 / 0.1**2) * WIDER
+    assert count_error <= 1.02 * (terms * 2 / 0.1**2) * WIDER

@@ -33,9 +33,9 @@ def noise(x, **terms):
 
 
 @pytest.mark.parametrize(
-    ("neighbors", "least", "most"), [("replace", 0.24, 0.29), ("add-remove", 0.12, 0.148)]
+    ("neighbors", "lower", "upper"), [("replace", 0.24, 0.29), ("add-remove", 0.12, 0.148)]
 )
-def test_three_rounds_have_little_noise(neighbors, least, most):
+def test_three_rounds_have_little_noise(neighbors, lower, upper):
     """At d = 128, rho = 0.045, around 10: 0.264 off the mean of the rows, or 0.134, on average.
 
     The shifted mean is 0.313 and 0.160 off, the best CoinPress 0.306 (replace). One run varies by
@@ -43,7 +43,7 @@ def test_three_rounds_have_little_noise(neighbors, least, most):
     """
     x = 10 + np.random.default_rng().normal(size=(N, 128))
     terms = {"rho": 0.045, "radius": 566, "neighbors": neighbors}
-    assert least < np.mean([noise(x, **terms) for _ in range(20)]) < most
+    assert lower < np.mean([noise(x, **terms) for _ in range(20)]) < upper
 
 
 @pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
@@ -62,9 +62,9 @@ def test_no_threshold_strays(neighbors):
 
 
 @pytest.mark.parametrize(
-    ("neighbors", "least", "most"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
+    ("neighbors", "lower", "upper"), [("replace", 0.16, 0.25), ("add-remove", 0.15, 0.22)]
 )
-def test_shifted_has_the_error_of_the_paper(neighbors, least, most):
+def test_shifted_has_the_error_of_the_paper(neighbors, lower, upper):
     """At d = 128, rho = 1/2: usually about 0.205 under replace, 0.185 under add-remove.
 
     For any mu; a run in some thousand goes astray.
@@ -74,7 +74,7 @@ def test_shifted_has_the_error_of_the_paper(neighbors, least, most):
         for mu in (0, 5, 10)
         for _ in range(3)
     ]
-    assert least < np.median(errors) < most
+    assert lower < np.median(errors) < upper
 
 
 @pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
