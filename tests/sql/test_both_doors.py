@@ -122,9 +122,9 @@ def watched():
     """Return a connection that notes what its functions draw."""
     connection = duckdb.connect()
     connection.execute("CREATE TABLE t AS SELECT 1 AS g, 2.0 AS x FROM range(1000)")
-    own = Watched(connection)
-    sql_udfs.register(own, epsilon=DEFAULT, max_epsilon=1e12)
-    return own
+    watched_connection = Watched(connection)
+    sql_udfs.register(watched_connection, epsilon=DEFAULT, max_epsilon=1e12)
+    return watched_connection
 
 
 @pytest.mark.parametrize("query", TEXTS)
@@ -147,14 +147,14 @@ class Watched:
         return getattr(self.connection, name)
 
     def create_function(self, name, function, *declared, **options):
-        place = -2 if name.removesuffix("_of_list").endswith("_interval") else -1
+        position = -2 if name.removesuffix("_of_list").endswith("_interval") else -1
 
         @functools.wraps(function)
         def call(*columns):
             before = self.stream.taken
             answer = function(*columns)
             if self.stream.taken > before:
-                self.spent.append(columns[place][0].as_py())
+                self.spent.append(columns[position][0].as_py())
             return answer
 
         call.__signature__ = inspect.signature(function)
@@ -165,26 +165,26 @@ def test_a_count_of_its_own_selects_groups(con, replay):
     """dp_keep(delta, epsilon) decides by a count at that epsilon, at both doors."""
     small = "(SELECT * FROM t WHERE g = 1 OR i = 40) AS s"
     for epsilon in (0.5, 1e6):
-        kept = (
+        keys_query = (
             f"SELECT g FROM {small} GROUP BY g "
             f"HAVING dp_keep(1e-6, epsilon := {epsilon:.1f}) ORDER BY g"
         )
-        query = kept.replace("SELECT g", "SELECT g, dp_count() AS n")
+        query = keys_query.replace("SELECT g", "SELECT g, dp_count() AS n")
         plan = dfp.explain(query, con=con, epsilon=1)
         assert plan.epsilon == 1 + epsilon
         assert plan.draws[0].epsilon == epsilon
         replay()
         rows = dfp.sql(query, con=con, epsilon=1).fetchall()
         replay()
-        assert [row[0] for row in rows] == [g for (g,) in con.execute(kept).fetchall()]
+        assert [row[0] for row in rows] == [g for (g,) in con.execute(keys_query).fetchall()]
         assert len(rows) == (1 if epsilon < 1 else 3)
 
 
 @pytest.mark.parametrize("name", ["ledger", "unit", "max_rows", "dataset", "note", "epsilom"])
 def test_register_refuses_what_only_statements_can_keep(name):
     """A ledger or a unit is never ignored: the error names dfp.sql."""
-    with duckdb.connect() as own, pytest.raises(dfp.errors.UnknownArgumentError) as caught:
-        sql_udfs.register(own, **{name: None})
+    with duckdb.connect() as connection, pytest.raises(dfp.errors.UnknownArgumentError) as caught:
+        sql_udfs.register(connection, **{name: None})
     assert isinstance(caught.value, TypeError)
-    wanted = "register(con, epsilon=1.0" if name == "epsilom" else "dfp.sql("
-    assert wanted in caught.value.hint
+    expected = "register(con, epsilon=1.0" if name == "epsilom" else "dfp.sql("
+    assert expected in caught.value.hint

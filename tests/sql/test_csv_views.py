@@ -45,13 +45,13 @@ def connection(path, form, options):
 
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("asked", ASKED)
-def test_rows_with_a_cell_that_is_no_number_are_rows(cells, asked, form, options):
+@pytest.mark.parametrize("question", ASKED)
+def test_rows_with_a_cell_that_is_no_number_are_rows(cells, question, form, options):
     """Rows whose cell TRY_CAST makes NULL are counted, and are in no mean."""
     con = connection(cells, form, options)
-    if asked.startswith("functions"):
+    if question.startswith("functions"):
         sql_udfs.register(con, epsilon=EPSILON)
-    rows, mean = ASKED[asked](con)
+    rows, mean = ASKED[question](con)
     assert (rows, mean) == (2000, pytest.approx(5, abs=1e-3))
 
 

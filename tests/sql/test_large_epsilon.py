@@ -12,9 +12,9 @@ NAMED = ("dp_mean(x, epsilon := 240)", "dp_mean(x, 0, 240)", "dp_mean(x, 0, 240,
 
 @pytest.fixture
 def con():
-    made = duckdb.connect()
-    made.execute("CREATE TABLE t AS SELECT i % 9 AS x, i % 2 AS g FROM range(9000) r(i)")
-    return made
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i % 9 AS x, i % 2 AS g FROM range(9000) r(i)")
+    return connection
 
 
 @pytest.mark.parametrize("call", FORGOTTEN)

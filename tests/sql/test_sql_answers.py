@@ -135,7 +135,7 @@ def test_register_refuses_what_is_no_level(level):
 
 
 def test_the_docstring_names_every_function():
-    """What register creates is what the package's docstring lists, but for papers."""
+    """The functions that register creates are in the package's docstring, but for papers."""
     query = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = 'temp'"
     macros = {name for (name,) in ask(shared(), query) if not name.endswith("_interval")}
     macros = {name for name in macros if name.startswith("dp_")}

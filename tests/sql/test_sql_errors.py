@@ -176,7 +176,7 @@ def test_bad_quantiles_are_refused_on_any_table(q):
     ],
 )
 def test_bad_lists_of_quantiles_are_refused_on_any_table(qs):
-    """What is no list of different numbers from 0 to 1 never leads to an answer."""
+    """A value that is no list of different numbers from 0 to 1 never leads to an answer."""
     text = refusal(f"SELECT dp_quantiles(d, {qs}) FROM {{table}}")
     assert "InvalidQuestionError: " in text
     assert "Hint: call dp_quantiles(x, [0.25, 0.5, 0.75])" in text
@@ -196,7 +196,7 @@ def test_bad_lists_of_quantiles_are_refused_on_any_table(qs):
     ],
 )
 def test_bounds_quantiles_epsilon_and_delta_must_be_constants(call):
-    """What a column, a subquery or chance would decide is refused while DuckDB plans."""
+    """An argument that a column, a subquery or chance decides is refused while DuckDB plans."""
     assert "constant" in refusal(f"SELECT {call} FROM {{table}}")
 
 
@@ -209,7 +209,7 @@ def test_a_group_beyond_the_limit_is_refused():
 @pytest.mark.parametrize("function", ["dp_mean", "dp_sum", "dp_var", "dp_mean_interval"])
 @pytest.mark.parametrize("random", ["1e6 * random()", "exp(100 * random())", "exp(700 * random())"])
 def test_random_arguments_fail_without_a_value(function, random):
-    """What changes while it is worked out is answered, or said to be too many rows."""
+    """An argument that changes while it is worked out is answered, or has too many rows."""
     try:
         con().execute(
             f"SELECT {function}(d * {random}, 0, 1) FROM full_table, range(5000)"
@@ -294,8 +294,8 @@ def test_no_function_draws_once_a_row():
     assert len(calls) > 60
     for number, call in enumerate(calls):
         assert con().execute(f"SELECT {call} FROM full_table GROUP BY g").fetchall()
-        for place, tail in enumerate(("OVER ()", "OVER (PARTITION BY g)", "FILTER (d > 0)")):
-            failure(f"SELECT {call} {tail} FROM {TABLES[(number + place) % 3]}")
+        for offset, tail in enumerate(("OVER ()", "OVER (PARTITION BY g)", "FILTER (d > 0)")):
+            failure(f"SELECT {call} {tail} FROM {TABLES[(number + offset) % 3]}")
 
 
 class FailingConnection:

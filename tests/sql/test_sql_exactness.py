@@ -101,16 +101,16 @@ def test_answers_do_not_depend_on_order_or_threads():
     rng = np.random.default_rng(7)
     values = np.where(rng.random(400_000) < 0.01, np.nan, rng.normal(20, 100, 400_000))
     table = pa.table({"g": np.arange(400_000) % 7, "x": values})
-    asked = ", ".join(f"{function}(x, -60, 240)" for function in QUESTIONS)
+    calls = ", ".join(f"{function}(x, -60, 240)" for function in QUESTIONS)
     seen = set()
-    with duckdb.connect() as own:
-        sql_udfs.register(own, epsilon=HUGE)
-        own.register("arrow", table)
+    with duckdb.connect() as connection:
+        sql_udfs.register(connection, epsilon=HUGE)
+        connection.register("arrow", table)
         for threads, order in [(1, "g"), (2, "x"), (3, "hash(x)"), (4, "g, x DESC")]:
-            own.execute(f"SET threads = {threads}")
-            own.execute(f"CREATE OR REPLACE TABLE t AS SELECT * FROM arrow ORDER BY {order}")
-            query = f"SELECT g, {asked}, dp_count(x) FROM t GROUP BY g ORDER BY g"
-            seen.add(tuple(own.execute(query).fetchall()))
+            connection.execute(f"SET threads = {threads}")
+            connection.execute(f"CREATE OR REPLACE TABLE t AS SELECT * FROM arrow ORDER BY {order}")
+            query = f"SELECT g, {calls}, dp_count(x) FROM t GROUP BY g ORDER BY g"
+            seen.add(tuple(connection.execute(query).fetchall()))
     assert len(seen) == 1
 
 
@@ -161,27 +161,27 @@ def test_without_the_optimiser_the_answers_are_the_same():
 class Reserved:
     """A connection to a DuckDB that keeps its sums of 64 bits to itself."""
 
-    def __init__(self, own):
-        self.own = own
+    def __init__(self, connection):
+        self.connection = connection
 
     def __getattr__(self, name):
-        return getattr(self.own, name)
+        return getattr(self.connection, name)
 
     def execute(self, query, *parameters):
         if "sum_no_overflow" in query:
             raise duckdb.BinderException("sum_no_overflow is for internal use only!")
-        return self.own.execute(query, *parameters)
+        return self.connection.execute(query, *parameters)
 
 
 def test_sums_of_128_bits_give_the_same_answers():
     """A DuckDB that adds up in 128 bits alone gives the same bits."""
-    own = duckdb.connect()
-    own.execute("CREATE TABLE t AS SELECT range * 0.37 - 50 AS x FROM range(5000)")
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range * 0.37 - 50 AS x FROM range(5000)")
     query = "SELECT dp_mean(x, -3, 7.5), dp_sum(x, 5, 90), dp_var(x, -60, 240) FROM t"
     answers = []
-    for each in (own, Reserved(own)):
-        sql_udfs.register(each, epsilon=HUGE)
-        answers.append(own.execute(query).fetchall())
+    for target in (connection, Reserved(connection)):
+        sql_udfs.register(target, epsilon=HUGE)
+        answers.append(connection.execute(query).fetchall())
     assert answers[0] == answers[1]
 
 

@@ -87,22 +87,24 @@ def test_a_group_answers_as_it_does_alone(function):
     """
     rng = np.random.default_rng(3)
     rows = [rng.laplace(10.0**k, 1, 200).tolist() for k in range(-3, 5)] + [[], [None], [math.inf]]
-    pairs = [(g, value) for g, own in enumerate(rows) for value in own]
+    pairs = [(g, value) for g, group_rows in enumerate(rows) for value in group_rows]
     connect(HUGE).register(
         "mixed", pa.table({"g": [g for g, _ in pairs], "x": [x for _, x in pairs]})
     )
     more = "" if function == "dp_bounds" else f", {function}_interval(x)"
     query = f"SELECT {function}(x){more} FROM mixed"
-    together = ask(connect(HUGE), query.replace("SELECT ", "SELECT g, ") + " GROUP BY g")
-    assert len(together) == 10
-    for g, *found in together:
+    all_groups = ask(connect(HUGE), query.replace("SELECT ", "SELECT g, ") + " GROUP BY g")
+    assert len(all_groups) == 10
+    for g, *answers in all_groups:
         alone = ask(connect(HUGE), f"{query} WHERE g = {g}")
         both = (
             [x for part in row for x in (part.values() if isinstance(part, dict) else [part])]
-            for row in (found, *alone)
+            for row in (answers, *alone)
         )
-        for one, other in zip(*both, strict=True):
-            assert one == other or one == pytest.approx(other, rel=1e-6, nan_ok=True)
+        for grouped_value, single_value in zip(*both, strict=True):
+            assert grouped_value == single_value or grouped_value == pytest.approx(
+                single_value, rel=1e-6, nan_ok=True
+            )
 
 
 def test_the_same_expression_twice_draws_twice():

@@ -83,16 +83,16 @@ def test_long_lists_are_counted_block_by_block():
 
 def test_groups_with_more_values_than_are_answered_at_once():
     """Whatever parts their lists are answered in, groups have their own answers, in their order."""
-    sizes, own = [2**20 + 5, 3, 2**20 - 1, 2**21 + 1, 40, 2**20], duckdb.connect()
-    sql_udfs.register(own, epsilon=HUGE, max_epsilon=1e12)
+    sizes, connection = [2**20 + 5, 3, 2**20 - 1, 2**21 + 1, 40, 2**20], duckdb.connect()
+    sql_udfs.register(connection, epsilon=HUGE, max_epsilon=1e12)
     group = np.repeat(np.arange(len(sizes)), sizes)
     values = 100.0 * (1 + group) + np.tile([-1.0, 1.0], len(group))[: len(group)]
-    own.register("t", pa.table({"g": group, "x": values}))
-    asked = "dp_mean(x), dp_median(x), dp_mean_interval(x).value, avg(x)"
-    rows = own.execute(f"SELECT g, {asked} FROM t GROUP BY g ORDER BY g").fetchall()
-    for place, *found in rows:
-        exact = found.pop()
-        assert np.allclose(found, [exact, 100.0 * (1 + place), exact], rtol=0.02), place
+    connection.register("t", pa.table({"g": group, "x": values}))
+    calls = "dp_mean(x), dp_median(x), dp_mean_interval(x).value, avg(x)"
+    rows = connection.execute(f"SELECT g, {calls} FROM t GROUP BY g ORDER BY g").fetchall()
+    for key, *answers in rows:
+        exact = answers.pop()
+        assert np.allclose(answers, [exact, 100.0 * (1 + key), exact], rtol=0.02), key
 
 
 @given(ROWS)
@@ -109,13 +109,13 @@ def test_answers_are_those_of_the_frame(rows):
         expected = getattr(frame, question)("x", epsilon=HUGE)
         query = f"SELECT {function}(x), {function}_interval(x) FROM t"
         [(value, parts)] = ask(query)
-        least = min(size * {"var": 1e-6 * size, "std": 1e-3}.get(question, 1e-6), 1e308)
+        tolerance = min(size * {"var": 1e-6 * size, "std": 1e-3}.get(question, 1e-6), 1e308)
         ours = [value, *(parts[name] for name in ("value", "low", "high"))]
         theirs = [expected, expected, expected.low, expected.high]
-        assert np.allclose(ours, np.array(theirs, float), 1e-6, least, equal_nan=True)
+        assert np.allclose(ours, np.array(theirs, float), 1e-6, tolerance, equal_nan=True)
     [(ends,)] = ask("SELECT dp_bounds(x) FROM t")
-    found = frame.bounds("x", epsilon=HUGE)
-    assert tuple(ends.values()) == tuple(None if math.isnan(end) else end for end in found)
+    bounds = frame.bounds("x", epsilon=HUGE)
+    assert tuple(ends.values()) == tuple(None if math.isnan(end) else end for end in bounds)
 
 
 @pytest.mark.parametrize("values", [[], [None] * 5, [math.nan] * 5])
@@ -132,8 +132,8 @@ def test_without_values_nothing_is_known(values, monkeypatch):
         assert math.isnan(parts["value"])
         assert (parts["low"], parts["high"]) == (-math.inf, math.inf)
     assert ask("SELECT dp_bounds(x) FROM t") == [({"lower": None, "upper": None},)]
-    [(median, several)] = ask("SELECT dp_median(x, 1), dp_quantiles(x, [0.2, 0.7], 1) FROM t")
-    assert all(map(math.isnan, [median, *several]))
+    [(median, quantiles)] = ask("SELECT dp_median(x, 1), dp_quantiles(x, [0.2, 0.7], 1) FROM t")
+    assert all(map(math.isnan, [median, *quantiles]))
 
 
 def test_without_the_optimiser_the_answers_are_the_same():
