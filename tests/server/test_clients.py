@@ -130,7 +130,7 @@ def test_a_preview_is_made_up(connect):
     ],
 )
 def test_a_refusal_has_a_code_and_a_hint(connect, statement, code, hint):
-    """What can't be answered is an error of Postgres that says what to do."""
+    """A statement that can't be answered is an error of Postgres that says what to do."""
     with connect() as connection:
         with pytest.raises(psycopg.Error) as caught:
             connection.execute(statement)
@@ -151,7 +151,7 @@ def test_a_failed_transaction_waits_for_its_end(connect):
 
 
 def test_the_budget_of_an_analyst_ends(connect):
-    """What is not left is refused before anything is released, and the log says so."""
+    """A cost that is not left is refused before anything is released, and the log says so."""
     with connect(user="bob") as connection:
         connection.execute("SELECT COUNT(*) FROM flights WHERE month = 1")
         with pytest.raises(psycopg.Error, match="may spend") as raised:
@@ -312,17 +312,17 @@ def test_psql_describes_and_asks(port):
     address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
     names = r"\d flights \d+ \dt+ \du \dx \df+ \do \db+ \dconfig \dp \dn+ \dT \dD+ \dC \dL \dy \l"
     commands = (f"{MEANS} ORDER BY 1", *names.replace(" \\", "\n\\").splitlines())
-    asked = subprocess.run(
+    completed = subprocess.run(
         ["psql", address, "-At", *(part for command in commands for part in ("-c", command))],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "ERROR" not in asked.stderr
-    assert asked.stdout.startswith("AA|2"), asked.stderr
+    assert "ERROR" not in completed.stderr
+    assert completed.stdout.startswith("AA|2"), completed.stderr
     for line in ("delay|double precision|", "\npg_default|owner|", "\nDateStyle|ISO, MDY\n"):
-        assert line in asked.stdout, asked.stderr
-    assert asked.stdout.splitlines()[-1].startswith("flights|")
+        assert line in completed.stdout, completed.stderr
+    assert completed.stdout.splitlines()[-1].startswith("flights|")
 
 
 def test_each_statement_is_logged(policy_file, connect):

@@ -198,12 +198,12 @@ def test_tickets_are_of_one_user(server):
     ann, bob = Client(server), Client(server, "bob")
     budgets = [ann.read_budget(), bob.read_budget()]
     ticket = ann.find_ticket("SELECT COUNT(*) AS n FROM flights WHERE month = 7").ticket
-    for taken in (ticket, ticket[:-1], ticket + b" ", b"", b"\xff" * 80, ticket[64:]):
-        client = bob if taken == ticket else ann
+    for candidate in (ticket, ticket[:-1], ticket + b" ", b"", b"\xff" * 80, ticket[64:]):
+        client = bob if candidate == ticket else ann
         with pytest.raises(fl.FlightServerError, match="of another user"):
-            client.fetch(fl.Ticket(taken))
+            client.fetch(fl.Ticket(candidate))
         with pytest.raises(fl.FlightServerError, match="SQLSTATE"):
-            client.find_ticket(taken.decode(errors="replace"), "CommandPreparedStatementQuery")
+            client.find_ticket(candidate.decode(errors="replace"), "CommandPreparedStatementQuery")
     assert [ann.read_budget(), bob.read_budget()] == budgets
 
 

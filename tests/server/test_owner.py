@@ -210,13 +210,13 @@ def test_a_policy_without_delta_shows_no_secret_groups(tmp_path):
 
 def find_children(process):
     """Return the numbers of the workers of a server."""
-    listed = subprocess.run(
+    completed = subprocess.run(
         ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process.pid)],
         capture_output=True,
         text=True,
         check=True,
     )
-    lines = listed.stdout.splitlines()
+    lines = completed.stdout.splitlines()
     return [int(line.split()[0]) for line in lines if "spawn_main" in line]
 
 
@@ -282,13 +282,13 @@ def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
     """TLS is spoken, and a client that refuses it is refused."""
     file = make_folder(tmp_path)
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
-    made = subprocess.run(
+    completed = subprocess.run(
         [*command.split(), "-keyout", "server.key", "-out", "server.crt"],
         cwd=tmp_path,
         capture_output=True,
         check=False,
     )
-    if made.returncode:
+    if completed.returncode:
         pytest.skip("openssl is not installed")
     text = file.read_text()
     tls = '127.0.0.1:0", tls: {certificate: server.crt, key: server.key}'
