@@ -17,7 +17,7 @@ ENTRY = EntryPoint("dfprivacy", DECLARED["scripts"]["dfprivacy"], "console_scrip
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command has printed, and how it ended."""
+    """Output and exit code of a command."""
 
     exit_code: int
     stdout: str

@@ -61,14 +61,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(autouse=True)
 def _own_statistics_end_with_their_test() -> Iterator[None]:
     """Forget the statistics that a test, or an example that it runs, has registered."""
-    known = dict(STATISTICS)
+    statistics_before = dict(STATISTICS)
     yield
-    own = STATISTICS.keys() - known
-    for kind in own:
+    added = STATISTICS.keys() - statistics_before
+    for kind in added:
         del STATISTICS[kind]
-    if own and "dfprivacy.cli" in sys.modules:
+    if added and "dfprivacy.cli" in sys.modules:
         app = sys.modules["dfprivacy.cli"].app
-        app.registered_commands = [c for c in app.registered_commands if c.name not in own]
+        app.registered_commands = [c for c in app.registered_commands if c.name not in added]
 
 
 class SeededBytes:
@@ -200,24 +200,24 @@ class Exact:
     def __init__(self, folder: Path) -> None:
         self.folder, self.numbers = folder, itertools.count()
 
-    def table(self, frame: object, asked: Mapping[str, Any], **terms: Any) -> pa.Table:
+    def table(self, frame: object, questions: Mapping[str, Any], **terms: Any) -> pa.Table:
         path = self.folder / f"{next(self.numbers)}.parquet"
-        dfp.statistics(frame, path, **asked, **terms)
-        held = pyarrow.parquet.read_table(path)
+        dfp.statistics(frame, path, **questions, **terms)
+        table = pyarrow.parquet.read_table(path)
         path.unlink()
-        return held
+        return table
 
-    def sums(self, frame: object, asked: Mapping[str, Any], by: Any = (), **terms: Any) -> Any:
+    def sums(self, frame: object, questions: Mapping[str, Any], by: Any = (), **terms: Any) -> Any:
         """Return one row a group: its keys, and the integers that the questions add up."""
-        held = self.table(frame, asked, by=tuple(by), **terms)
-        return [list(row.values())[1:] for row in held.to_pylist()]
+        table = self.table(frame, questions, by=tuple(by), **terms)
+        return [list(row.values())[1:] for row in table.to_pylist()]
 
     def bins(self, frame: object, question: Any, by: Any = (), **terms: Any) -> Any:
         """Return the keys, and one row a bin: group, bin, rows, and sums of what it holds."""
-        held = self.table(frame, {"own": question}, by=tuple(by), **terms)
+        table = self.table(frame, {"own": question}, by=tuple(by), **terms)
         keys, bins = (
-            [name for name in held.column_names if name.startswith("key_")],
-            held.to_pylist(),
+            [name for name in table.column_names if name.startswith("key_")],
+            table.to_pylist(),
         )
         groups = [tuple(row[key] for key in keys) for row in bins if row["bin"] is None]
         entries = [[v for name, v in row.items() if name not in keys] for row in bins]
@@ -232,7 +232,7 @@ def exact(tmp_path_factory: pytest.TempPathFactory) -> Exact:
 
 @pytest.fixture(scope="session")
 def replayed() -> Callable[[Callable[[], Any]], Any]:
-    """Return what a call returns with the same random bytes every time."""
+    """Return a function that repeats a call with the same random bytes every time."""
 
     def run(call: Callable[[], Any]) -> Any:
         with same_bytes("tests"):

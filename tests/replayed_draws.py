@@ -5,13 +5,13 @@ from dfprivacy.noise.recording import record_draws
 
 
 def replay(release, larger, smaller):
-    """Return what is released of both tables with the same draws, and the tape of the second."""
+    """Release both tables with the same draws; return both releases and the tape of the second."""
     first = Tape()
     with record_draws(first):
-        found = release(larger)
+        larger_release = release(larger)
     second = Tape(first.draws)
     with record_draws(second):
-        again = release(smaller)
+        smaller_release = release(smaller)
     assert not second.mismatch
     assert len(first.draws) == len(second.draws)
-    return found, again, second
+    return larger_release, smaller_release, second
