@@ -147,7 +147,7 @@ HOSTILE: tuple[Any, ...] = (
     dt.datetime(9999, 12, 31, tzinfo=dt.UTC),
     dt.date.min,
 )
-"""What one cell of objects may be."""
+"""Values of a cell of objects."""
 
 
 def objects(values: Sequence[Any]) -> pd.Series[Any]:
@@ -351,7 +351,7 @@ DUCKDB: dict[str, Kind] = {
 """Types that Arrow does not have, or values that it does not have."""
 
 _TO_MICROSECONDS = {"timestamp[s, UTC]", "timestamp[ms, UTC]", "duration[s]", "duration[ms]"}
-"""What DuckDB scales when a caller's own relation is read: docs/explanation/promises.md."""
+"""Types that DuckDB scales when it reads a caller's relation: docs/explanation/promises.md."""
 _NO_PARQUET = {
     "run_end_encoded",
     "halffloat",
@@ -448,71 +448,73 @@ def _sql(private_frame: Any, query: str, **terms: Any) -> Any:
 
 
 ASKS: dict[str, Callable[[Any, Kind], Any]] = {
-    "count by key": lambda own, _: own.group_by("k").count(**KEPT),
-    "median by key": lambda own, _: own.group_by("k").median("x", **KEPT),
-    "mean by public key": lambda own, kind: own.group_by("k", keys=[kind.usual[0]]).mean(
+    "count by key": lambda private, _: private.group_by("k").count(**KEPT),
+    "median by key": lambda private, _: private.group_by("k").median("x", **KEPT),
+    "mean by public key": lambda private, kind: private.group_by("k", keys=[kind.usual[0]]).mean(
         "x", (0, 9), **LARGE
     ),
-    "histogram by key": lambda own, _: own.group_by("k").histogram("x", [0, 5, 9], **KEPT),
-    "presence": lambda own, _: own.count("k", **LARGE),
-    "mean": lambda own, _: own.mean("k", (0, 9), **LARGE),
-    "median": lambda own, _: own.median("k", **LARGE),
-    "histogram": lambda own, _: own.histogram("k", [0, 1, 9], **LARGE),
-    "vector": lambda own, _: own.mean_vector(["k"], rho=1e9, radius=9),
-    "list": lambda own, _: own.mean_vector("k", rho=1e9, radius=9, dimension=1),
-    "unit": lambda own, _: own(unit="k", max_rows=2).sum("x", (0, 9), **LARGE),
-    "keys of units": lambda own, _: (
-        own(unit="x", max_rows=9, max_groups=9).group_by("k").count(**KEPT)
+    "histogram by key": lambda private, _: private.group_by("k").histogram("x", [0, 5, 9], **KEPT),
+    "presence": lambda private, _: private.count("k", **LARGE),
+    "mean": lambda private, _: private.mean("k", (0, 9), **LARGE),
+    "median": lambda private, _: private.median("k", **LARGE),
+    "histogram": lambda private, _: private.histogram("k", [0, 1, 9], **LARGE),
+    "vector": lambda private, _: private.mean_vector(["k"], rho=1e9, radius=9),
+    "list": lambda private, _: private.mean_vector("k", rho=1e9, radius=9, dimension=1),
+    "unit": lambda private, _: private(unit="k", max_rows=2).sum("x", (0, 9), **LARGE),
+    "keys of units": lambda private, _: (
+        private(unit="x", max_rows=9, max_groups=9).group_by("k").count(**KEPT)
     ),
-    "units by key": lambda own, _: (
-        own(unit="k", max_rows=2, max_groups=1).group_by("x", keys=[0.0, 1.0]).count(**LARGE)
+    "units by key": lambda private, _: (
+        private(unit="k", max_rows=2, max_groups=1).group_by("x", keys=[0.0, 1.0]).count(**LARGE)
     ),
-    "without bounds by key": lambda own, _: own.group_by("x", keys=[0.0, 1.0]).agg(
+    "without bounds by key": lambda private, _: private.group_by("x", keys=[0.0, 1.0]).agg(
         mean=dfp.mean("k"), sum=dfp.sum("k"), **LARGE
     ),
-    "others": lambda own, kind: own(unit="x", max_rows=9).value_counts(
+    "others": lambda private, kind: private(unit="x", max_rows=9).value_counts(
         "k", keys=[kind.usual[0]], other=True, **LARGE
     ),
-    "regression": lambda own, _: own.regression("x", ["k"], {"x": (0, 9), "k": (0, 9)}, **LARGE),
-    "sql": lambda own, _: _sql(own, "SELECT k, dp_count(*) AS n FROM t GROUP BY k"),
-    "describe": lambda own, _: own.describe(**KEPT),
-    "crosstab": lambda own, _: own.crosstab("k", "x", margins=True, **KEPT),
-    "table of public keys": lambda own, kind: own.crosstab(
+    "regression": lambda private, _: private.regression(
+        "x", ["k"], {"x": (0, 9), "k": (0, 9)}, **LARGE
+    ),
+    "sql": lambda private, _: _sql(private, "SELECT k, dp_count(*) AS n FROM t GROUP BY k"),
+    "describe": lambda private, _: private.describe(**KEPT),
+    "crosstab": lambda private, _: private.crosstab("k", "x", margins=True, **KEPT),
+    "table of public keys": lambda private, kind: private.crosstab(
         "k", "x", keys={"k": [kind.usual[0]], "x": [0.0, 1.0]}, rounded="integer", **LARGE
     ),
-    "value counts": lambda own, _: own.value_counts("k", **KEPT),
-    "top": lambda own, _: own.top("k", 2, **KEPT),
-    "different values": lambda own, _: own.nunique("k", **LARGE),
-    "share": lambda own, kind: own.share("k", kind.usual[0], **LARGE),
-    "ends": lambda own, _: own.agg(dfp.min("k"), rows=dfp.max("k"), **LARGE),
-    "correlation": lambda own, _: own.corr("k", "x", (0, 9), (0, 9), **LARGE),
-    "line": lambda own, _: own.agg(
+    "value counts": lambda private, _: private.value_counts("k", **KEPT),
+    "top": lambda private, _: private.top("k", 2, **KEPT),
+    "different values": lambda private, _: private.nunique("k", **LARGE),
+    "share": lambda private, kind: private.share("k", kind.usual[0], **LARGE),
+    "ends": lambda private, _: private.agg(dfp.min("k"), rows=dfp.max("k"), **LARGE),
+    "correlation": lambda private, _: private.corr("k", "x", (0, 9), (0, 9), **LARGE),
+    "line": lambda private, _: private.agg(
         dfp.slope("x", "k", (0, 9), (0, 9)), cov=dfp.cov("k", "x", (0, 9), (0, 9)), **LARGE
     ),
-    "clipped": lambda own, _: own.mean("k", (1, 2), epsilon=1, population=True),
-    "clipped by key": lambda own, _: own.group_by("k").mean("x", (2, 5), **KEPT),
-    "population by key": lambda own, _: own.group_by("k").sum(
+    "clipped": lambda private, _: private.mean("k", (1, 2), epsilon=1, population=True),
+    "clipped by key": lambda private, _: private.group_by("k").mean("x", (2, 5), **KEPT),
+    "population by key": lambda private, _: private.group_by("k").sum(
         "x", (0, 9), population=True, **KEPT
     ),
-    "change": lambda own, _: dfp.released(own.group_by("k").count(**KEPT)).change(),
-    "parts": lambda own, _: dfp.released(own.crosstab("k", "x", **KEPT)).ratio_to("total"),
-    "explained": lambda own, _: own.explain(dfp.mean("k", (0, 9)), within=0.1, size=100),
-    "owned": lambda own, _: _sql(
-        own,
+    "change": lambda private, _: dfp.released(private.group_by("k").count(**KEPT)).change(),
+    "parts": lambda private, _: dfp.released(private.crosstab("k", "x", **KEPT)).ratio_to("total"),
+    "explained": lambda private, _: private.explain(dfp.mean("k", (0, 9)), within=0.1, size=100),
+    "owned": lambda private, _: _sql(
+        private,
         "SELECT k, COUNT(*) AS n, n / (SELECT COUNT(*) FROM t) AS part FROM t GROUP BY ROLLUP (k)",
         schema=dfp.Schema(unit="t.x"), max_rows=9, max_groups=9,
     ),
-    "owners": lambda own, _: _sql(
-        own,
+    "owners": lambda private, _: _sql(
+        private,
         "SELECT x, COUNT(DISTINCT k) AS n FROM (SELECT k, x, row_number() OVER "
         "(PARTITION BY k ORDER BY x) AS place FROM t) WHERE place < 4 GROUP BY x",
         schema=dfp.Schema(unit="t.k"), max_rows=2, max_groups=1, keys=[0.0, 1.0], delta=None,
     ),
-    "cursor": lambda own, _: dfp.connect(t=own._frame, **KEPT).execute(  # noqa: SLF001 as in _sql
+    "cursor": lambda private, _: dfp.connect(t=private._frame, **KEPT).execute(  # noqa: SLF001 as in _sql
         "SELECT k, dp_mean(x, 0, 9) AS x FROM t GROUP BY k ORDER BY k"
     ),
 }  # fmt: skip
-"""What is asked: the targets."""
+"""Queries of a connection: the targets."""
 KEYS_AS_COLUMNS = {"crosstab"}
 """Questions whose answers have a column for each secret key."""
 
@@ -688,7 +690,7 @@ CONNECTION = (
     "CREATE TEMP VIEW t AS SELECT id, k, x FROM memory.main.t",
     "BEGIN",
 )
-"""What a caller may have done to a connection before."""
+"""Settings of a connection that a caller may have changed."""
 
 _TABLES = """
     CREATE TABLE t(id INTEGER PRIMARY KEY, k VARCHAR, x DOUBLE,
@@ -728,9 +730,9 @@ TABLE_ASKS: dict[str, Callable[[Any], Any]] = {
     ),
     "statement over it": lambda con: dfp.sql(STATEMENTS[1], t=con.table("memory.main.t"), **KEPT),
 }  # fmt: skip
-"""What is asked of the tables of a connection."""
+"""Queries of the tables of a connection."""
 ODD_ROWS = (None, "'no number', 3", "NULL, NULL", "'', -'inf'::DOUBLE", "'7e99', 5e-324")
-"""What one row more may hold; None where there is none."""
+"""Values of the additional row; None where there is none."""
 _COUNTS = re.compile(r"\b4,?(?:099|100)\b")
 
 
@@ -948,7 +950,7 @@ _SAID = {
     "MemoryError dfprivacy ran out of memory None",
     f"EngineError {dfp.errors.engine_failed()} None",
 }
-"""What a process may say that has too little memory."""
+"""Messages of a process that has too little memory."""
 
 
 def limited(megabytes: Sequence[int], tally: Found) -> None:

@@ -122,19 +122,20 @@ def far_lines(releases: int) -> Iterator[tuple[float, str]]:
         for rows in FAR_ROWS:
             numbers = np.resize(np.array(values), rows)
             is_date, ends = name == "a week", (2 * min(values) - max(values), 2 * max(values))
-            frame = pl.DataFrame({"x": FIRST_DAY + numbers if is_date else numbers})
+            private = dfp.frame(pl.DataFrame({"x": FIRST_DAY + numbers if is_date else numbers}))
             for epsilon in EPSILONS[1:3]:
-                far, shown = np.zeros((2, len(FAR_LEVELS)))
+                answers_beyond, shown = np.zeros((2, len(FAR_LEVELS)))
                 for _ in range(releases):
-                    answers = [frame.dp.quantile("x", q, epsilon=epsilon) for q in FAR_LEVELS]
+                    answers = [private.quantile("x", q, epsilon=epsilon) for q in FAR_LEVELS]
                     days = np.array(answers, "M8[D]") - FIRST_DAY if is_date else np.array(answers)
-                    found = (
+                    numbers_answered = (
                         np.where(np.isnat(days), np.nan, days.astype(float)) if is_date else days
                     )
-                    shown += ~np.isnan(found)
-                    far += (found < ends[0]) | (found > ends[1])
-                shares = f"{100 * shown.mean() / releases:.0f} | {100 * far.max() / releases:.1f}"
-                yield float(far.max() / releases), f"| {name} | {rows:,} | {epsilon:g} | {shares} |"
+                    shown += ~np.isnan(numbers_answered)
+                    answers_beyond += (numbers_answered < ends[0]) | (numbers_answered > ends[1])
+                largest = float(answers_beyond.max() / releases)
+                shares = f"{100 * shown.mean() / releases:.0f} | {100 * largest:.1f}"
+                yield largest, f"| {name} | {rows:,} | {epsilon:g} | {shares} |"
 
 
 def resolution() -> float:
@@ -217,8 +218,8 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
         *(line for _, line in lists),
         "",
     ]
-    beyond = list(far_lines(releases // 4))
-    far = [
+    shares_and_lines = list(far_lines(releases // 4))
+    few_values = [
         (
             f"Answers in whole frames of few values, each level by itself, {releases // 4} "
             f"releases a line: shown, and the most at a level that lie beyond the rows by more "
@@ -227,14 +228,14 @@ def page(releases: int, *, quick: bool) -> tuple[str, bool]:
         "",
         "| data | rows | epsilon | shown | far |",
         "|---|---:|---:|---:|---:|",
-        *(line for _, line in beyond),
+        *(line for _, line in shares_and_lines),
         "",
     ]
     list_noise = 3 * (0.05 * 0.95 / (releases // 10)) ** 0.5
-    most = 0.05 + 3.5 * (0.05 * 0.95 / (releases // 4)) ** 0.5
-    sound &= max(share for share, _ in beyond) <= most
+    largest_share = 0.05 + 3.5 * (0.05 * 0.95 / (releases // 4)) ** 0.5
+    sound &= max(share for share, _ in shares_and_lines) <= largest_share
     is_covered = float(np.mean([share for share, _ in lists])) >= HELD - list_noise
-    text = "\n".join([*head, *shown, *middle, *far, flights, ""])
+    text = "\n".join([*head, *shown, *middle, *few_values, flights, ""])
     return text, sound and is_covered and error <= 1 and lowest >= HELD - noise
 
 

@@ -1,4 +1,4 @@
-"""What benchmarks of releases that write one page have in common: options, page and exit code."""
+"""Write the page of a benchmark of releases: options, page and exit code."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Data:
 
 
 Peer = Callable[[Data, float, int], Floats]
-"""What gives so many independent answers of a peer."""
+"""A function that returns so many independent answers of a peer."""
 
 
 @dataclass(frozen=True)
@@ -139,21 +139,21 @@ def true_correlation(data: Data) -> float:
 CASES = [
     Case(
         "cov",
-        lambda own: dfp.cov("x", "y", own.x_bounds, own.y_bounds),
-        lambda own: moments(*clipped(own))[2],
+        lambda case: dfp.cov("x", "y", case.x_bounds, case.y_bounds),
+        lambda case: moments(*clipped(case))[2],
         "six sums, a sixth of epsilon each",
         split_covariance,
     ),
     Case(
         "corr",
-        lambda own: dfp.corr("x", "y", own.x_bounds, own.y_bounds),
+        lambda case: dfp.corr("x", "y", case.x_bounds, case.y_bounds),
         true_correlation,
         "six sums, a sixth of epsilon each",
         split_correlation,
     ),
     Case(
         "slope",
-        lambda own: dfp.slope("y", "x", own.y_bounds, own.x_bounds),
+        lambda case: dfp.slope("y", "x", case.y_bounds, case.x_bounds),
         true_slope,
         "NoisyStats (Alabi et al. 2022), rows public",
         noisy_stats,

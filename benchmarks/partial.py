@@ -1,4 +1,4 @@
-"""What it costs to add up files of statistics: many groups in several files.
+"""Measure the cost of adding up files of statistics: many groups in several files.
 
     python -m benchmarks.partial [GROUPS] [FILES]
 

@@ -1,4 +1,4 @@
-"""What `benchmarks.releases` releases: small tables, and every statistic at every front end."""
+"""List the releases of `benchmarks.releases`: small tables, every statistic, every front end."""
 
 from __future__ import annotations
 

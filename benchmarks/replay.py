@@ -352,8 +352,8 @@ class Meter:
             except Exception as error:
                 value = type(error).__name__, str(error)
         messages = [str(warning.message) for warning in caught]
-        known = dataset in ledger.datasets()
-        charge = ledger.spent(dataset) if known else dfp.Budget(**{measure: 0.0})
+        is_charged = dataset in ledger.datasets()
+        charge = ledger.spent(dataset) if is_charged else dfp.Budget(**{measure: 0.0})
         return (value, messages, printed.getvalue()), charge
 
 

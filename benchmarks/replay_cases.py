@@ -80,7 +80,7 @@ CHANGES: Mapping[str, Row] = {
     "new key": {"k": "zz", "h": 77},
     "lone row": {"k": "a"},
 }
-"""What is special about the rows that only one of two neighboring tables has."""
+"""Special values of the rows that only one of two neighboring tables has."""
 
 HOSTILE = [change for name, change in CHANGES.items() if "key" not in name]
 
@@ -107,8 +107,8 @@ def hidden_neighbors(
     per_unit = generator.choice([1, 3]) if units and groups != "one row" else 1
     keys = [key for key, size in GROUPS[groups].items() for _ in range(size * per_unit)]
     rows = [
-        ordinary_row(place // per_unit, shape, generator) | {"k": key, "h": 0}
-        for place, key in enumerate(keys)
+        ordinary_row(number // per_unit, shape, generator) | {"k": key, "h": 0}
+        for number, key in enumerate(keys)
     ]
     for row in rows[:: generator.choice([7, 23])]:
         row.update(generator.choice(HOSTILE))
@@ -159,7 +159,7 @@ def mixed_tables(
     mixed.sort(key=lambda pair: pair[0])
     larger = [row for _, row in mixed]
     smaller = [row for row in larger if not any(row is other for other in extra)]
-    return tuple(pa.Table.from_pylist(own, SCHEMA) for own in (larger, smaller))  # type: ignore[return-value]
+    return tuple(pa.Table.from_pylist(records, SCHEMA) for records in (larger, smaller))  # type: ignore[return-value]
 
 
 # Sources
@@ -479,7 +479,7 @@ DIMENSIONS: Mapping[str, Sequence[str]] = {
     "shape": ("spread", "far", "zeros", "tails"), "change": tuple(CHANGES),
 }  # fmt: skip
 HIDDEN: Mapping[str, Sequence[str]] = DIMENSIONS | {
-    "question": tuple(name for name, own in QUESTIONS.items() if "secret" in own.keys),
+    "question": tuple(name for name, question in QUESTIONS.items() if "secret" in question.keys),
     "source": tuple(SOURCES), "unit": ("rows", "max_groups", "found", "found groups", "found rows"),
     "keys": ("secret",), "groups": tuple(GROUPS),
     "change": tuple(name for name in CHANGES if name not in {"new key", "lone row"}),

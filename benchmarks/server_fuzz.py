@@ -40,7 +40,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from dfprivacy.server.users import Verifier, write_users
 
 MARK, NUMBER = "fuzzmark", 271828.1828
-"""What no reply may hold: a text, and a number whose first digits and bytes are looked for."""
+"""Secrets that no reply may hold: a text, and a number, by its first digits and bytes."""
 MARKS = (MARK.encode(), b"271828", struct.pack("!d", NUMBER)[:4])
 BATCH = 100  # messages between two statements whose answer is waited for
 JOB = 5_000  # messages of a client between two looks at the health of the server

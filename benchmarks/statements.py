@@ -56,7 +56,7 @@ class Tables:
     schema: dfp.Schema
     unit: str
     sources: tuple[str, ...]
-    """What FROM can be: each has the key of the unit and all columns below."""
+    """Sources of FROM: each has the key of the unit and all columns below."""
     keys: tuple[str, ...]
     numbers: tuple[str, ...]
     conditions: tuple[str, ...]

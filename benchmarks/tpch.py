@@ -64,7 +64,7 @@ BOUNDED = {
     },
     "Q19": {f"sum({_PRICE})": f"dp_sum({_PRICE}, 0, 105000)"},
 }
-"""What a statement says that names its bounds, those of TPC-H's own definition."""
+"""Bounds that a statement names, those of TPC-H's own definition."""
 _ORDERED = "o_custkey FROM lineitem JOIN orders ON l_orderkey = o_orderkey WHERE"
 BY_HAND = {
     "Q1": f"""
@@ -85,10 +85,10 @@ BY_HAND = {
                 AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24 GROUP BY ALL
         )""",
 }  # fmt: skip
-"""What an analyst would write without noise: each customer's totals, clipped and added up."""
+"""Statements without noise: each customer's totals, clipped and added up."""
 BY_HAND["Q5"] = f"SELECT n_name, sum(least(revenue, 1e6)) FROM ({BY_HAND['Q5']}) GROUP BY n_name"
 PUBLISHED = (5e4, 1.05e8, 1.05e8, 1.134e8)
-"""What CWI's privacy extension clips a customer's totals to in the four sums of Q1."""
+"""Bounds of a customer's totals in the four sums of Q1, for CWI's privacy extension."""
 COLUMNS = """
     customer: c_custkey BIGINT, c_name VARCHAR, c_address VARCHAR, c_nationkey BIGINT,
         c_phone VARCHAR, c_acctbal DECIMAL(15, 2), c_mktsegment VARCHAR, c_comment VARCHAR;

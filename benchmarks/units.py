@@ -221,8 +221,8 @@ def panels(repetitions: int) -> Iterator[str]:
                 tables = [getattr(private, name)("x") for _ in range(repetitions)]
                 is_held = [truths.is_between(table["low"], table["high"]) for table in tables]
                 is_marked = [table["note"].is_not_null() for table in tables]
-                held, marked = pl.concat(is_held), pl.concat(is_marked)
-                shares = (held.mean(), marked.mean(), (~held & ~marked).mean())
+                coverage, marked = pl.concat(is_held), pl.concat(is_marked)
+                shares = (coverage.mean(), marked.mean(), (~coverage & ~marked).mean())
                 words = [label, str(units), str(periods), name]
                 words += [f"{100 * float(share or 0):.0f} %" for share in shares]
                 yield f"| {' | '.join(words)} |"

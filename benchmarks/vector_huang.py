@@ -32,7 +32,7 @@ BEFORE = (
     ("variance 0.1", "3", "d=16", 0.026),
     ("variance U[0, 10]", "4", "rho=0.1", 0.595),
 )
-"""What three rounds with fixed shares measured; the figure, the setting, the most it may be."""
+"""Figures of three rounds with fixed shares; the figure, the setting, the most it may be."""
 
 
 def huang(trials: int, output: Path) -> bool:

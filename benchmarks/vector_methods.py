@@ -1,4 +1,4 @@
-"""What benchmarks/vectors.py compares: the package's estimators, CoinPress, and drawn data."""
+"""Methods that benchmarks/vectors.py compares: our estimators, CoinPress, and drawn data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process takes: its peak memory, and the most that lies in a folder of spill files."""
+"""Measure the peak memory of a process, and the largest size of its folder of spill files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests share: one table for every engine, exact sums and bins, random bytes to repeat."""
+"""Fixtures of all tests: one table for every engine, exact sums and bins, repeated random bytes."""
 
 import hashlib
 import itertools
@@ -291,7 +291,7 @@ def permitted() -> Iterator[None]:
 
 
 @pytest.fixture
-def drawn(monkeypatch):
+def entropy_calls(monkeypatch):
     """Return a list that grows by one with every call for random bytes."""
     calls, real = [], os.urandom
 

@@ -16,4 +16,4 @@ class NumberedBytes:
 
 
 SOURCE = f"import hashlib\n{inspect.getsource(NumberedBytes)}"
-"""What a script begins with to have them without this project's tests on its path."""
+"""First lines of a script that uses them without this project's tests on its path."""

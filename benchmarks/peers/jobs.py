@@ -1,4 +1,4 @@
-"""What is measured: which question, of how many rows, by how many groups."""
+"""List the jobs to measure: the question, the number of rows, and the number of groups."""
 
 from __future__ import annotations
 

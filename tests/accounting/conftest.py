@@ -1,4 +1,4 @@
-"""What the tests of ledgers share."""
+"""Fixtures of the tests of ledgers."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a release costs, rounded up, with what a unit contributes; what releases cost together."""
+"""Charges are rounded up, count the contribution of a unit, and compose over releases."""
 
 import itertools
 import math

@@ -21,14 +21,14 @@ TENTH = charge(0.1)
 
 
 @pytest.fixture
-def refused(frame, drawn):
+def refused(frame, entropy_calls):
     """Ask for a release that must be refused before anything is drawn; return the message."""
 
     def ask(ledger, error=dfp.errors.LedgerFileError):
-        drawn.clear()
+        entropy_calls.clear()
         with pytest.raises(error) as caught:
             frame.dp(ledger=ledger, dataset="d").count(epsilon=0.1)
-        assert drawn == []
+        assert entropy_calls == []
         assert caught.value.hint
         return caught.value.message
 

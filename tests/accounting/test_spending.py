@@ -98,14 +98,14 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_mistakes_are_not_charged(frame, ledger, stored, drawn, mistake, kind):
+def test_mistakes_are_not_charged(frame, ledger, stored, entropy_calls, mistake, kind):
     """A call that is refused costs nothing, and draws nothing."""
     ask, error = MISTAKES[mistake]
     data = {"x": frame["x"].tolist(), "g": frame["g"].tolist()}
     with pytest.raises(error):
         ask(dfp.frame(kind(data))(ledger=ledger, dataset="flights"))
     assert stored(ledger) == []
-    assert drawn == []
+    assert entropy_calls == []
 
 
 def test_a_spent_budget_refuses_before_the_engine_runs(frame, ledger):

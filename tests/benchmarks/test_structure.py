@@ -1,4 +1,4 @@
-"""What `import dfprivacy` loads, and how `python -m benchmarks.structure` reads imports."""
+"""`import dfprivacy` loads few modules, and `python -m benchmarks.structure` reads imports."""
 
 import subprocess
 import sys

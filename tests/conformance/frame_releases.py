@@ -1,4 +1,4 @@
-"""What Ibis tables are asked, beside an Arrow table of the same rows."""
+"""Questions to Ibis tables and to Arrow tables of the same rows."""
 
 import numpy as np
 import pandas as pd

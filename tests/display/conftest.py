@@ -1,4 +1,4 @@
-"""What the tests of pictures share: small frames, and releases of every kind."""
+"""Fixtures of the tests of pictures: small frames, and releases of every kind."""
 
 import re
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""What the tests of the engine share: a place for temporary files that they can look into."""
+"""Fixtures of the tests of the engine: a folder of temporary files that they can read."""
 
 import os
 import tempfile

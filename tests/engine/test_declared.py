@@ -1,4 +1,4 @@
-"""What a frame declares is known without a row, and is what a release goes by."""
+"""The types that a frame declares are read without a row, and a release follows them."""
 
 import polars as pl
 import pyarrow as pa

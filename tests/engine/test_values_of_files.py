@@ -91,14 +91,14 @@ def test_every_group_is_answered(file):
 
 
 ASKED = {
-    "center": lambda asked, terms: asked.center("x", 1.5, (0, 64), **terms),
-    "center without bounds": lambda asked, terms: asked.center("x", 2, **terms),
-    "center after Dick": lambda asked, terms: asked.dick_center("x", 2, **terms),
-    "inverse median": lambda asked, terms: asked.inverse_quantile("x", 0.5, **terms),
-    "inverse mean": lambda asked, terms: asked.center("x", 2, **terms),
-    "subset mean": lambda asked, terms: asked.subset_mean("x", **terms),
-    "mean after Dick": lambda asked, terms: asked.dick_mean("x", **terms),
-    "bounds by rank": lambda asked, terms: asked.bounds("x", rank=3, **terms),
+    "center": lambda frame, terms: frame.center("x", 1.5, (0, 64), **terms),
+    "center without bounds": lambda frame, terms: frame.center("x", 2, **terms),
+    "center after Dick": lambda frame, terms: frame.dick_center("x", 2, **terms),
+    "inverse median": lambda frame, terms: frame.inverse_quantile("x", 0.5, **terms),
+    "inverse mean": lambda frame, terms: frame.center("x", 2, **terms),
+    "subset mean": lambda frame, terms: frame.subset_mean("x", **terms),
+    "mean after Dick": lambda frame, terms: frame.dick_mean("x", **terms),
+    "bounds by rank": lambda frame, terms: frame.bounds("x", rank=3, **terms),
 }
 
 

@@ -1,4 +1,4 @@
-"""What an explanation says: the charge, the ledger, the error, and how it is shown."""
+"""An explanation names the charge, the ledger, the error, and how it is shown."""
 
 import dataclasses
 import math

@@ -106,13 +106,13 @@ def test_stopped_between_charge_and_draw(folder, monkeypatch):
     """A run that stops right after its charge leaves a claim: the next one draws for nothing."""
     ledger, true = dfp.Ledger("budget.db"), os.urandom
 
-    def drawn(size):
+    def entropy_calls(size):
         if ledger.spent("rows").epsilon:
             raise StoppedError
         return true(size)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "urandom", drawn)
+        patched.setattr(os, "urandom", entropy_calls)
         assert command("run", "release.yml").exit_code == 130
     assert ledger.spent("rows").epsilon == 0.5
     assert not list(Path().glob("*.csv"))

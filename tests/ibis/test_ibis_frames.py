@@ -1,4 +1,4 @@
-"""What Ibis tables bring along: backends, collations, failures, and results that are numbers."""
+"""Ibis tables have their own backends, collations, failures, and results that are numbers."""
 
 import contextlib
 import datetime as dt

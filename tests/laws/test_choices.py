@@ -1,4 +1,4 @@
-"""What choices are made from: losses are those of the definition, moved by a row as declared.
+"""Choices are made from losses that follow their definition, and a row moves these as declared.
 
 The references go through every candidate, and through all small data sets. Tests at a large epsilon
 have a false-alarm rate below 1e-12 each: another answer has a probability of at most exp(-50).

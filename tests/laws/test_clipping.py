@@ -1,4 +1,4 @@
-"""What given bounds clip: counted for a twentieth of the loss, and said in a note at every door."""
+"""Rows that given bounds clip are counted for a twentieth of the loss, and a note names them."""
 
 import json
 import re

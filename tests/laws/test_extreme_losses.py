@@ -72,15 +72,15 @@ def test_extreme_losses(question, loss, keys, ledgers):
 @pytest.mark.battery
 @pytest.mark.parametrize("keys", ["whole", "public", "secret"])
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_the_largest_losses(question, keys, drawn):
+def test_the_largest_losses(question, keys, entropy_calls):
     """Losses that no ledger can pay for are answered or refused before the first random byte."""
     for measure in ("epsilon", "rho"):
         for rows in (60, 2, 0):
-            before = len(drawn)
+            before = len(entropy_calls)
             try:
                 ask(FRAME.head(rows).dp, question, keys, **{measure: 2.0**59})
             except dfp.DPError:
-                assert len(drawn) == before
+                assert len(entropy_calls) == before
 
 
 @pytest.mark.battery

@@ -345,15 +345,18 @@ def test_answers_are_seldom_far_from_all_rows(name, qs, rows):
     """Where sizes are not known, 5 % of answers lie beyond all rows by more than their range."""
     values = pl.Series(FEW_VALUES[name])
     frame = pl.DataFrame({"x": pl.concat([values] * rows)[:rows]})
-    whole = frame["x"].to_physical().to_numpy()
-    low, high = 2 * whole.min() - whole.max(), 2 * whole.max() - whole.min()
-    found = np.zeros(len(qs))
+    rows_as_numbers = frame["x"].to_physical().to_numpy()
+    low, high = (
+        2 * rows_as_numbers.min() - rows_as_numbers.max(),
+        2 * rows_as_numbers.max() - rows_as_numbers.min(),
+    )
+    answers_beyond = np.zeros(len(qs))
     for _ in range(100):
         answers = list(frame.dp.quantiles("x", qs, epsilon=1))
         shown = pl.Series(answers, dtype=frame["x"].dtype if name == "a week" else None)
         numbers = shown.to_physical().cast(pl.Float64).fill_null(np.nan).to_numpy()
-        found += (numbers < low) | (numbers > high)
-    assert stats.binom.sf(found.max() - 1, 100, 0.05) > 1e-8
+        answers_beyond += (numbers < low) | (numbers > high)
+    assert stats.binom.sf(answers_beyond.max() - 1, 100, 0.05) > 1e-8
 
 
 def test_more_levels_and_more_candidates_need_more_rows():

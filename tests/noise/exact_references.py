@@ -1,4 +1,4 @@
-"""What exact draws are compared with: ball arithmetic on all digits of a uniform, crafted words."""
+"""References of exact draws: ball arithmetic on all digits of a uniform, crafted words."""
 
 import os
 import struct

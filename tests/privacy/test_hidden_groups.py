@@ -83,7 +83,7 @@ SECRET = [
 
 @pytest.mark.parametrize("name", SECRET)
 def test_hidden_rows_have_the_dtypes_of_no_rows(name):
-    """Whether there are no rows, or too few to show, no column and no dtype tells."""
+    """No column and no dtype differs between no rows and too few rows to show."""
     question = ALL_QUESTIONS[name]
     row = dict.fromkeys(SCHEMA, 1) | {"k": "a", "x": 2.0, "y": 3.0, "s": [1]}
     schemas = []

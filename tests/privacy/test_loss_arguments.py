@@ -12,44 +12,52 @@ from tests.privacy.refused_arguments import ASKS, FRAME, NO_NUMBERS, refused
 
 @pytest.mark.parametrize("ask", ASKS)
 @pytest.mark.parametrize("name", ["epsilon", "rho"])
-def test_a_loss_out_of_range_is_refused(ask, name, drawn):
+def test_a_loss_out_of_range_is_refused(ask, name, entropy_calls):
     """An epsilon or rho that is no positive, finite, sensible number is InvalidLossError."""
     for value in NO_NUMBERS:
         refused(
-            lambda v=value: ASKS[ask](FRAME.dp, **{name: v}), drawn, dfp.errors.InvalidLossError
+            lambda v=value: ASKS[ask](FRAME.dp, **{name: v}),
+            entropy_calls,
+            dfp.errors.InvalidLossError,
         )
         refused(
-            lambda v=value: ASKS[ask](FRAME.dp(**{name: v})), drawn, dfp.errors.InvalidLossError
+            lambda v=value: ASKS[ask](FRAME.dp(**{name: v})),
+            entropy_calls,
+            dfp.errors.InvalidLossError,
         )
 
 
 @pytest.mark.parametrize(
     "value", [v for v in NO_NUMBERS if not isinstance(v, float) or v != 1e-300]
 )
-def test_a_delta_out_of_range_is_refused(value, drawn):
+def test_a_delta_out_of_range_is_refused(value, entropy_calls):
     """A delta that is no number in (0, 1) is InvalidLossError."""
     group = FRAME.dp.group_by("g")
-    refused(lambda: group.count(delta=value), drawn, dfp.errors.InvalidLossError)
+    refused(lambda: group.count(delta=value), entropy_calls, dfp.errors.InvalidLossError)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 2, Fraction(3, 2), Decimal(1), Fraction(1, 2**1001)])
-def test_a_delta_of_one_is_refused(value, drawn):
+def test_a_delta_of_one_is_refused(value, entropy_calls):
     """Delta lies strictly between 0 and 1."""
-    refused(lambda: FRAME.dp.group_by("g").count(delta=value), drawn, dfp.errors.InvalidLossError)
+    refused(
+        lambda: FRAME.dp.group_by("g").count(delta=value),
+        entropy_calls,
+        dfp.errors.InvalidLossError,
+    )
 
 
-def test_secret_keys_need_a_delta(drawn):
+def test_secret_keys_need_a_delta(entropy_calls):
     """Secret keys without delta, and epsilon beside rho, are refused before anything is drawn."""
-    refused(lambda: FRAME.dp.group_by("g").count(), drawn, dfp.MissingDeltaError)
-    refused(lambda: FRAME.dp.group_by("g").count(rho=1), drawn, dfp.MissingDeltaError)
-    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), drawn, dfp.errors.InvalidLossError)
+    refused(lambda: FRAME.dp.group_by("g").count(), entropy_calls, dfp.MissingDeltaError)
+    refused(lambda: FRAME.dp.group_by("g").count(rho=1), entropy_calls, dfp.MissingDeltaError)
+    refused(lambda: FRAME.dp.count(epsilon=1, rho=1), entropy_calls, dfp.errors.InvalidLossError)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "rho", "delta", "interval"])
-def test_a_number_too_long_to_print_is_refused(name, drawn):
+def test_a_number_too_long_to_print_is_refused(name, entropy_calls):
     """A number that Python does not print is refused like any other."""
     kinds = (dfp.errors.InvalidLossError, dfp.errors.InvalidQuestionError)
-    refused(lambda: FRAME.dp.count(**{name: 10**5000}), drawn, kinds)
+    refused(lambda: FRAME.dp.count(**{name: 10**5000}), entropy_calls, kinds)
 
 
 VALID = [
@@ -67,12 +75,12 @@ VALID = [
 
 @pytest.mark.parametrize("name", ["epsilon", "rho"])
 @pytest.mark.parametrize("ask", ASKS)
-def test_a_loss_in_range_draws_noise(ask, name, drawn):
+def test_a_loss_in_range_draws_noise(ask, name, entropy_calls):
     """Numbers of every type are taken at their value, and noise is drawn for them."""
     for value in VALID if ask == "count" else VALID[:2]:
-        drawn.clear()
+        entropy_calls.clear()
         ASKS[ask](FRAME.dp, **{name: value})
-        assert drawn
+        assert entropy_calls
 
 
 def test_a_release_shows_what_it_spent():

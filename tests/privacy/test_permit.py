@@ -59,11 +59,11 @@ def test_a_function_is_permitted_for_each_call():
     """As a decorator it permits each call anew, within another call too."""
 
     @permit("a test")
-    def drawn(deep):
-        return drawn(deep - 1) if deep else LAPLACE.sample(2)
+    def entropy_calls(deep):
+        return entropy_calls(deep - 1) if deep else LAPLACE.sample(2)
 
     for _ in range(2):
-        assert len(drawn(3)) == 2
+        assert len(entropy_calls(3)) == 2
         assert refused()
 
 

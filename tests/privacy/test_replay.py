@@ -146,15 +146,15 @@ def test_a_threshold_that_is_lost_is_reported(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("place", "name"),
+    ("module", "name"),
     [(limit_finding, "_histogram_with_means"), (limit_finding, "_count_groups")],
 )
 def test_a_contribution_that_is_doubled_where_limits_are_found_is_reported(
-    place, name, tmp_path, monkeypatch
+    module, name, tmp_path, monkeypatch
 ):
     """A histogram of units, or a number of groups, that a unit moves by twice its noise shows."""
-    true = getattr(place, name)
-    monkeypatch.setattr(place, name, lambda *args: 2 * true(*args))
+    true = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *args: 2 * true(*args))
     case = Case("count", "frame", "polars", "found", "secret", "epsilon 1", "spread", "ordinary")
     assert measure_loss(replace(case, groups="one row"), tmp_path).ratio > 1
 

@@ -506,9 +506,9 @@ def test_sums_without_bounds_of_a_panel_hold_or_say_what_counts():
     sums = frame.group_by("g").agg(pl.col("x").sum()).sort("g")["x"]
     neither = 0
     for _ in range(25):
-        found = frame.dp(unit="u").group_by("g", keys=range(groups)).sum("x", epsilon=5)
-        is_held = sums.is_between(found["low"], found["high"])
-        neither += int((~is_held & found["note"].is_null()).sum())
+        answers = frame.dp(unit="u").group_by("g", keys=range(groups)).sum("x", epsilon=5)
+        is_held = sums.is_between(answers["low"], answers["high"])
+        neither += int((~is_held & answers["note"].is_null()).sum())
     assert neither <= 36, "the noise misses one answer in 20: more below 1e-8"
 
 

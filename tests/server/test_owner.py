@@ -1,4 +1,4 @@
-"""What the owner of the data does: check, users, review, restart; and workers that fail."""
+"""The owner of the data checks, adds users, reviews and restarts; workers may fail."""
 
 import os
 import random

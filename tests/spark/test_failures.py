@@ -1,4 +1,4 @@
-"""What Spark says of a row is withheld, and a frame that can't be read is refused by name."""
+"""Texts of Spark about a row are withheld, and a frame that can't be read is refused by name."""
 
 import logging
 import uuid

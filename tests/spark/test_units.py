@@ -1,4 +1,4 @@
-"""What a unit contributes in Spark: a function of its own rows, at most what its limits allow."""
+"""A unit contributes in Spark by its own rows alone, at most what its limits allow."""
 
 import numpy as np
 import pyarrow as pa

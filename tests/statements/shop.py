@@ -60,7 +60,7 @@ def shop(*more: str) -> duckdb.DuckDBPyConnection:
 
 
 LENT = {"VARCHAR": ["open", "done", "P1"], "DOUBLE": [3.5, 2.0, 40.0], "BIGINT": [4, 2, 1]}
-"""What a release takes of others, in place of what would be drawn: the same on all tables."""
+"""Constants in place of draws, the same on all tables."""
 
 
 def lent(release, engine):

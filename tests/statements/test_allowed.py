@@ -1,4 +1,4 @@
-"""What is allowed is planned as it is written, costs what it says, answers what DuckDB would."""
+"""Allowed statements are planned as written, cost what they say, and answer as DuckDB does."""
 
 import math
 import os

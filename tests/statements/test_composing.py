@@ -1,4 +1,4 @@
-"""What is done with answers may be any SQL: it sees released tables and nothing else."""
+"""Any SQL may work with answers: it sees released tables and nothing else."""
 
 import itertools
 

@@ -28,7 +28,7 @@ PLAIN = {
     "n_low": "n",
     "delay_low": "delay",
 }
-"""What the text of a statement has in DuckDB itself."""
+"""Values that the text of a statement has in DuckDB itself."""
 
 
 @pytest.fixture(scope="module")

@@ -61,14 +61,14 @@ def test_the_whole_is_charged_once(clean, tmp_path, query):
     assert "release_0: SELECT" in plan.released_query
 
 
-def test_a_budget_that_is_too_small_draws_nothing(clean, tmp_path, drawn):
+def test_a_budget_that_is_too_small_draws_nothing(clean, tmp_path, entropy_calls):
     """The total is known beforehand: where it is refused, the inner release is not drawn either."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1)
     terms = {"con": clean, "schema": SCHEMA, "max_rows": 8, "ledger": ledger, "dataset": "shop"}
-    drawn.clear()
+    entropy_calls.clear()
     with pytest.raises(dfp.BudgetExceededError):
         dfp.sql(NESTED[0], epsilon=1.5, **terms)
-    assert drawn == []
+    assert entropy_calls == []
     assert ledger.spent("shop").epsilon == 0
 
 

@@ -1,4 +1,4 @@
-"""What runs is what was written: rewritten expressions give the same."""
+"""Rewritten expressions give the same values as those that were written."""
 
 import duckdb
 from hypothesis import HealthCheck, example, given, settings

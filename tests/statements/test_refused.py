@@ -1,4 +1,4 @@
-"""What is not known to be safe is refused: by name, before a charge, whatever the data.
+"""Statements that are not surely safe are refused: by name, before a charge, whatever the data.
 
 So are trees of allowed statements into which something unknown is put, anywhere.
 """

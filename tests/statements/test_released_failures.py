@@ -1,4 +1,4 @@
-"""What a statement does with released answers can fail by these alone, never by a row."""
+"""Work on released answers can fail because of these alone, never because of a row."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""What an expression says of a row is said by that row alone, whatever fails on its neighbours.
+"""The value of an expression follows from its row alone, whatever fails on other rows.
 
 No value makes a listed function fail in spite of TRY: every one is called with extreme ones.
 """
@@ -343,7 +343,7 @@ KNOWN = [
     "EXTRACT(week FROM span)", "EXTRACT(year FROM clock)", "time_bucket(INTERVAL '0' DAY, day)",
     "time_bucket(INTERVAL '1 month 1 day', day)", "time_bucket(span, day)", "era(span)",
 ]  # fmt: skip
-"""What fails in DuckDB in spite of TRY, in one version or another."""
+"""Expressions that fail in DuckDB in spite of TRY, in one version or another."""
 
 
 @pytest.fixture(scope="module")

@@ -166,7 +166,7 @@ OBJECTS = {
     "TABLE SELECT 1",
     "hiding macro": "CREATE TABLE t AS FROM given; CREATE MACRO upper(a) AS error(a)",
 }  # fmt: skip
-"""What is stored around the rows; `given` is the table of the neighbour."""
+"""Tables that are stored around the rows; `given` is the table of the neighbour."""
 
 SETTINGS = (
     "SELECT 1", "PRAGMA disable_optimizer", "SET threads = 1", "SET errors_as_json = true",

@@ -1,4 +1,4 @@
-"""What an explanation forecasts is what releases do, for few rows and for many.
+"""Releases have the errors that an explanation forecasts, for few rows and for many.
 
 A forecast half-width must hold the answer without noise as often as it says: a check fails when
 the Clopper-Pearson upper limit (1e-9) of how often it does lies below the level. At most 420 such

@@ -1,4 +1,4 @@
-"""What is released without bounds costs no more than is charged, and has the size of the truth.
+"""Releases without bounds cost at most their charge, and have the size of the truth.
 
 Draws on one table are repeated on its neighbor; what the search for bounds leaves of its loss is
 checked in tests/laws/test_bounds_search.py.

@@ -1,4 +1,4 @@
-"""What comes out of the front end keeps the promise of epsilon: measured, not proved.
+"""Releases of the front end keep the promise of epsilon: measured, not proved.
 
 Every comparison has a false-alarm rate of 2e-9 at most (Clopper-Pearson, 1e-9 a side); a check
 makes at most 64 * 6 * 4 = 1,536 of them on dependent events, of which one half of the data chooses

@@ -1,4 +1,4 @@
-"""Count odd words in the packages: `python tests/structure/odd_words.py [--lower]`.
+"""Count odd words in all code: `python tests/structure/odd_words.py [--lower]`.
 
 Names and docstrings are plain language (CONTRIBUTING.md). `odd_words.json` holds the counts of the
 files that are older than this rule. A file that is not listed there has none, and the total of a
@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RECORD = Path(__file__).with_suffix(".json")
-PACKAGES = ("dfprivacy", "sql_udfs")
+FOLDERS = ("dfprivacy", "sql_udfs", "tests", "benchmarks", "examples")
 ODD_NAME = re.compile(
     "own|made|found|told|known|asked|given|said|drawn|kept|held|each|whole|near|far|apart|alike|"
     "beside|beyond|meant|settled|several|together|taken|wanted|listed|place|most|least|few|one|"
@@ -44,8 +44,8 @@ def count_odd_words(source: str) -> Counter[str]:
 
 
 def count_files() -> Counts:
-    """Count the odd words of every file of the packages that has some."""
-    paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    """Count the odd words of every file that has some."""
+    paths = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
     counts = {path: count_odd_words(path.read_text(encoding="utf-8")) for path in paths}
     return {path.relative_to(ROOT).as_posix(): count for path, count in counts.items() if count}
 

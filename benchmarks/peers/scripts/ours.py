@@ -1,4 +1,4 @@
-"""What the scripts of dfprivacy share: the same four calls on every frame."""
+"""Make the same four calls of dfprivacy on every frame."""
 
 import duckdb
 import pandas as pd
@@ -28,10 +28,10 @@ def asks_of(private, finish, mean_by_group):
 
 
 CALLS = {
-    "count": lambda asked, _, spent: asked.count(**spent),
-    "sum": lambda asked, q, spent: asked.sum("x", bounds=(q.lower, q.upper), **spent),
-    "mean": lambda asked, q, spent: asked.mean("x", bounds=(q.lower, q.upper), **spent),
-    "median": lambda asked, _, spent: asked.median("x", **spent),
+    "count": lambda frame, _, spent: frame.count(**spent),
+    "sum": lambda frame, q, spent: frame.sum("x", bounds=(q.lower, q.upper), **spent),
+    "mean": lambda frame, q, spent: frame.mean("x", bounds=(q.lower, q.upper), **spent),
+    "median": lambda frame, _, spent: frame.median("x", **spent),
 }
 
 

@@ -1,4 +1,4 @@
-"""What every peer's script speaks: a job in JSON on standard input, JSON lines out.
+"""Read a job in JSON from standard input, and write JSON lines: every peer's script does.
 
 Only the standard library: this file runs in every peer's own environment. A script hands
 `serve` how it reads a Parquet file into what its library works on, and one function a question.
