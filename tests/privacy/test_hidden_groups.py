@@ -91,6 +91,6 @@ def test_hidden_rows_have_the_dtypes_of_no_rows(name):
         frame = pl.DataFrame([row] * rows, SCHEMA)
         private = dfp.frame(frame)(**{question.measures[-1]: 1.0}, delta=1e-10)
         groups = private if question.lacks_groups else private.group_by("k")
-        released = question.ask(groups) if question.ask else groups.agg(*question.asked)
+        released = question.ask(groups) if question.ask else groups.agg(*question.statistics)
         schemas.append(released.schema)
     assert schemas[0] == schemas[1]
