@@ -94,3 +94,28 @@ def test_hidden_rows_have_the_dtypes_of_no_rows(name):
         released = question.ask(groups) if question.ask else groups.agg(*question.statistics)
         schemas.append(released.schema)
     assert schemas[0] == schemas[1]
+
+
+class ExactInputs:
+    """A recorder of the totals of the exact numbers that noise is added to."""
+
+    def __init__(self):
+        self.totals = []
+
+    def draw(self, mechanism, inputs, sample):
+        """Draw as ever."""
+        if mechanism == "add_to":
+            self.totals.append(int(inputs["exact"].sum()))
+        return sample()
+
+
+def test_the_search_for_limits_adds_noise_to_all_that_it_reads():
+    """It reads units by rows, units by groups (2^12 for a unit) and the number of groups.
+
+    A replay of draws would not miss a number that is read without noise, if it decides nothing.
+    """
+    recorder = ExactInputs()
+    private = dfp.frame(frame(0))(unit="u", delta=1e-6).group_by("g")
+    with record_draws(recorder):
+        private.count(epsilon=20)
+    assert sorted(recorder.totals[:3]) == [3, ROWS, ROWS * 2**12]
