@@ -78,8 +78,9 @@ class Paid(Readable):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             raise UnknownMethodError(
                 f"an answer has no {name!r}: questions are asked of frames",
-                hint="ask the frame again, which spends again: df.dp.mean('age'); the answer has "
-                ".plot(), and beside an interval .interval(0.99) and .std_error",
+                hint="use the answer as the number that it is; it has .note and .plot(), and "
+                "beside an interval .low, .high, .interval(0.99) and .std_error. A new question "
+                "to the frame spends again: df.dp.mean('age')",
             )
 
     @property

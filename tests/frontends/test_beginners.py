@@ -39,6 +39,14 @@ def test_numpys_arrays_and_times_are_arguments():
         assert abs(median - HOURS[1000]) <= pd.Timedelta(hours=3)
 
 
+def test_an_answer_is_its_own_number():
+    """`.value` of an answer is refused, and the hint says to use the answer itself."""
+    answer = FRAME.dp.mean("age", (0, 100))
+    with pytest.raises(AttributeError, match="use the answer as the number that it is"):
+        answer.value  # noqa: B018
+    assert answer.low < answer + 0.0 < answer.high
+
+
 def test_gaussian_noise_names_its_loss():
     """A mean of vectors with an epsilon says that rho is what it costs."""
     with pytest.raises(dfp.errors.UnknownArgumentError, match=r"'epsilon'[^$]*rho=0\.5"):
