@@ -125,19 +125,21 @@ def _together(
 
     Floats are added or not by the frame and the question, whatever the rows.
     """
-    statistics = None if adopted.unit is None else _sum_first_groups(adopted, labels, sources)
-    if statistics is not None:
-        return statistics
+    first_groups = _sum_first_groups(adopted, labels, sources)
+    if first_groups is not None:
+        return first_groups
     names = [key_name(index) for index in range(len(labels))]
-    kinds: list[DType] = [nw.Float64(), nw.Int64()] if again and labels else [nw.Int64()]
-    for numbers in kinds:
+
+    def add_up(numbers: DType) -> Statistics:
         build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
         table = exact_table(adopted, build, names)
-        statistics = Statistics(table, len(names), tuple(sources)).checked()
-        if numbers.is_integer() or statistics.largest_possible() < _WHOLE_FLOATS:
-            break
-    assert statistics is not None  # noqa: S101 there is a kind
-    return statistics
+        return Statistics(table, len(names), tuple(sources)).checked()
+
+    if again and labels:
+        statistics = add_up(nw.Float64())
+        if statistics.largest_possible() < _WHOLE_FLOATS:
+            return statistics
+    return add_up(nw.Int64())
 
 
 def build_pass(

@@ -17,7 +17,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,33 +38,40 @@ _LEAST_EXPONENT = -1022  # 2**1022 is the largest inverse step that is a normal 
 
 @dataclass(frozen=True)
 class Grid:
-    """Integers for values in [lower, upper], in steps of 2**exponent, or `EVEN` ones.
-
-    Everything up to `lower` has the integer `first`, everything from `upper` on has `last`. Below
-    `origin` everything would round to a negative integer.
-    """
+    """Integers for values in [lower, upper], in steps of 2**exponent, or `EVEN` ones."""
 
     lower: float
     upper: float
     anchor: float
     exponent: int
     even: bool = False
-    step: float = field(init=False, compare=False, repr=False)
-    inverse_step: float = field(init=False, compare=False, repr=False)
-    origin: float = field(init=False, compare=False, repr=False)
-    first: int = field(init=False, compare=False, repr=False)
-    last: int = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        inverse_step, step = math.ldexp(1.0, -self.exponent), math.ldexp(1.0, self.exponent)
+    @cached_property
+    def step(self) -> float:
+        """The distance between neighboring grid points."""
+        return 1 / self.inverse_step if self.even else math.ldexp(1.0, self.exponent)
+
+    @cached_property
+    def inverse_step(self) -> float:
+        """The factor from units of the column to grid integers."""
         if self.even:
-            inverse_step = min(EVEN / (self.upper - self.lower), math.ldexp(1.0, -_LEAST_EXPONENT))
-            step = 1 / inverse_step
-        object.__setattr__(self, "step", step)
-        object.__setattr__(self, "inverse_step", inverse_step)
-        object.__setattr__(self, "origin", self.anchor - step / 2)
-        object.__setattr__(self, "first", self.integer(self.lower))
-        object.__setattr__(self, "last", self.integer(self.upper))
+            return min(EVEN / (self.upper - self.lower), math.ldexp(1.0, -_LEAST_EXPONENT))
+        return math.ldexp(1.0, -self.exponent)
+
+    @cached_property
+    def origin(self) -> float:
+        """The value below which everything would round to a negative integer."""
+        return self.anchor - self.step / 2
+
+    @cached_property
+    def first(self) -> int:
+        """The integer of `lower`, and of everything below."""
+        return self.integer(self.lower)
+
+    @cached_property
+    def last(self) -> int:
+        """The integer of `upper`, and of everything above."""
+        return self.integer(self.upper)
 
     @property
     def largest(self) -> int:

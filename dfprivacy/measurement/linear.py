@@ -62,8 +62,10 @@ class Term(ABC):
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return the integer of each row: the law that the engines follow; no value is NaN."""
 
-    categories: Any = ()
-    """The columns of any type whose values are told apart, instead of read as numbers."""
+    @property
+    def categories(self) -> tuple[Category, ...]:
+        """The columns of any type whose values are told apart, instead of read as numbers."""
+        return ()
 
     @property
     def largest(self) -> int:

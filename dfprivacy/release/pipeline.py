@@ -162,10 +162,11 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     if not rule:
         shown = all_groups(first.keys.num_rows if plan.by else 1)
     by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
-    for part, lost in zip(plan.parts, plan.lost, strict=True) if plan.notes_limits else ():
-        effect = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
-        for name in part.names:  # the bias of limits that were found
-            by_name[name] = tuple(answer.within_limits(*effect) for answer in by_name[name])
+    if plan.notes_limits:  # the bias of limits that were found
+        for part, lost in zip(plan.parts, plan.lost, strict=True):
+            effect = (lost.below, lost.above, lost.note) if lost else (0.0, 0.0, None)
+            for name in part.names:
+                by_name[name] = tuple(answer.within_limits(*effect) for answer in by_name[name])
     answers = {}
     for name in plan.questions:
         selects = name in first.answers

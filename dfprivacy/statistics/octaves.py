@@ -239,34 +239,24 @@ class MeasuredOctaves(MeasuredTable):
         assert self.again is not None  # noqa: S101 the caller has looked
         return self.again(replace(self.part, bins=bins, pooled=pooled)).table
 
-    def answer(
-        self,
-        loss: Epsilon | Rho,
-        rule: KeyRule | None,
-    ) -> Answered:
+    def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find bounds, of the pooled rows first where there are groups; answer within them."""
         shown_from = None
         if rule is not None:
             noise, divisor, terms = self.part.count_noise(loss)
             shown_from = rule.least(noise, divisor, terms) // divisor
-        return self.answer_columns([self], [loss], shown_from)[0]
+        return self.answer_together([self], [loss], shown_from)[0]
 
     @classmethod
     def answer_together(
-        cls, measured: Sequence[MeasuredOctaves], losses: Sequence[Epsilon | Rho]
-    ) -> list[Answered]:
-        """Answer about groups of public keys, or that are shown."""
-        return cls.answer_columns(measured, losses)
-
-    @staticmethod
-    def answer_columns(
+        cls,
         measured: Sequence[MeasuredOctaves],
         losses: Sequence[Epsilon | Rho],
         shown_from: int | None = None,
     ) -> list[Answered]:
         """Find bounds of columns with equal losses at once; answer about each within its own.
 
-        Groups of secret keys are `shown_from` a noisy count on.
+        All groups have public keys, or are shown, unless they are `shown_from` a noisy count on.
         """
         classes: dict[Any, list[int]] = {}
         for index, (column, loss) in enumerate(zip(measured, losses, strict=True)):
