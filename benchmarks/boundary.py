@@ -541,7 +541,7 @@ class Cell:
         with np.errstate(all="ignore"):
             handed = dfp.frame(frame(kind.column(values)))
         with SETTINGS[self.setting]():
-            return outcome(lambda: ASKS[self.ask](handed, kind))
+            return run_call(lambda: ASKS[self.ask](handed, kind))
 
 
 def cells() -> Iterator[Cell]:
@@ -561,7 +561,7 @@ dfp.errors.WARNED.update({"epsilon", "delta", "keys"})  # which warn once in a p
 PAID: list[Any] = []
 
 
-def outcome(work: Callable[[], Any]) -> tuple[Any, ...]:
+def run_call(work: Callable[[], Any]) -> tuple[Any, ...]:
     """Return the parts of a call's outcome that are compared, the charge among them."""
     PAID.clear()
     with warnings.catch_warnings(record=True) as heard, mock.patch.object(NoAccount, "pay", _pay):
@@ -569,7 +569,7 @@ def outcome(work: Callable[[], Any]) -> tuple[Any, ...]:
         try:
             shape = _shape(work())
         except (Exception, KeyboardInterrupt) as error:
-            shape = _said(error)
+            shape = _describe_error(error)
     return (*shape, tuple(PAID), tuple(str(warning.message) for warning in heard))
 
 
@@ -577,7 +577,7 @@ def _pay(_: NoAccount, charge: Any) -> None:
     PAID.append(str(charge.loss))
 
 
-def _said(error: BaseException) -> tuple[Any, ...]:
+def _describe_error(error: BaseException) -> tuple[Any, ...]:
     caused = error.__cause__ is not None or error.__context__ is not None
     return (type(error).__name__, str(error), "with a cause" if caused else "")
 
@@ -755,7 +755,7 @@ def _printed(work: Callable[[], Any]) -> tuple[Any, str]:
         return result, file.read().decode(errors="replace")
 
 
-def _asked(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
+def _ask_table(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
     """Return the outcome of a question after a setting, what is left, and counts that are told."""
     with duckdb.connect() as con:
         con.execute(_TABLES)
@@ -763,7 +763,7 @@ def _asked(setting: str, ask: str, row: str | None) -> tuple[Any, ...]:
             con.execute("INSERT INTO t(id, k, x) VALUES (-1, '-1', 0)")
             con.execute(f"UPDATE t SET (k, x) = ({row}) WHERE id = -1")
         _printed(lambda: con.execute(setting))
-        parts, printed = _printed(lambda: outcome(lambda: TABLE_ASKS[ask](con)))
+        parts, printed = _printed(lambda: run_call(lambda: TABLE_ASKS[ask](con)))
         left, _ = _printed(lambda: _views(con))
     return (*parts, left, _COUNTS.findall(printed))
 
@@ -778,7 +778,7 @@ def _views(con: duckdb.DuckDBPyConnection) -> int | str:
 
 def compare_tables(setting: str, ask: str, tally: Found) -> None:
     """Compare the outcome over tables of a connection that differ by one row."""
-    usual, *others = (_asked(setting, ask, row) for row in ODD_ROWS)
+    usual, *others = (_ask_table(setting, ask, row) for row in ODD_ROWS)
     for row, other in zip(ODD_ROWS[1:], others, strict=True):
         tally.runs += 1
         if other != usual or other[-1]:
@@ -799,7 +799,7 @@ def fault(
 ) -> None:
     """Run a call that something happens to, and note what comes out if it may not."""
     tally.runs += 1
-    actual = outcome(work)
+    actual = run_call(work)
     released = actual == expected
     fixed = actual[0] in {"MemoryError", "KeyboardInterrupt"} and actual[1] in FIXED
     fixed = (fixed or (actual[0] == "EngineError" and "withheld" in actual[1])) and not actual[2]
@@ -891,7 +891,7 @@ def faults(sample: int, tally: Found) -> None:
         def work(ask: str = ask, column_kind: Kind = column_kind, handed: Any = handed) -> Any:
             return ASKS[ask](handed, column_kind)
 
-        expected = outcome(work)
+        expected = run_call(work)
         for name, at in sampled(itertools.product(ALLOCATORS, range(12)), sample):
             with mock.patch.object(np, name, failing(getattr(np, name), at)):
                 fault(f"no memory for {name}, call {at}", ask, work, expected, tally)
@@ -918,7 +918,7 @@ def forks(tally: Found) -> None:
         warnings.simplefilter("ignore")
         child = os.fork()
     if child == 0:
-        parts = outcome(lambda: dfp.frame(objects([1, "a", None]).to_frame("x")).count("x"))
+        parts = run_call(lambda: dfp.frame(objects([1, "a", None]).to_frame("x")).count("x"))
         os._exit(0 if parts[0] == "Estimate" else 1)
     deadline = time.monotonic() + 20
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:

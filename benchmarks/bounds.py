@@ -100,7 +100,9 @@ def other_means(values: np.ndarray, epsilon: Fraction, copies: int, mean: Any) -
     return part.measured(table).answer(Epsilon(epsilon), None).answers["x"][0].columns(0.95)[0]
 
 
-def within(values: np.ndarray, low: np.ndarray, high: np.ndarray, epsilon: float, r) -> np.ndarray:
+def mean_within(
+    values: np.ndarray, low: np.ndarray, high: np.ndarray, epsilon: float, r
+) -> np.ndarray:
     """Return transformed means within bounds, one a pair."""
     sums, n = np.concatenate([[0], np.cumsum(values)]), len(values)
     below, upto = np.searchsorted(values, low), np.searchsorted(values, high, "right")
@@ -130,7 +132,7 @@ def quantile_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.nda
         indices = np.searchsorted(weights, r.random(copies) * weights[-1]).clip(0, n)
         ends.append(edges[indices] + r.random(copies) * spread[indices])
     low, high = np.sort(ends, axis=0)
-    return within(values, low, np.maximum(high, low + reach * 1e-13), 0.7 * epsilon, r)
+    return mean_within(values, low, np.maximum(high, low + reach * 1e-13), 0.7 * epsilon, r)
 
 
 def coinpress_means(values: np.ndarray, epsilon: float, copies: int, r) -> np.ndarray:

@@ -195,7 +195,7 @@ def checks(settings: list[Setting], variance: pd.DataFrame) -> dict[str, tuple[s
     """Return each target with its worst figure and whether it is met.
 
     A figure is an average over random releases. It misses its target when it lies beyond by more
-    than three of its standard errors, which are shown.
+    than three of its standard errors, which are write_figure.
     """
     away = [setting.to_bound for setting in settings if setting.away_from_edge]
     gains = [setting.gain for setting in settings]
@@ -217,16 +217,16 @@ def checks(settings: list[Setting], variance: pd.DataFrame) -> dict[str, tuple[s
 def at_most(figures: list[Measured], limit: float) -> tuple[str, bool]:
     worst = max(figures, key=lambda figure: figure.value)
     met = all(figure.value - 3 * figure.error <= limit for figure in figures)
-    return shown(worst), met
+    return write_figure(worst), met
 
 
 def at_least(figures: list[Measured], limit: float) -> tuple[str, bool]:
     worst = min(figures, key=lambda figure: figure.value)
     met = all(figure.value + 3 * figure.error >= limit for figure in figures)
-    return shown(worst), met
+    return write_figure(worst), met
 
 
-def shown(figure: Measured) -> str:
+def write_figure(figure: Measured) -> str:
     return f"{figure.value:.3f} ± {figure.error:.3f}"
 
 
@@ -240,12 +240,12 @@ def report(settings: list[Setting], variance: pd.DataFrame, releases: int) -> st
     ]
     lines += [
         f"| {s.epsilon:g} | {s.mean:g} | {s.independent.value:.4g} | {s.shifted.value:.4g} "
-        f"| {s.transformed.value:.4g} | {shown(s.to_bound)} | {shown(s.gain)} |"
+        f"| {s.transformed.value:.4g} | {write_figure(s.to_bound)} | {write_figure(s.gain)} |"
         for s in settings
     ]
     lines += ["", "| " + " | ".join(variance.columns) + " |", "|:--|---:|---:|---:|---:|"]
     lines += [
-        f"| {name} | {epsilon:g} | {' | '.join(map(shown, figures))} |"
+        f"| {name} | {epsilon:g} | {' | '.join(map(write_figure, figures))} |"
         for name, epsilon, *figures in variance.to_numpy()
     ]
     lines += ["", "| target | worst figure | met |", "|:--|---:|:--|"]

@@ -173,8 +173,8 @@ def torn(old: bytes, new: bytes | None, how: int) -> bytes:
     """Return bytes that a disk may have after a torn write of `new` over `old`."""
     if new is None or how == 0:
         return old
-    first = alike(old, new)
-    same = alike(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0
+    first = count_equal_bytes(old, new)
+    same = count_equal_bytes(old[:first:-1], new[:first:-1]) if len(old) == len(new) else 0
     last = len(new) - same
     if how == 1:
         return new
@@ -184,7 +184,7 @@ def torn(old: bytes, new: bytes | None, how: int) -> bytes:
     return new[:first] + bytes(last - first) + new[last:]
 
 
-def alike(first: bytes, other: bytes) -> int:
+def count_equal_bytes(first: bytes, other: bytes) -> int:
     """Return how many bytes two texts share at their beginning."""
     pairs = enumerate(zip(first, other, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(first), len(other)))
@@ -248,7 +248,9 @@ class Case:
         try:
             ledger = dfp.Ledger(path, epsilon=1, remember=True)
             spent = round((ledger.spent("d").epsilon or 0) * 1000)
-            if not sum(costs[:done]) <= spent <= sum(costs[:begun]) or not self._kept(ledger, done):
+            if not sum(costs[:done]) <= spent <= sum(costs[:begun]) or not self._has_releases(
+                ledger, done
+            ):
                 return False
             ledger.charge("d", UNIT)
             again = path.with_name("again.db")
@@ -258,7 +260,7 @@ class Case:
         except dfp.errors.LedgerFileError:
             return refused
 
-    def _kept(self, ledger: dfp.Ledger, done: int) -> bool:
+    def _has_releases(self, ledger: dfp.Ledger, done: int) -> bool:
         """Return whether kept releases are there, except those that were forgotten."""
         sure, begun = STEPS[:done], STEPS[: self.length("begun")]
         for mark, step in zip(MARKS, (KEEP, SETTLE, ANSWER), strict=True):

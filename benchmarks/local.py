@@ -60,7 +60,7 @@ def rmse(errors: np.ndarray) -> tuple[float, float]:
     return math.sqrt(mean), float(squares.std() / mean / 2 / math.sqrt(len(errors)))
 
 
-def known(repeats: float) -> tuple[list[str], bool]:
+def measure_known_variance(repeats: float) -> tuple[list[str], bool]:
     lines = [
         "| epsilon | users | repeats | RMSE / sigma | formula | ratio | held at 95% |",
         "|---:|---:|---:|---:|---:|---:|---:|",
@@ -90,7 +90,7 @@ def known(repeats: float) -> tuple[list[str], bool]:
     return lines, abs(pooled - 1) <= 0.05
 
 
-def others(repeats: float) -> tuple[list[str], bool]:
+def measure_all_protocols(repeats: float) -> tuple[list[str], bool]:
     lines = [
         "| protocol | epsilon | users | repeats | RMSE / sigma | target | held at 95% |",
         "|:--|---:|---:|---:|---:|---:|---:|",
@@ -247,8 +247,8 @@ def main() -> int:
     options = parser.parse_args()
     repeats = 0.01 if options.quick else 1.0
     tasks: dict[str, tuple[str, Callable[[], tuple[list[str], bool]]]] = {
-        "known": ("Known variance, two rounds", lambda: known(repeats)),
-        "others": ("All four protocols", lambda: others(repeats)),
+        "known": ("Known variance, two rounds", lambda: measure_known_variance(repeats)),
+        "others": ("All four protocols", lambda: measure_all_protocols(repeats)),
         "models": ("One mean in three models", lambda: (models(repeats), True)),
         "vectors": ("Means of vectors", lambda: (vectors(repeats), True)),
         "speed": ("Speed", lambda: speed(1 if options.quick else 3)),

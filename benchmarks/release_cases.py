@@ -24,7 +24,7 @@ import pyarrow.parquet
 import dfprivacy as dfp
 import dfprivacy.papers
 import sql_udfs
-from benchmarks.releases import Stream, explained, outcome, plain
+from benchmarks.releases import Stream, explained, plain, run_release
 
 Case = tuple[str, Callable[[Stream], Any]]
 ROWS = 3000
@@ -201,11 +201,13 @@ def _settings() -> dict[str, tuple[dict[str, Any], tuple[tuple[Any, ...], Any] |
     }
 
 
-def _both(private: Any, method: str, args: Any, options: Any, stream: Stream) -> dict[str, Any]:
+def _ask_fully(
+    private: Any, method: str, args: Any, options: Any, stream: Stream
+) -> dict[str, Any]:
     """Return the answer of a question, and what is said of it beforehand."""
-    page = outcome(lambda: explained(getattr(private.explain, method)(*args, **options)))
+    page = run_release(lambda: explained(getattr(private.explain, method)(*args, **options)))
     stream.restart()
-    answer = outcome(lambda: plain(getattr(private, method)(*args, **options)))
+    answer = run_release(lambda: plain(getattr(private, method)(*args, **options)))
     return {"explain": page, "answer": answer}
 
 
@@ -219,8 +221,8 @@ def _statistics(places: Places) -> Iterator[Case]:
             private_frame if groups is None else private_frame.group_by(*groups[0], keys=groups[1])
         )
 
-    def both(setting: str, name: str, stream: Stream) -> Any:
-        return _both(private(places.polars, setting), *asks[name], stream)
+    def release_by_setting(setting: str, name: str, stream: Stream) -> Any:
+        return _ask_fully(private(places.polars, setting), *asks[name], stream)
 
     def answer(kind: str, setting: str, name: str, _: Stream) -> Any:
         method, args, options = asks[name]
@@ -229,7 +231,7 @@ def _statistics(places: Places) -> Iterator[Case]:
 
     for setting, (_, _, everything) in _settings().items():
         for name in asks if everything else MAIN:
-            yield f"polars/{setting}/{name}", partial(both, setting, name)
+            yield f"polars/{setting}/{name}", partial(release_by_setting, setting, name)
     for kind, setting in itertools.product(places.frames(), ("whole", "secret")):
         for name in ("agg shared", "agg mixed", "histogram edges", "center i 3"):
             yield f"{kind}/{setting}/{name}", partial(answer, kind, setting, name)
@@ -306,20 +308,20 @@ def _vectors(places: Places) -> Iterator[Case]:
     for name, (columns, facts) in asks.items():
         yield (
             f"vector/whole/{name}",
-            lambda stream, columns=columns, facts=facts: _both(
+            lambda stream, columns=columns, facts=facts: _ask_fully(
                 dfp.frame(places.polars), "mean_vector", (columns,), {"rho": 0.5, **facts}, stream
             ),
         )
         if "replace" not in name:
-            yield f"vector/secret/{name}", lambda stream, columns=columns, facts=facts: _both(
+            yield f"vector/secret/{name}", lambda stream, columns=columns, facts=facts: _ask_fully(
                 dfp.frame(places.polars).group_by("k"), "mean_vector", (columns,),
                 {"rho": 2, **SECRET, **facts}, stream,
             )  # fmt: skip
-    yield "vector/unit", lambda stream: _both(
+    yield "vector/unit", lambda stream: _ask_fully(
         dfp.frame(places.polars)(unit="u", max_rows=2), "mean_vector", (wide,),
         {"rho": 2, "radius": 20}, stream,
     )  # fmt: skip
-    yield "vector/public", lambda stream: _both(
+    yield "vector/public", lambda stream: _ask_fully(
         dfp.frame(places.polars).group_by("k", keys=KEYS), "mean_vector", (wide,),
         {"rho": 2, "radius": 20}, stream,
     )  # fmt: skip
@@ -409,7 +411,11 @@ def _with_ledger(places: Places) -> Any:
         )
     history = ledger.history()
     answers.append(plain(history[["epsilon", "delta"]]))
-    return [*answers, plain(ledger.spent("t")), outcome(lambda: plain(private.count(epsilon=9)))]
+    return [
+        *answers,
+        plain(ledger.spent("t")),
+        run_release(lambda: plain(private.count(epsilon=9))),
+    ]
 
 
 def _wrong(places: Places) -> dict[str, Callable[[], Any]]:
@@ -501,9 +507,9 @@ def _statements(places: Places) -> Iterator[Case]:
 
 
 def _stated(query: str, stream: Stream, **terms: Any) -> dict[str, Any]:
-    page = outcome(lambda: explained(dfp.explain(query, **terms)))
+    page = run_release(lambda: explained(dfp.explain(query, **terms)))
     stream.restart()
-    return {"explain": page, "answer": outcome(lambda: plain(dfp.sql(query, **terms)))}
+    return {"explain": page, "answer": run_release(lambda: plain(dfp.sql(query, **terms)))}
 
 
 def _command(folder: Path, *words: Any) -> str:
@@ -639,7 +645,9 @@ def _other_trust(places: Places) -> Iterator[Case]:
     }.items():
         yield (
             f"local/{name}",
-            lambda stream, facts=facts: _both(dp.local, "gaussian_mean", ("i",), facts, stream),
+            lambda stream, facts=facts: _ask_fully(
+                dp.local, "gaussian_mean", ("i",), facts, stream
+            ),
         )
     yield "local/protocol", lambda _: _surveyed()
     yield (
@@ -659,7 +667,7 @@ def _other_trust(places: Places) -> Iterator[Case]:
     for name, (method, args) in shuffles.items():
         yield (
             f"shuffle/{name}",
-            lambda stream, method=method, args=args: _both(
+            lambda stream, method=method, args=args: _ask_fully(
                 dp.shuffle, method, args, {"delta": 1e-6}, stream
             ),
         )

@@ -162,7 +162,7 @@ def explained(page: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def outcome(run: Any) -> Any:
+def run_release(run: Any) -> Any:
     """Return the result of a call as JSON, or the name of the error that it raises."""
     from dfprivacy import DPError  # noqa: PLC0415 the replaced bytes come first
 
@@ -183,7 +183,7 @@ def recorded(only: Any = None) -> dict[str, Any]:
             if only is not None and name not in only:
                 continue
             with replayed(name) as stream:
-                releases[name] = outcome(lambda run=run, stream=stream: run(stream))
+                releases[name] = run_release(lambda run=run, stream=stream: run(stream))
             if not stream.taken and "error" not in str(releases[name]):
                 releases[name] = {"error": "no random byte came from the replayed stream"}
     return releases

@@ -157,7 +157,7 @@ class Engine:
         query = lazy.group_by(by).agg(expressions) if by else lazy.select(expressions)
         return lambda: query.collect(engine="streaming")
 
-    def done(self, ask: Callable[[], object]) -> Work:
+    def as_work(self, ask: Callable[[], object]) -> Work:
         return ask
 
 
@@ -185,7 +185,7 @@ class DuckDB(Engine):
         query += f" GROUP BY {keys}" if by else ""
         return lambda: self.con.sql(query).to_arrow_table()
 
-    def done(self, ask: Callable[[], object]) -> Work:
+    def as_work(self, ask: Callable[[], object]) -> Work:
         def work() -> object:
             answer = ask()
             return (
@@ -204,7 +204,7 @@ class DuckDB(Engine):
     def statement(self, call: str, key: str) -> Work:
         """Return a statement of `dfp.sql`."""
         text = f"SELECT {key}, {call} FROM t GROUP BY {key}"
-        return self.done(lambda: dfp.sql(text, con=self.con, delta=1e-6))
+        return self.as_work(lambda: dfp.sql(text, con=self.con, delta=1e-6))
 
 
 def cases(polars: Engine, base: DuckDB) -> Iterator[Case]:
@@ -216,7 +216,7 @@ def cases(polars: Engine, base: DuckDB) -> Iterator[Case]:
         yield Case(
             "unit= with max_groups=5, over the aggregate by unit and group", engine.name,
             engine.plain(["u", "g3"], {"x": ["sum"]}),
-            engine.done(lambda p=users: p.group_by("g3").mean("x", BOUNDS, delta=1e-6)),
+            engine.as_work(lambda p=users: p.group_by("g3").mean("x", BOUNDS, delta=1e-6)),
             1.4,
         )  # fmt: skip
 
@@ -235,7 +235,7 @@ def with_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
                 private, terms = engine.private(), {}
                 if key is not None:
                     private, terms = private.group_by(key), {"delta": 1e-6}
-                ask = engine.done(lambda p=private, b=bounds, t=terms: p.mean("x", b, **t))
+                ask = engine.as_work(lambda p=private, b=bounds, t=terms: p.mean("x", b, **t))
                 plain = engine.plain(by, {"x": ["mean"]})
                 yield Case(question, engine.name, plain, ask, target[engine.name])
             low, high = bounds
@@ -250,7 +250,7 @@ def with_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
             (f"mean of {WIDE} columns without bounds, 1,000 groups", None, 4.0),
         ):
             questions = {x: dfp.mean(x, bounds) if bounds else dfp.mean(x) for x in names}
-            ask = engine.done(lambda p=wide, q=questions: p.agg(**q, delta=1e-6, epsilon=WIDE))
+            ask = engine.as_work(lambda p=wide, q=questions: p.agg(**q, delta=1e-6, epsilon=WIDE))
             yield Case(title, engine.name, plain, ask, target)
 
 
@@ -260,12 +260,12 @@ def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
     ):  # fmt: skip
         for engine, target in zip((polars, base), targets, strict=True):
             grouped = engine.private().group_by(key)
-            ask = engine.done(lambda p=grouped: p.mean("x", delta=1e-6))
+            ask = engine.as_work(lambda p=grouped: p.mean("x", delta=1e-6))
             plain = engine.plain([key], {"x": ["mean"]})
             yield Case(f"mean without bounds, {size}", engine.name, plain, ask, target)
         for engine in (polars, base):
             grouped, plain = engine.private().group_by(key), engine.plain([key], {"far": ["mean"]})
-            ask = engine.done(lambda p=grouped: p.mean("far", delta=1e-6))
+            ask = engine.as_work(lambda p=grouped: p.mean("far", delta=1e-6))
             title = f"mean without bounds of values far from zero, {size}"
             yield Case(title, engine.name, plain, ask, 4.5)
     plain, by = base.plain(["g3"], {"x": ["mean"]}), "mean without bounds, 1,000 groups"
@@ -274,10 +274,10 @@ def without_bounds(polars: Engine, base: DuckDB) -> Iterator[Case]:
     median = "median, 1,000 groups, over the engine's median"
     for engine, target in ((polars, 1.5), (base, 2.5)):
         grouped = engine.private().group_by("g3")
-        ask = engine.done(lambda p=grouped: p.median("x", delta=1e-6))
+        ask = engine.as_work(lambda p=grouped: p.median("x", delta=1e-6))
         yield Case(median, engine.name, engine.plain(["g3"], {"x": ["median"]}), ask, target)
         questions = {"m": dfp.mean("x"), "d": dfp.median("x"), "q": dfp.quantiles("x", THREE)}
-        ask = engine.done(lambda p=grouped, q=questions: p.agg(**q, delta=1e-6))
+        ask = engine.as_work(lambda p=grouped, q=questions: p.agg(**q, delta=1e-6))
         plain = engine.plain(["g3"], {"x": ["mean", "median", *THREE]})
         title = "mean, median and three quantiles of a column, over the engine's"
         yield Case(title, engine.name, plain, ask, 1.8)

@@ -204,7 +204,7 @@ def line_of(con: duckdb.DuckDBPyConnection, name: str) -> str:
     return " | ".join([*cells, bounded, hand, f"{error:.2g}", f"{answered} of {of}; {why}"])
 
 
-def beside(con: duckdb.DuckDBPyConnection, times: int = 5) -> str:
+def compare_with_published(con: duckdb.DuckDBPyConnection, times: int = 5) -> str:
     """Return the errors of the four sums of Q1 beside totals clipped to published bounds.
 
     There each of the eight measures has an eighth of epsilon, as it has here, in four groups, and
@@ -275,7 +275,7 @@ def main() -> None:
         print(line, end="", flush=True)
         page += line
     if "Q1" in chosen:
-        line = beside(con)
+        line = compare_with_published(con)
         print(line, end="")
         page += f"\n{line}"
     if options.output:

@@ -61,7 +61,7 @@ def compare(data: Gaussian, radius: float, rho: Fraction, trials: int, *, to_sam
     return medians
 
 
-def beside(values: dict[str, float], published: tuple[float, float]) -> dict[str, float]:
+def add_published(values: dict[str, float], published: tuple[float, float]) -> dict[str, float]:
     return {**values, "authors' PLAN": published[0], "authors' IOME": published[1]}
 
 
@@ -69,7 +69,7 @@ def plan_paper(trials: int, output: Path) -> bool:
     a = [
         (
             f"rho={rho}, d={d}",
-            beside(
+            add_published(
                 compare(
                     Gaussian(4000, 0, np.ones(d)),
                     25 * d**0.5,
@@ -89,13 +89,13 @@ def plan_paper(trials: int, output: Path) -> bool:
         values = compare(
             data, 50 * 512 * sigma.max() ** 0.5, Fraction(1, 16), trials, to_sample=False
         )
-        b.append((f"a={skew}", beside(values, published)))
+        b.append((f"a={skew}", add_published(values, published)))
     c = []
     for d, published in PLAN_C.items():
         sigma = d / np.arange(1, d + 1)
         data = Gaussian(10000, 10, sigma)
         values = compare(data, 50 * d * sigma.max() ** 0.5, Fraction(1, 8), trials, to_sample=True)
-        c.append((f"d={d}", beside(values, published)))
+        c.append((f"d={d}", add_published(values, published)))
     binary = []
     for part, published in PLAN_BINARY.items():
         p = np.where(np.arange(2048) < part * 2048, 0.5, 0.01)
@@ -107,7 +107,7 @@ def plan_paper(trials: int, output: Path) -> bool:
                 value = plan_items(x, Fraction(1, 4), neighbors).value()
                 key = f"plan, {neighbors}"
                 values[key] = values.get(key, 0) + float(np.abs(value - p).sum()) / 2 / trials
-        binary.append((f"r={part}", beside(values, published)))
+        binary.append((f"r={part}", add_published(values, published)))
     measure = f"Medians of {trials} trials; l2 error; Binary: means, half of l1."
     title = f"# Aumueller et al. 2023\n\n{measure}\n\n"
     texts = [

@@ -36,7 +36,7 @@ def region(peer: Peer) -> str:
     return textwrap.dedent(regions[0]) if regions else ""
 
 
-def shown(peer: Peer) -> str:
+def write_function(peer: Peer) -> str:
     """Return the marked code as the function that it is the body of."""
     head = re.search(r"^def mean_by_group\(.*\):$", peer.file.read_text(), re.MULTILINE)
     return f"{head[0] if head else ''}\n{textwrap.indent(region(peer), '    ')}".strip()
@@ -50,7 +50,7 @@ def code_size(peer: Peer) -> CodeSize:
     also = [line for line in code.splitlines() if line.startswith("# also: ")]
     lines = [line for line in code.splitlines() if line.strip() and line not in also]
     return CodeSize(
-        shown(peer), statements + len(also), len(lines) + len(also), tuple(peer.concepts)
+        write_function(peer), statements + len(also), len(lines) + len(also), tuple(peer.concepts)
     )
 
 

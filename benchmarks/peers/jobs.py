@@ -130,6 +130,6 @@ def score_jobs(
                 yield peer, ScoreJob(peer.script, work, datasets[0], 10_000, 1.0, *limits)
 
 
-def asked(job: TimeJob | ScoreJob) -> dict[str, Any]:
+def job_facts(job: TimeJob | ScoreJob) -> dict[str, Any]:
     """Return a job as what the file of results remembers of it."""
     return asdict(job)

@@ -43,7 +43,7 @@ def measure(
             text=True, cwd=folder, env=environment(python), start_new_session=True,
         )  # fmt: skip
         outcome = Outcome("ok")
-        _tell(process, question)
+        _send_question(process, question)
         _follow(process, outcome, limit, mib)
     if outcome.status == "ok" and not outcome.of("done"):
         outcome.status, outcome.trouble = "failed", last_line(errors.read_text())
@@ -63,7 +63,7 @@ def last_line(text: str) -> str:
     return (errors or lines or ["it ended without a word"])[-1][:200]
 
 
-def _tell(process: subprocess.Popen[str], question: Mapping[str, Any]) -> None:
+def _send_question(process: subprocess.Popen[str], question: Mapping[str, Any]) -> None:
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.write(json.dumps(dict(question)))

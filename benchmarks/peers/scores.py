@@ -22,7 +22,7 @@ class Score:
     def of(cls, result: dict[str, Any]) -> Score:
         return cls(result["mse"], result["error"], result["releases"])
 
-    def over(self, other: Score) -> tuple[float, float]:
+    def ratio_to(self, other: Score) -> tuple[float, float]:
         """Return the ratio to another and its standard error."""
         ratio = self.mse / other.mse
         relative = math.hypot(self.error / self.mse, other.error / other.mse)

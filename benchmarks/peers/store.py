@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.jobs import ScoreJob, TimeJob, asked
+from benchmarks.peers.jobs import ScoreJob, TimeJob, job_facts
 
 
 @dataclass
@@ -36,11 +36,11 @@ class Store:
         record = self.measured.get(job.name)
         if record is None or record["status"] == "failed":
             return False
-        return record["asked"] == asked(job)
+        return record["asked"] == job_facts(job)
 
     def keep(self, job: TimeJob | ScoreJob, result: dict[str, Any]) -> None:
         """Remember a measurement, on disk too."""
-        self.measured[job.name] = {"asked": asked(job), "load": load(), **result}
+        self.measured[job.name] = {"asked": job_facts(job), "load": load(), **result}
         self.write()
 
     def write(self) -> None:

@@ -179,7 +179,7 @@ def ratios_of(store: Store, peer: Peer, work: str = "mean") -> dict[str, tuple[f
     """Return our mean squared error over a peer's, by setting, with standard errors."""
     mine = ours(store, work)
     theirs = scores_of(store, peer, work)
-    return {key: mine[key].over(score) for key, score in theirs.items() if key in mine}
+    return {key: mine[key].ratio_to(score) for key, score in theirs.items() if key in mine}
 
 
 def scored_peers(store: Store) -> list[Peer]:

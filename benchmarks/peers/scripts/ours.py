@@ -10,7 +10,7 @@ def asks_of(private, finish, mean_by_group):
     """Return one function a question; `private` is `.dp`, `finish` makes a result whole."""
 
     def ask(work):
-        def whole(data, q):
+        def without_key(data, q):
             return CALLS[work](private(data), q, {"epsilon": q.epsilon})
 
         def grouped(data, q):
@@ -19,7 +19,7 @@ def asks_of(private, finish, mean_by_group):
 
         def by_key(data, q):
             if not q.key:
-                return whole(data, q)
+                return without_key(data, q)
             return mean_by_group(data, q) if work == "mean" else grouped(data, q)
 
         return by_key
