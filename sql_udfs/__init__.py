@@ -10,7 +10,7 @@
     dp_sum(x, lo, hi [, epsilon])    sum of x, each value clipped to [lo, hi]        DOUBLE
     dp_mean(...)                     mean, either way; dp_avg is the same            DOUBLE
     dp_var(...)                      population variance                             DOUBLE
-    dp_stddev(...)                   its root                                        DOUBLE
+    dp_stddev(...)                   its root; dp_std is the same                    DOUBLE
     dp_cov(x, y, x_lo, x_hi, y_lo, y_hi [, epsilon])  population covariance           DOUBLE
     dp_corr(...)                     correlation, likewise; dp_covar_pop is dp_cov   DOUBLE
     dp_ratio(...)                    the sum of x over the sum of y, likewise         DOUBLE

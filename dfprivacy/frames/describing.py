@@ -84,11 +84,11 @@ class Describe(Question):
 
     Every question has the same share of the loss (`explain.describe` says which): a column of
     numbers, dates or text has two, others one, the number of rows one. With `rho` the noise is
-    Gaussian, which suits many columns. With `epsilon` and `delta`, and columns enough that it is
-    more accurate, the noise is that of the rho which these two allow; half of delta remains for
-    secret values. Delta is what showing secret values of text spends, of all columns together;
-    without columns of text, or with their values in `keys` of the terms, none is needed. Quantiles
-    are not a number where rows are too few to say their rank.
+    Gaussian, which suits many columns. Secret values of text need a delta, for all columns
+    together; those in `keys` of the terms need none. With `epsilon` and `delta`, and columns enough
+    that it is more accurate, the noise is that of the rho which these two allow: delta pays for
+    that too. Epsilon and delta are charged as they are named. Quantiles are not a number where
+    rows are too few to say their rank.
 
     >>> import dfprivacy as dfp, polars as pl
     >>> frame = pl.DataFrame({"x": range(5000), "late": [True, False] * 2500})
