@@ -221,7 +221,9 @@ class Estimate(Paid, AnnotatedFloat):
         limits = info.limits_text(self._name)
         cost = f"{info.cost}, {limits}" if limits else info.cost
         cost = "no further cost" if isinstance(self._law, Expression) else cost
-        reading = Reading(self._name, float(self), cost, note=self._note, question=info.question)
+        reading = Reading(
+            self._name, float(self), cost=cost, note=self._note, question=info.question
+        )
         if law is None:
             return replace(reading, law=SELECTED)
         shown = replace(
@@ -342,10 +344,8 @@ class _PrivateMoment(Paid):
         ends: Any = None if self._ends == (None, None) else self._ends
         level = None if ends is None else self._info.level
         value = self._plain(*self._plain.__reduce_ex__(self, 4)[1])
-        cost, law = self._info.cost, SELECTED
-        return Reading(
-            self._name, value, cost, ends, level=level, law=law, note=self._note, moment=str
-        )
+        facts: Any = {"level": level, "law": SELECTED, "note": self._note, "moment": str}
+        return Reading(self._name, value, ends, cost=self._info.cost, **facts)
 
 
 _MOMENTS: Mapping[type, Any] = {

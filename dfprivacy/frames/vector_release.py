@@ -27,7 +27,7 @@ from dfprivacy.errors import InvalidLedgerError, InvalidLossError, InvalidQuesti
 from dfprivacy.frames.planning import By, plan_question
 from dfprivacy.frames.releasing import FrameSource, release_frame, release_plan
 from dfprivacy.frames.viz.charts import Dot, vector_chart
-from dfprivacy.frames.viz.text import MeasuredIn, chart_text, rendered
+from dfprivacy.frames.viz.text import MeasuredIn, rendered
 from dfprivacy.measurement.exact import decimal_number
 from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
@@ -152,7 +152,7 @@ class VectorEstimate:
 
     def _repr_html_(self) -> str:
         card = {"name": self.question.name, "shown": self._first(), "about": self._about()}
-        return rendered("cards.html", readings=[{**card, "interval": "", "ends": None}])
+        return rendered("cards.html", readings=[{**card, "interval": "", "bar": ()}])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
         """Return a chart of all coordinates with their intervals (an altair chart).
@@ -164,7 +164,7 @@ class VectorEstimate:
         low, high = self.interval()
         names = self.question.labels if self.question.wide else range(len(self))
         rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
-        dots = [Dot(chart_text(name), value, (a, b)) for name, value, a, b in rows]
+        dots = [Dot(str(name), value, (a, b)) for name, value, a, b in rows]
         level = self.info.level
         return vector_chart(dots, self.question.name, self._about(), level, measured_in)
 

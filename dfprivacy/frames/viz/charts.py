@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
@@ -118,13 +118,17 @@ def _library(name: str) -> Any:
         ) from None
 
 
+Domain = tuple[float, float]
+"""The ends of a part of the number line."""
+
+
 @dataclass(frozen=True)
 class Dot:
-    """One value in a chart, with its interval and the count behind it where they are known."""
+    """One value, with its interval and the count behind it where they are known."""
 
-    label: str
+    name: str
     value: float
-    ends: tuple[float, float] | None = None
+    ends: Domain | None = None
     count: int | None = None
     percent: bool = False
 
@@ -138,8 +142,38 @@ class Dot:
         """Half the width of its interval. 0 without one."""
         return 0.0 if self.ends is None else self.ends[1] / 2 - self.ends[0] / 2
 
+    @property
+    def is_unknown(self) -> bool:
+        """True if the value is no number."""
+        return isinstance(self.value, float) and math.isnan(self.value)
 
-Domain = tuple[float, float]
+    @property
+    def writer(self) -> Callable[[float], str]:
+        """Function that writes the value and its ends, with the digits that the noise leaves."""
+        return writer([self.value, *(self.ends or ())], [self.error], percent=self.percent)
+
+    @property
+    def shown(self) -> str:
+        """The value in words; unknown if it is no number."""
+        return "unknown" if self.is_unknown else self.writer(self.value)
+
+    @property
+    def interval(self) -> str:
+        """The interval in words. Empty without one, or if nothing is known."""
+        if self.ends is None or (self.is_unknown and not any(map(math.isfinite, self.ends))):
+            return ""
+        return f"[{', '.join(map(self.writer, self.ends))}]"
+
+
+def span_of(dots: Iterable[Dot]) -> Domain:
+    """Return the part of the number line that has all finite numbers of dots.
+
+    >>> span_of([Dot("a", 3.0), Dot("b", 2.0, (1.0, float("inf")))])
+    (1.0, 3.0)
+    """
+    numbers = [number for dot in dots for number in (dot.value, *(dot.ends or ()))]
+    finite = [number for number in numbers if math.isfinite(number)] or [0.0]
+    return min(finite), max(finite)
 
 
 def fit_domain(dots: Sequence[Dot]) -> Domain | None:
@@ -155,8 +189,8 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     errors = sorted(dot.error for dot in finite)
     if not errors or not errors[len(errors) // 2]:
         return None
-    usual = _ends([dot for dot in finite if dot.error <= _UNUSUAL * errors[len(errors) // 2]])
-    every = _ends(finite)
+    usual = span_of(dot for dot in finite if dot.error <= _UNUSUAL * errors[len(errors) // 2])
+    every = span_of(finite)
     if every[1] - every[0] <= _STRETCHED * (usual[1] - usual[0]):
         return None
     room = (usual[1] - usual[0]) / 20
@@ -166,17 +200,12 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
 _UNUSUAL, _STRETCHED, _NAMED = 8, 2, 3
 
 
-def _ends(dots: Sequence[Dot]) -> Domain:
-    ends = [number for dot in dots for number in (dot.value, *(dot.ends or ()))]
-    return min(ends), max(ends)
-
-
 def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
     """Return the line that names the dots that reach beyond the axis. No line if none does."""
     if domain is None:
         return []
-    ends_by_label = [(dot.label, _ends([dot])) for dot in dots if dot.known]
-    out = [label for label, (low, high) in ends_by_label if low < domain[0] or high > domain[1]]
+    spans = [(chart_text(dot.name), span_of([dot])) for dot in dots if dot.known]
+    out = [name for name, (low, high) in spans if low < domain[0] or high > domain[1]]
     names = ", ".join(out) if len(out) <= _NAMED else f"{len(out):,} of {len(dots):,}"
     return [f"Beyond the axis, because the noise is far larger: {names}."]
 
@@ -187,7 +216,8 @@ def records(dots: Sequence[Dot], domain: Domain | None = None) -> list[dict[str,
     written = writer([dot.value for dot in dots], errors, percent=_are_shares(dots))
     rows = []
     for dot in dots:
-        record: dict[str, Any] = {"label": dot.label, "value": dot.value, "shape": "circle"}
+        record: dict[str, Any] = {"label": chart_text(dot.name), "value": dot.value}
+        record["shape"] = "circle"
         if domain is not None and not domain[0] <= dot.value <= domain[1]:
             record["shape"] = "triangle-left" if dot.value < domain[0] else "triangle-right"
         record["written"] = written(dot.value)
@@ -221,8 +251,8 @@ def dots_panel(
 ) -> Any:
     """Return a chart with one line for each dot: its value, its interval, perhaps its text."""
     alt = _library("altair")
-    names = unique_texts([dot.label for dot in dots])  # dots of one label would share a line
-    dots = [replace(dot, label=name) for name, dot in zip(names, dots, strict=True)]
+    names = unique_texts([chart_text(dot.name) for dot in dots])  # dots of one would share a line
+    dots = [replace(dot, name=name) for name, dot in zip(names, dots, strict=True)]
     finite = [dot for dot in dots if dot.known]
     axis: Spec = {"tickCount": 7} | ({"format": "~%"} if _are_shares(dots) else {})
     if texts and len(finite) == 1 and not _have_ends(finite):  # no scale
@@ -278,28 +308,23 @@ def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any
     return panel.properties(width=190, height=130).facet(facet, columns=3)
 
 
-@dataclass(frozen=True)
-class Line:
-    """Dots in their order, each at its place on an axis: a number, or a time as ISO 8601 text."""
-
-    name: str
-    dots: Sequence[Dot]
-    places: Sequence[float | str]
+Line = Sequence[tuple[float | str, Dot]]
+"""Dots in their order behind their places on an axis: numbers, or times as ISO 8601 texts."""
 
 
 def band_panel(
-    lines: Sequence[Line], title: str, across: str, *, domain: Domain | None = None
+    lines: Mapping[str, Line], title: str, across: str, *, domain: Domain | None = None
 ) -> Any:
     """Return ordered values as lines with bands. Few places of a line have a dot each."""
     alt = _library("altair")
-    dots = [dot for line in lines for dot in line.dots]
+    dots = [dot for line in lines.values() for _, dot in line]
     values = [
-        {**record, "place": position, "line": line.name}
-        for line in lines
-        for record, position, dot in zip(records(line.dots), line.places, line.dots, strict=True)
+        {**record, "place": position, "line": name}
+        for name, line in lines.items()
+        for record, (position, dot) in zip(records([dot for _, dot in line]), line, strict=True)
         if dot.known
     ]
-    places = sorted({position for line in lines for position in line.places})
+    places = sorted({position for line in lines.values() for position, _ in line})
     timed = any(isinstance(position, str) for position in places)
     x = alt.X(f"place:{'T' if timed else 'Q'}", title=chart_text(across))
     ticks: Spec = {"tickMinStep": 1}
@@ -316,10 +341,10 @@ def band_panel(
     }
     color = alt.ColorValue(_BLUE)
     if len(lines) > 1:
-        color = alt.Color("line:N", title=None, sort=[line.name for line in lines])
+        color = alt.Color("line:N", title=None, sort=list(lines))
         color = color.legend(symbolOpacity=1)
     base = alt.Chart(alt.Data(values=values)).encode(x, color)
-    longest = max(len(line.dots) for line in lines)
+    longest = max(map(len, lines.values()))
     has_points = longest <= (MOST_POINTS if timed else MOST_DOTS)
     points = alt.OverlayMarkDef(size=22) if has_points else False
     line = base.mark_line(strokeWidth=1.5, point=points)
@@ -339,7 +364,7 @@ def vector_chart(
     panel = (
         dots_panel(shown, axis, "coordinate")
         if is_short
-        else band_panel([Line(name, shown, range(len(shown)))], axis, "coordinate")
+        else band_panel({name: list(enumerate(shown))}, axis, "coordinate")
     )
     lines = [cost, covered(level), *left_out(len(shown), len(dots), "coordinates")]
     return build_chart([panel], name, lines)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dfprivacy.engine.columns import MOMENTS
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.tables import Origin
+from dfprivacy.frames.viz.charts import Dot
 from dfprivacy.frames.viz.numbers import Column, Shown
 from dfprivacy.frames.viz.text import (
     count_decimals,
@@ -19,7 +20,6 @@ from dfprivacy.frames.viz.text import (
     left_out,
     legible,
     shortened,
-    writer,
 )
 
 _ENDS = ("", "_low", "_high")
@@ -96,11 +96,9 @@ def _number(value: Any) -> float:
 def _bracketed(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
     """Return a number with its interval in brackets, or nothing if it is unknown."""
     value, low, high = (_number(row.get(key)) for key in (name, f"{name}_low", f"{name}_high"))
-    half = high / 2 - low / 2
-    if math.isnan(value) or not math.isfinite(half):
-        return "" if math.isnan(value) else figure(value, percent=percent)
-    written = writer([value], [half], percent=percent)
-    return f"{written(value)} [{written(low)}, {written(high)}]"
+    dot = Dot(name, value, (low, high), percent=percent)
+    shown = dot.shown if math.isfinite(dot.error) else figure(value, percent=percent)
+    return "" if dot.is_unknown else f"{shown} {dot.interval if dot.known else ''}".rstrip()
 
 
 def _level(value: Any, decimals: int | None, *, dated: bool) -> str:

@@ -6,9 +6,8 @@ import datetime as dt
 import io
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import repeat, zip_longest
 from pathlib import Path
 from typing import Any
@@ -19,89 +18,66 @@ from pyarrow.csv import write_csv
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import (
     MOST_DOTS,
+    Domain,
     Dot,
     build_chart,
     dots_panel,
+    span_of,
     write_chart,
     write_whole,
 )
 from dfprivacy.frames.viz.text import (
     MeasuredIn,
-    chart_text,
     covered,
     left_out,
     rendered,
     trusted,
     unanswered_lines,
     with_unit,
-    writer,
 )
 from dfprivacy.release.plan import NOTE, POPULATION
 
-Cell = tuple[float, tuple[float, float] | None]
-"""A value and the ends of its interval."""
-
-WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
+_WIDTH, _EDGE = 140, 5  # pixels of an interval bar, and room for half a dot
 
 
-@dataclass(frozen=True)
-class Span:
-    """The part of the number line that the interval bars of a column show."""
+def bar_of(dot: Dot, domain: Domain) -> list[float]:
+    """Return where a value and its ends lie in a bar, in pixels. Infinity lies at the edge.
 
-    start: float
-    end: float
-
-    @classmethod
-    def around(cls, values: Iterable[float]) -> Span:
-        """Return the span of all finite values.
-
-        >>> Span.around([3.0, float("inf"), 1.0])
-        Span(start=1.0, end=3.0)
-        """
-        finite = [value for value in values if math.isfinite(value)] or [0.0]
-        return cls(min(finite), max(finite))
-
-    def x(self, value: float) -> float:
-        """Return where a value lies, in pixels. Infinity lies at the edge."""
-        part = 0.5
-        if self.start < self.end and not math.isnan(value):
-            size = self.end / 2 - self.start / 2  # halves, so that no difference overflows
-            part = min(max((value / 2 - self.start / 2) / size, 0.0), 1.0)
-        return round(_EDGE + part * (WIDTH - 2 * _EDGE), 1)
+    >>> bar_of(Dot("a", 2.0, (1.0, float("inf"))), (1.0, 3.0))
+    [70.0, 5.0, 135.0]
+    """
+    low, size = domain[0] / 2, domain[1] / 2 - domain[0] / 2  # halves: no difference overflows
+    numbers = [dot.value, *(dot.ends or ())] if math.isfinite(dot.value) else []
+    parts = (min(max((number / 2 - low) / size, 0.0), 1.0) if size else 0.5 for number in numbers)
+    return [round(_EDGE + part * (_WIDTH - 2 * _EDGE), 1) for part in parts]
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Dot):
     """The displayed parts of a number: its name, value, interval with its level, and cost.
 
     `tail` and `note` are always shown, `law` (of the noise) in HTML only. `moment` writes numbers
     that stand for dates or times.
 
-    >>> Reading("delay", 5.25, "epsilon=1", ends=(5.0, 5.5), level=0.95).line
+    >>> Reading("delay", 5.25, ends=(5.0, 5.5), cost="epsilon=1", level=0.95).line
     'delay 5.25 [5.00, 5.50] at 95%, epsilon=1'
     """
 
-    name: str
-    value: float
-    cost: str
-    ends: tuple[float, float] | None = None
+    cost: str = ""
     level: float | None = None
     tail: str = ""
     law: str = ""
     note: str | None = None
-    percent: bool = False
     moment: Callable[[float], str] | None = None
     question: str = ""
 
     @property
     def interval(self) -> str:
         """The interval and its level in words. Empty without one, or if nothing is known."""
-        if self.ends is None or (self.is_unknown and not any(map(math.isfinite, self.ends))):
-            return ""
         level = "" if self.level is None else f" at {100 * self.level:.6g}%"
         of = " of the population" if POPULATION in self.question else ""
-        low, high = map(self.writer, self.ends)
-        return f"[{low}, {high}]{level}{of}"
+        ends = super().interval
+        return f"{ends}{level}{of}" if ends else ""
 
     @property
     def line(self) -> str:
@@ -110,32 +86,9 @@ class Reading:
         return ", ".join(part for part in (number, self.cost, self.tail, self.note) if part)
 
     @property
-    def shown(self) -> str:
-        """The value in words, with the digits that its noise leaves; unknown if it is no number."""
-        return "unknown" if self.is_unknown else self.writer(self.value)
-
-    @property
-    def is_unknown(self) -> bool:
-        """True if the value is no number."""
-        return self.moment is None and math.isnan(self.value)
-
-    @property
     def writer(self) -> Callable[[float], str]:
         """Function that writes the value and its ends, with the digits that the noise leaves."""
-        if self.moment is not None:
-            return self.moment
-        low, high = self.ends or (0.0, 0.0)
-        numbers = [self.value, *(self.ends or ())]
-        return writer(numbers, [high / 2 - low / 2], percent=self.percent)
-
-    @property
-    def dot(self) -> Dot:
-        """The number in a chart. Dates and times are shown as text alone."""
-        if self.moment is not None:
-            raise PictureError(
-                "a single date or time has no chart", hint="dfp.show(answer), or str(answer)"
-            )
-        return Dot(chart_text(self.name), self.value, self.ends, percent=self.percent)
+        return self.moment or super().writer
 
     @property
     def about(self) -> str:
@@ -143,27 +96,26 @@ class Reading:
         return ", ".join(part for part in (self.cost, self.tail, self.law, self.note) if part)
 
     @property
-    def span(self) -> Span:
-        """The part of the number line that its interval bar shows."""
-        return Span.around(self.ends or ())
+    def bar(self) -> list[float]:
+        """The bar of its interval: nothing for dates, times and what has none."""
+        return bar_of(self, span_of([self])) if self.ends and not self.moment else []
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: head, texts (sentences wrap), and the intervals drawn with them."""
+    """A column of a table: head, texts (sentences wrap), and the dots whose bars are drawn."""
 
     head: str
     texts: Sequence[str]
     numeric: bool = True
-    intervals: Sequence[Cell] = ()
+    dots: Sequence[Dot] = ()
     wraps: bool = False
 
-    @cached_property
-    def span(self) -> Span:
-        """The part of the number line that its bars show."""
-        return Span.around(
-            number for value, ends in self.intervals for number in (value, *(ends or ()))
-        )
+    @property
+    def bars(self) -> list[list[float]]:
+        """The bars of its dots, over one part of the number line."""
+        span = span_of(self.dots)
+        return [bar_of(dot, span) for dot in self.dots]
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +147,7 @@ class Shown:
         if self.readings:
             return rendered("cards.html", readings=self.readings)
         cells = (
-            zip_longest(repeat(column, len(column.texts)), column.texts, column.intervals)
+            zip_longest(repeat(column, len(column.texts)), column.texts, column.bars)
             for column in self.columns
         )
         return rendered("frame.html", view=self, rows=zip(*cells, strict=True))
@@ -282,18 +234,22 @@ def readings_chart(
     separate: bool = False,
 ) -> Any:
     """Return a chart of numbers of one column on one axis, or of several with an axis each."""
+    if any(reading.moment for reading in readings):
+        raise PictureError(
+            "a single date or time has no chart", hint="dfp.show(answer), or str(answer)"
+        )
     shown = readings[:MOST_DOTS]
-    dots, name = [reading.dot for reading in shown], shown[0].name
+    name = shown[0].name
     costs = dict.fromkeys(", ".join(p for p in (r.cost, r.tail) if p) for r in shown)
     bars = {covered(r.level, r.question) for r in shown if r.ends is not None}
     lines = [*costs, *sorted(bars), *(f"{r.name}: {r.note}" for r in shown if r.note)]
     lines += left_out(len(shown), len(readings), "numbers")
-    lines += [*unanswered_lines(sum(not dot.known for dot in dots)), *more]
+    lines += [*unanswered_lines(sum(not reading.known for reading in shown)), *more]
     alone = len(shown) == 1 and not separate
     axis = with_unit(name if alone else "value", measured_in, answer=name)
-    parts = [(dots, axis)]
+    parts = [(shown, axis)]
     if separate:
-        parts = [([dot], with_unit(dot.label, measured_in)) for dot in dots]
+        parts = [([reading], with_unit(reading.name, measured_in)) for reading in shown]
     has_labels = not alone and not separate
     panels = [dots_panel(d, title, "", labels=has_labels, texts=True) for d, title in parts]
     return build_chart(panels, name if alone else "released numbers", lines)

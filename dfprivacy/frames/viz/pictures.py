@@ -38,7 +38,6 @@ from dfprivacy.frames.viz.charts import (
     OKABE_ITO,
     WIDTH,
     Dot,
-    Line,
     band_panel,
     beyond,
     bins_panel,
@@ -49,7 +48,6 @@ from dfprivacy.frames.viz.charts import (
 )
 from dfprivacy.frames.viz.descriptions import is_description, show_description
 from dfprivacy.frames.viz.numbers import (
-    Cell,
     Column,
     Readable,
     Reading,
@@ -140,7 +138,8 @@ def plot(
     table = _put_ends_behind(guarded(lambda: released_arrow(released)), origin)
     if answer is None and is_description(table):
         return show_description(origin, table).draw([])
-    return _chart_table(table, origin, measured_in, answer=answer, by_value=sort == "value")
+    layout = None if answer is None else layout_of(table, origin, answer)
+    return _chart_table(table, origin, measured_in, layout=layout, by_value=sort == "value")
 
 
 def save_plot(chart: Any, path: str | os.PathLike[str]) -> Path:
@@ -169,30 +168,17 @@ def _chart_table(
     measured_in: MeasuredIn,
     more: Sequence[str] = (),
     *,
-    answer: str | None = None,
+    layout: Layout | None = None,
     by_value: bool = False,
 ) -> Any:
-    """Return the chart of a released table, with more captions."""
-    if answer is None and is_histogram(table):
-        return _chart_histogram(table, origin, measured_in, more)
-    layout = layout_of(table, origin, answer)
-    return _chart_groups(table, layout, origin, measured_in, more, by_value=by_value)
+    """Return a chart of a released table, with more captions.
 
-
-def _chart_groups(
-    table: pa.Table,
-    layout: Layout,
-    origin: Origin,
-    measured_in: MeasuredIn,
-    more: Sequence[str] = (),
-    *,
-    by_value: bool = False,
-) -> Any:
-    """Return a chart of answers by group, or of lines where the last key is a time.
-
-    Of compared groups it shows those with a group before them.
+    It shows answers by group, or lines where the last key is a time. Of compared groups it shows
+    those with a group before them.
     """
-    order = ", the largest first" if by_value else ""
+    if layout is None and is_histogram(table):
+        return _chart_histogram(table, origin, measured_in, more)
+    order, layout = ", the largest first" if by_value else "", layout or layout_of(table, origin)
     compared, uncompared = _split_compared(table, layout, origin)
     if compared is not None:
         table, layout, more = compared, replace(layout, keys=origin.keys), [*uncompared, *more]
@@ -204,14 +190,9 @@ def _chart_groups(
     if series is None:
         groups = _read_groups(table, layout, origin, MOST_DOTS)
     panels, missing, by = [], 0, ", ".join(groups.key_names)
-    labels = unique_texts([", ".join(row_keys) for row_keys in groups.keys])
-    labels = [chart_text(text) for text in labels]
     out: list[str] = []
     for index, answer in enumerate(groups.answers):
-        dots = [
-            Dot(label, *cell, count=count, percent=answer.percent)
-            for label, cell, count in zip(labels, answer.cells, groups.counts, strict=True)
-        ]
+        dots = answer.dots
         missing += 0 if answer.computed else sum(not dot.known for dot in dots)
         domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
         out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
@@ -219,14 +200,13 @@ def _chart_groups(
             width = WIDTH if len(groups.answers) == 1 else 260
             panel = dots_panel(dots, title, by, labels=not index, domain=domain, width=width)
         else:
-            lines = [
-                Line(name, [dots[row] for row in rows], times)
-                for name, (rows, times) in series.items()
-            ]
+            lines = {
+                name: [(time, dots[row]) for time, row in line] for name, line in series.items()
+            }
             panel = band_panel(lines, title, groups.key_names[-1], domain=domain)
         panels.append(panel)
     captions = [*_headings(origin), *groups.captions(table.num_rows, answers, order), *out]
-    captions += [*unanswered_lines(missing), *_note_lines(groups.answers, labels), *more]
+    captions += [*unanswered_lines(missing), *_note_lines(groups.answers), *more]
     names = ", ".join(answer.name for answer in groups.answers)
     names = f"{origin.compared} {names}".strip()
     stack = "h" if series is None else "v"
@@ -269,7 +249,7 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
         layout = Layout(tuple(table.column_names[:-3]), (("count", ("low", "high")),))
     else:
         try:
-            layout = layout_of(table, origin, None)
+            layout = layout_of(table, origin)
             dated = [field.name for field in table.schema if kind_of(field.type)]
             layout = replace(layout, keys=tuple(dict.fromkeys([*layout.keys, *dated])))
         except InvalidQuestionError:  # a release needs no answer
@@ -283,9 +263,9 @@ def _show_groups(table: pa.Table, origin: Origin, measured_in: MeasuredIn) -> Sh
     ]
     for answer in groups.answers:
         columns += answer.columns(measured_in)
-    if any(count is not None for count in groups.counts):
-        texts = ["" if count is None else f"{count:,}" for count in groups.counts]
-        columns.append(Column("count", texts))
+    if layout.count:
+        counts = table[layout.count].slice(0, MOST_ROWS).to_pylist()
+        columns.append(Column("count", ["" if n is None else f"{n:,}" for n in counts]))
     notes = [
         f"{answer.name}: {legible(note)}"
         for answer in groups.answers
@@ -364,7 +344,7 @@ class Layout:
     count: str | None = None
 
 
-def layout_of(table: pa.Table, origin: Origin, answer: str | None) -> Layout:
+def layout_of(table: pa.Table, origin: Origin, answer: str | None = None) -> Layout:
     """Return the layout of a table. `answer` is the requested answer."""
     names = table.column_names
     if answer is not None and answer not in names:
@@ -432,20 +412,19 @@ class Series:
     """One answer for every group that is shown: values, with intervals where there are any."""
 
     name: str
-    cells: tuple[Cell, ...]
+    dots: tuple[Dot, ...]
     notes: tuple[str, ...] = ()
-    percent: bool = False
     computed: bool = False
 
     @property
     def has_ends(self) -> bool:
         """True if there are intervals."""
-        return any(ends is not None for _, ends in self.cells)
+        return any(dot.ends is not None for dot in self.dots)
 
     @property
     def unanswered(self) -> int:
         """The number of groups whose answer is missing; NULL of an expression is none."""
-        return 0 if self.computed else sum(math.isnan(value) for value, _ in self.cells)
+        return 0 if self.computed else sum(dot.is_unknown for dot in self.dots)
 
     @property
     def repeated_notes(self) -> list[str]:
@@ -455,16 +434,9 @@ class Series:
 
     def columns(self, measured_in: MeasuredIn) -> Iterator[Column]:
         """Yield the column of values, and that of intervals with their bars."""
-        values, texts = [], []
-        for value, ends in self.cells:
-            error = ends[1] / 2 - ends[0] / 2 if ends else math.nan
-            written = writer([value], [error], percent=self.percent)
-            values.append("unknown" if math.isnan(value) else written(value))
-            is_known = not (math.isnan(value) and all(map(math.isinf, ends or ())))
-            texts.append(f"[{', '.join(map(written, ends))}]" if ends and is_known else "")
-        yield Column(with_unit(self.name, measured_in), values)
+        yield Column(with_unit(self.name, measured_in), [dot.shown for dot in self.dots])
         if self.has_ends:
-            yield Column("interval", texts, intervals=self.cells)
+            yield Column("interval", [dot.interval for dot in self.dots], dots=self.dots)
         if any(self.notes):
             notes = [
                 legible(note.partition(": ")[0] if note in self.repeated_notes else note)
@@ -475,13 +447,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Groups:
-    """The first groups of a released table: texts of keys, answers, and noisy counts if any."""
+    """The first groups of a released table: texts of keys, and answers."""
 
     origin: Origin
     key_names: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
     answers: tuple[Series, ...]
-    counts: Sequence[int | None]
 
     def captions(self, groups: int, answers: int, order: str = "") -> list[str]:
         """Return the cost, the meaning of the bars, and how many parts are left out."""
@@ -494,19 +465,18 @@ class Groups:
             *left_out(len(self.answers), answers, "answers"),
         ]
 
-    def over_time(self) -> dict[str, tuple[list[int], list[Any]]] | None:
-        """Return rows and times of each line over the last key, a time. None if it isn't one."""
-        read = _read_number if self.key_names and is_period(self.key_names[-1]) else parse_time
-        times = [read(row_keys[-1]) for row_keys in self.keys] if self.key_names else []
-        lines: dict[str, tuple[list[int], list[Any]]] = {}
-        for row, time in enumerate(times):
-            if time is not None:
-                name = chart_text(", ".join(self.keys[row][:-1]))
-                rows, line_times = lines.setdefault(name, ([], []))
-                rows.append(row)
-                line_times.append(time)
-        gaps = sum(time is None for time in times)
-        has_line = any(len(rows) >= _FEWEST_TIMES for rows, _ in lines.values())
+    def over_time(self) -> dict[str, list[tuple[float | str, int]]] | None:
+        """Return times and rows of each line over the last key, a time. None if it isn't one."""
+        lines: dict[str, list[tuple[float | str, int]]] = {}
+        gaps, has_numbers = 0, bool(self.key_names) and is_period(self.key_names[-1])
+        for row, (*line, key) in enumerate(self.keys if self.key_names else ()):
+            is_number = has_numbers and re.fullmatch(r"-?\d{1,9}", key)
+            time = float(key) if is_number else parse_time(key)
+            if time is None:
+                gaps += 1
+            else:
+                lines.setdefault(chart_text(", ".join(line)), []).append((time, row))
+        has_line = any(len(line) >= _FEWEST_TIMES for line in lines.values())
         return lines if has_line and gaps <= len(lines) <= len(OKABE_ITO) else None
 
 
@@ -561,7 +531,7 @@ def _chart_crosstab(wide: Wide, measured_in: MeasuredIn, more: Sequence[str]) ->
     table = guarded(lambda: released_arrow(wide.long))
     layout = layout_of(table, wide.origin, wide.titles[0])
     cells = replace(layout, keys=layout.keys[:2])
-    return _chart_groups(table, cells, wide.origin, measured_in, more)
+    return _chart_table(table, wide.origin, measured_in, more, layout=cells)
 
 
 _FEWEST_TIMES = 3
@@ -575,11 +545,6 @@ def is_period(name: str) -> bool:
     (True, True, False)
     """
     return re.split(r"[^a-z]+", name.lower())[-1] in _PERIODS
-
-
-def _read_number(key: str) -> float | str | None:
-    """Return the whole number or the time that a key's text is."""
-    return float(key) if re.fullmatch(r"-?\d{1,9}", key) else parse_time(key)
 
 
 _TIME = re.compile(
@@ -605,41 +570,35 @@ def parse_time(key: str) -> str | None:
     return f"{match[1]}-{match[2]}{day}T{clock}"
 
 
-def _note_lines(answers: Sequence[Series], labels: Sequence[str]) -> list[str]:
+def _note_lines(answers: Sequence[Series]) -> list[str]:
     """Return one line a note, with the groups that it is about."""
     groups: dict[str, list[str]] = {}
     for answer in answers:
-        for label, note in zip(labels, answer.notes, strict=False):
+        for dot, note in zip(answer.dots, answer.notes, strict=False):
             if note:
-                groups.setdefault(note, []).append(label)
-    return [
-        shortened(f"{note}: {', '.join(labels_of_note)}") for note, labels_of_note in groups.items()
-    ]
+                groups.setdefault(note, []).append(chart_text(dot.name))
+    return [shortened(f"{note}: {', '.join(names)}") for note, names in groups.items()]
 
 
 def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) -> Groups:
     """Return the first `limit` groups of a released table, with the first answers."""
     shown = table.slice(0, limit)
-    answers = []
+    keys, answers = _key_rows(shown, layout.keys), []
+    groups = unique_texts([", ".join(row_keys) for row_keys in keys])
+    counts = shown[layout.count].to_pylist() if layout.count else [None] * shown.num_rows
     for name, ends in layout.answers[:MOST_ANSWERS]:
         values = floats_in(shown, name)
         pairs: Any = [None] * len(values)
         if ends is not None:
             pairs = zip(*(floats_in(shown, end) for end in ends), strict=True)
+        percents = [name in origin.shares] * len(values)
+        dots = tuple(map(Dot, groups, values, pairs, counts, percents))
         notes: tuple[str, ...] = ()
         for note in _note_column(table.column_names, name, ends):
             if not is_number(table, note):
                 notes = tuple("" if text is None else str(text) for text in shown[note].to_pylist())
-        cells = tuple(zip(values, pairs, strict=True))
-        kinds = name in origin.shares, name in origin.computed
-        answers.append(Series(legible(name), cells, notes, *kinds))
-    return Groups(
-        origin,
-        tuple(map(legible, layout.keys)),
-        _key_rows(shown, layout.keys),
-        tuple(answers),
-        shown[layout.count].to_pylist() if layout.count else [None] * shown.num_rows,
-    )
+        answers.append(Series(legible(name), dots, notes, name in origin.computed))
+    return Groups(origin, tuple(map(legible, layout.keys)), keys, tuple(answers))
 
 
 def _key_rows(table: pa.Table, keys: Sequence[str]) -> tuple[tuple[str, ...], ...]:
