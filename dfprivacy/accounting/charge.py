@@ -106,6 +106,8 @@ def float_below(value: Fraction) -> float:
 
     >>> float_below(Fraction(1, 10)), float_below(Fraction(2, 3)) < Fraction(2, 3)
     (0.1, True)
+    >>> -float_below(-Fraction(1, 3)) > Fraction(1, 3)
+    True
     """
     nearest = float(value)
     return nearest if Fraction(repr(nearest)) <= value else math.nextafter(nearest, -math.inf)
@@ -206,17 +208,6 @@ def is_period(kind: str, text: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def periods_kind(kind: object) -> str:
-    """Return the length of a dataset's periods."""
-    if isinstance(kind, str) and kind in PERIODS:
-        return kind
-    named = repr(kind) if isinstance(kind, str) else describe(kind)
-    raise UnknownAccountError(
-        f"the periods of a dataset are its years, months, weeks or days, not {named}",
-        hint='pass periods="month"',
-    )
 
 
 def account_name(dataset: str, period: object) -> str:

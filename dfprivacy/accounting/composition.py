@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfprivacy.accounting.charge import Budget, short
+from dfprivacy.accounting.charge import Budget, float_below, short
 from dfprivacy.accounting.loss import Epsilon, Rho, delta_of
 from dfprivacy.errors import InvalidLossError, LedgerError, MissingDeltaError
 from dfprivacy.noise.tails import arithmetic, quotient
@@ -100,17 +100,7 @@ class Composition:
 
 def upper_budget(epsilon: Fraction, delta: Fraction) -> Budget:
     """Return epsilon and delta as floats whose decimals are not below them."""
-    return Budget(epsilon=float_above(epsilon), delta=float_above(delta))
-
-
-def float_above(value: Fraction) -> float:
-    """Return the smallest float whose decimal is not below `value`.
-
-    >>> float_above(Fraction(1, 10)), float_above(Fraction(1, 3)) > Fraction(1, 3)
-    (0.1, True)
-    """
-    nearest = float(value)
-    return nearest if Fraction(repr(nearest)) >= value else math.nextafter(nearest, math.inf)
+    return Budget(epsilon=-float_below(-epsilon), delta=-float_below(-delta))
 
 
 def approximate_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
@@ -209,23 +199,20 @@ def tight_total(composition: Composition, delta: object) -> Budget:
             "a tight total is an epsilon at a delta, and no delta was named",
             hint="pass the delta to quote, e.g. delta=1e-6",
         )
-    library, plain = _library(), composition.approximate(exact)
+    try:
+        library = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+    except ImportError:
+        raise LedgerError(
+            "a tight total is computed by dp-accounting, which is not installed",
+            hint="pip install 'dfprivacy[accounting]'",
+        ) from None
+    plain = composition.approximate(exact)
     spare = composition.spare(exact)
     reach = composition.approximate(composition.delta + _RARE)
     if plain == 0 or spare == 0 or reach > _REACH:
         return upper_budget(plain, exact)
     searched = _search_epsilon(library, composition, float(spare), float(plain))
     return upper_budget(min(plain, Fraction(searched)), exact)
-
-
-def _library() -> Any:
-    try:
-        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
-    except ImportError:
-        raise LedgerError(
-            "a tight total is computed by dp-accounting, which is not installed",
-            hint="pip install 'dfprivacy[accounting]'",
-        ) from None
 
 
 def _search_epsilon(library: Any, composition: Composition, delta: float, upper: float) -> float:
@@ -279,23 +266,18 @@ def responses_law(cells: int, times: int, cell: float) -> LossLaw:
     One response has loss epsilon with probability 1 / (1 + exp(-epsilon)), else -epsilon. Of
     several, the positive ones are binomial. Values that are far too rare count as infinite.
     """
-    weights = _binomial(times, cells * cell)
+    number = np.arange(times, dtype=np.float64)  # outwards from the likeliest one
+    ratios = (times - number) / (number + 1) * math.exp(min(cells * cell, _REACH))
+    mode = int(np.searchsorted(-ratios, -1.0))
+    above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])
+    weights: Floats = np.concatenate([below[::-1], [1.0], above])
+    weights /= weights.sum()
     is_kept = weights > _NEGLIGIBLE
     masses = {
         cells * (2 * positive - times): float(weights[positive])
         for positive in np.flatnonzero(is_kept).tolist()
     }
     return LossLaw(masses, float(weights[~is_kept].sum()) + _NEGLIGIBLE)
-
-
-def _binomial(times: int, epsilon: float) -> Floats:
-    """Return the probabilities of 0, ..., times successes, outwards from the likeliest number."""
-    number = np.arange(times, dtype=np.float64)
-    ratios = (times - number) / (number + 1) * math.exp(min(epsilon, _REACH))
-    mode = int(np.searchsorted(-ratios, -1.0))
-    above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])
-    weights = np.concatenate([below[::-1], [1.0], above])
-    return np.asarray(weights / weights.sum())
 
 
 def _compose(library: Any, laws: list[LossLaw], cell: float) -> tuple[Any, float]:
@@ -373,13 +355,11 @@ def lower_hull(across: Floats, up: Floats) -> list[int]:
     """
     corners: list[int] = []
     for point in range(len(across)):
-        while len(corners) > 1 and _above(across, up, corners[-2], corners[-1], point):
+        while len(corners) > 1:
+            first, middle = corners[-2:]
+            left = (up[middle] - up[first]) * (across[point] - across[middle])
+            if left < (up[point] - up[middle]) * (across[middle] - across[first]):
+                break  # the middle one lies below the line from the first to the point
             corners.pop()
         corners.append(point)
     return corners
-
-
-def _above(across: Floats, up: Floats, first: int, middle: int, last: int) -> bool:
-    """Check whether the middle point is on or above the line from the first to the last."""
-    left = (up[middle] - up[first]) * (across[last] - across[middle])
-    return bool(left >= (up[last] - up[middle]) * (across[middle] - across[first]))

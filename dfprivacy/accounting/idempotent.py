@@ -118,22 +118,18 @@ class IdempotentLedger(Ledger):
             raise
         except BaseException as error:  # noqa: BLE001 polars panics are no Exceptions; raised below
             failure = error
-        table = self._used_up()
-        if table is None:
-            raise failure
-        return table
-
-    def _used_up(self) -> pa.Table | None:
-        """Use up the charge of a failed draw. Return the release that others kept."""
         if self._drawn_under is None:
-            return None
+            raise failure
         with self._writing() as writing:
             if self._pending.hex() in writing.log.releases:
                 writing.append([self._no_longer_pending])
             elif not self._is_paid(writing.log):
                 writing.append([self._own_charge(writing.log, *self._drawn_under)])
                 self.has_charged = True
-        return self.kept()
+        table = self.kept()
+        if table is None:
+            raise failure
+        return table
 
     def keep(self, table: pa.Table) -> pa.Table:
         """Keep the release that was charged. A release that can't be kept is not returned."""

@@ -31,7 +31,6 @@ from dfprivacy.accounting.charge import (
     account_name,
     dataset_of,
     is_period,
-    periods_kind,
     total_of,
 )
 from dfprivacy.accounting.composition import Composition, tight_total
@@ -259,7 +258,13 @@ class Ledger:
         InvalidLedgerError
             When the dataset was announced otherwise, or was charged as a whole before.
         """
-        name, kind = dataset_name(dataset), "" if periods is None else periods_kind(periods)
+        name, kind = dataset_name(dataset), "" if periods is None else periods
+        if periods is not None and not (isinstance(periods, str) and periods in PERIODS):
+            named = repr(periods) if isinstance(periods, str) else describe(periods)
+            raise UnknownAccountError(
+                f"the periods of a dataset are its years, months, weeks or days, not {named}",
+                hint='pass periods="month"',
+            )
         with self._writing() as writing:
             before = writing.log.announced.get(name)
             if before == kind:

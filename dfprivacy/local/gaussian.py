@@ -104,15 +104,13 @@ class GaussianPlan(Plan):
         digits = Digit(0, self.levels)
         if self.rounds == 1:
             return digits, self._everywhere()
-        return (digits,) if round_ == 1 else (self._around(),)
-
-    def _around(self) -> Query:
-        """Ask around the estimate of round 1."""
-        point = self.point or 0.0
+        if round_ == 1:
+            return (digits,)
+        point = (self.point or 0.0,)  # the estimate of round 1, which round 2 asks around
         if self.sigma is not None:
-            return Side(1, (point,))
+            return (Side(1, point),)
         reach = SLACK + math.sqrt(math.log(4 * self.users))
-        return Distance(1, (point,), (2 * (self.spread or 1.0) * reach,))
+        return (Distance(1, point, (2 * (self.spread or 1.0) * reach,)),)
 
     def _everywhere(self) -> Query:
         """Ask around all that might be found, on lattices so wide that values stay near."""
@@ -407,7 +405,12 @@ def read_digits(counts: Counts, low: int, law: RandomizedResponse, beta: float) 
 def located(digits: Digits, sigma: float | None, limit: float) -> Gaussian:
     """Return the Gaussian near the located mean and spread that fits the digits best."""
     present = condition_on_response(digits)
-    spread = locate_spread(present) if sigma is None else sigma
+    spread = sigma
+    if spread is None:  # near the lowest level above which all but two neighbors are empty
+        empty = _neighbors(present.shares).min(axis=1) <= SPREADS + present.deviation
+        scattered = np.flatnonzero(~empty)
+        level = int(scattered[-1]) if len(scattered) else 0
+        spread = math.ldexp(1.0, digits.low + level)
     factors = np.exp2(np.linspace(-2, 1.5, 15)) if sigma is None else np.ones(1)
     spreads = np.maximum(spread * factors, math.ldexp(1.0, digits.low - 1))
     best = fitted(digits, Gaussian(locate_mean(present), spread), spreads=spreads)
@@ -461,18 +464,6 @@ def _neighbors(shares: Floats) -> Floats:
     return shares + np.roll(shares, -1, axis=-1)
 
 
-def locate_spread(digits: Digits) -> float:
-    """Return a power of two near the standard deviation.
-
-    A level is concentrated when two neighboring digits hold next to nobody. The answer is the
-    lowest level above which all are.
-    """
-    concentrated = _neighbors(digits.shares).min(axis=1) <= SPREADS + digits.deviation
-    scattered = np.flatnonzero(~concentrated)
-    level = int(scattered[-1]) if len(scattered) else 0
-    return math.ldexp(1.0, digits.low + level)
-
-
 def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
     """Return the best Gaussian near a start, its spread among those given.
 
@@ -482,26 +473,21 @@ def fitted(digits: Digits, start: Gaussian, *, spreads: Floats) -> Gaussian:
     """
     best, reach = start, 2.0 * start.spread
     for _ in range(4):
-        means = best.mean + reach * np.linspace(-1, 1, 21)
-        candidates = [_best_mean(digits, means, spread) for spread in spreads.tolist()]
+        means, candidates = best.mean + reach * np.linspace(-1, 1, 21), []
+        for spread in spreads.tolist():
+            length, along = _products(digits, means, spread)
+            present = np.clip(along / length, LEAST_PRESENT, 1.0)
+            misfit = present * (present * length - 2 * along)
+            index = int(np.argmin(misfit))
+            candidates.append((float(misfit[index]), Gaussian(float(means[index]), spread)))
         best = min(candidates, key=lambda candidate: candidate[0])[1]
         reach /= 5
         spreads = best.spread * (spreads / best.spread) ** 0.25
-    length, along = (
-        float(products[0]) for products in _products(digits, np.array([best.mean]), best.spread)
-    )
-    present = min(max(along / length, LEAST_PRESENT), 1.0)
-    clear = 1 - present > _CERTAIN * digits.noise / math.sqrt(length)
-    return replace(best, present=present) if clear else best
-
-
-def _best_mean(digits: Digits, means: Floats, spread: float) -> tuple[float, Gaussian]:
-    """Return the misfit of the best mean for a spread, and its Gaussian."""
-    length, along = _products(digits, means, spread)
-    present = np.clip(along / length, LEAST_PRESENT, 1.0)
-    misfit = present * (present * length - 2 * along)
-    index = int(np.argmin(misfit))
-    return float(misfit[index]), Gaussian(float(means[index]), spread)
+    products = _products(digits, np.array([best.mean]), best.spread)
+    square, product = (float(of_mean[0]) for of_mean in products)
+    share = min(max(product / square, LEAST_PRESENT), 1.0)
+    clear = 1 - share > _CERTAIN * digits.noise / math.sqrt(square)
+    return replace(best, present=share) if clear else best
 
 
 def _products(digits: Digits, means: Floats, spread: float) -> tuple[Floats, Floats]:

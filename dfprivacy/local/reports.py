@@ -163,11 +163,6 @@ def _float(value: Any) -> float:
     return math.nan
 
 
-def _floats_in(value: Any) -> list[float] | None:
-    """Return a cell of a column of vectors likewise. A cell without a list is missing."""
-    return [*map(_float, value)] if isinstance(value, list | tuple | np.ndarray) else None
-
-
 def value_matrix(values: Any, width: int) -> Floats:
     """Return values as floats, one or `width` a row. Other cells are NaN."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub":
@@ -176,7 +171,10 @@ def value_matrix(values: Any, width: int) -> Floats:
         raise _no_numbers(f"an array of {values.ndim} dimensions", width)
     if not width:
         return _numbers(_arrow_column(values, _float))
-    column = _arrow_column(values, _floats_in)
+    column = _arrow_column(
+        values,  # a cell without a list is missing
+        lambda cell: [*map(_float, cell)] if isinstance(cell, list | tuple | np.ndarray) else None,
+    )
     lists = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
     if not (lists or pa.types.is_fixed_size_list(column.type)):
         raise _no_numbers(f"a column of type {column.type}", width)
@@ -362,11 +360,15 @@ def _screen(assignment: Assignment, batch: pa.RecordBatch, rejected: dict[str, i
 def _passing(
     assignment: Assignment, rows: dict[str, Integers], groups: Integers, rejected: dict[str, int]
 ) -> Mask:
+    possible, alone = np.zeros(len(groups), bool), len(assignment.parts) == 1
+    for part in assignment.parts:
+        can_be = part.law.possible(rows["value"])
+        possible |= can_be if alone else can_be & part.holds(groups)
     checks = {
         "protocol": rows["protocol"] == assignment.fingerprint,
         "user": assignment.known(rows["user"]),
         "group": (groups == rows["group"]) & (groups >= 0),
-        "value": _possible(assignment, groups, rows["value"]),
+        "value": possible,
     }
     good, left = np.ones(len(groups), bool), len(groups)
     for reason, passed in checks.items():
@@ -374,15 +376,6 @@ def _passing(
         before, left = left, int(np.count_nonzero(good))
         rejected[reason] += before - left
     return good
-
-
-def _possible(assignment: Assignment, groups: Integers, values: Integers) -> Mask:
-    if len(assignment.parts) == 1:
-        return assignment.parts[0].law.possible(values)
-    possible = np.zeros(len(groups), bool)
-    for part in assignment.parts:
-        possible |= part.holds(groups) & part.law.possible(values)
-    return possible
 
 
 def settled(pieces: Sequence[Distinct], assignment: Assignment) -> Distinct:
