@@ -52,6 +52,11 @@ class Budget:
         loss = f"epsilon={self.epsilon!r}" if self.rho is None else f"rho={self.rho!r}"
         return f"{loss}, delta={self.delta!r}" if self.delta else loss
 
+    def text(self) -> str:
+        """Return the amounts in words: epsilon 0.5, delta 1e-6."""
+        measure, loss = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
+        return amount_text(measure, loss or 0.0, self.delta)
+
 
 @dataclass(frozen=True)
 class Units:
@@ -97,8 +102,8 @@ class Units:
         return Budget(rho=loss, delta=delta)
 
     def __str__(self) -> str:
-        loss = f"{self.measure} {short(Fraction(self.loss, PER_ONE))}"
-        return f"{loss}, delta {short(Fraction(self.delta, PER_ONE_DELTA))}" if self.delta else loss
+        loss, delta = Fraction(self.loss, PER_ONE), Fraction(self.delta, PER_ONE_DELTA)
+        return amount_text(self.measure, loss, delta)
 
 
 def float_below(value: Fraction) -> float:
@@ -122,6 +127,15 @@ def short(value: Fraction | float) -> str:
     return f"{float(value):.12g}".replace("e-0", "e-").replace("e+0", "e")
 
 
+def amount_text(measure: str, loss: Fraction | float, delta: Fraction | float) -> str:
+    """Return a loss and a delta in words, without a delta of 0.
+
+    >>> amount_text("epsilon", 0.5, 1e-6)
+    'epsilon 0.5, delta 1e-6'
+    """
+    return f"{measure} {short(loss)}{f', delta {short(delta)}' if delta else ''}"
+
+
 @dataclass(frozen=True)
 class Charge:
     """The cost of one release and the questions it answers. Never a function of the data.
@@ -135,6 +149,10 @@ class Charge:
     loss: Epsilon | Rho
     delta: Fraction = Fraction(0)
     question: str = ""
+
+    def text(self) -> str:
+        """Return the cost in words."""
+        return amount_text(self.loss.measure, self.loss.value, self.delta)
 
     def units(self, measure: Measure) -> Units:
         """Return the cost in the units of a ledger, rounded up.

@@ -31,8 +31,6 @@ from dfprivacy.cli.output import (
     ENDS,
     answers_table,
     check_output,
-    cost,
-    show_answers,
     show_line,
     show_lines,
     write_table,
@@ -57,35 +55,22 @@ from dfprivacy.frames.frequencies import Frequencies
 from dfprivacy.frames.planning import questions_by_name
 from dfprivacy.frames.released import released
 from dfprivacy.frames.tables import find_origin
+from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.plan import NOTE
 from dfprivacy.release.terms import Terms
 from dfprivacy.statistics import STATISTICS, Argument, Statistic
 from dfprivacy.statistics.base import QUESTIONS, Question
 from dfprivacy.statistics.histogram import Histogram
 
-_FRAME_QUESTIONS = {
-    "histogram": (
-        "Count the values of a column by bin.",
-        "histogram flights.csv delay --bins 10 --bounds -60 240",
-    ),
-    "crosstab": (
-        "Release a table of two columns: counts, or an aggregate of a third column.",
-        "crosstab flights.csv carrier month --margins --delta 1e-6",
-    ),
-    "value_counts": (
-        "Release the count of each value.",
-        "value_counts flights.csv carrier --delta 1e-6",
-    ),
-    "top": ("Release the values with the largest counts.", "top flights.csv carrier --delta 1e-6"),
-    "mode": ("Release the most frequent value.", "mode flights.csv carrier --delta 1e-6"),
-    "describe": (
-        "Describe every column by its type, under one privacy loss.",
-        "describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6",
-    ),
-    "regression": (
-        "Release the line of least squares of a column on several others.",
-        "regression flights.csv delay distance --bounds delay=-60,240 --bounds distance=0,5000",
-    ),
+_EXAMPLES = {
+    "histogram": "histogram flights.csv delay --bins 10 --bounds -60 240",
+    "crosstab": "crosstab flights.csv carrier month --margins --delta 1e-6",
+    "value_counts": "value_counts flights.csv carrier --delta 1e-6",
+    "top": "top flights.csv carrier --delta 1e-6",
+    "mode": "mode flights.csv carrier --delta 1e-6",
+    "describe": "describe flights.parquet --bounds delay=-60,240 --rho 0.5 --delta 1e-6",
+    "regression": "regression flights.csv delay distance --bounds delay=-60,240 "
+    "--bounds distance=0,5000",
 }
 """The questions that frames alone are asked, each with an example."""
 
@@ -109,29 +94,31 @@ _BOUNDS = options("""
 def add_commands(app: typer.Typer) -> None:
     """Add a command for each question that has none."""
     named = {command.name for command in app.registered_commands}
-    for name in [*STATISTICS, *_FRAME_QUESTIONS]:
+    for name, statistic in STATISTICS.items():
         if name not in named:
-            module = STATISTICS.get(name, Statistic).__module__
-            panel = None if module.startswith("dfprivacy.statistics.") else "Other statistics"
-            app.command(name, rich_help_panel=panel)(_make_command(name))
+            arguments = map(argument_option, statistic.arguments())
+            command = _command(statistic, arguments, _help(statistic))
+            is_ours = statistic.__module__.startswith("dfprivacy.statistics.")
+            app.command(name, rich_help_panel=None if is_ours else "Other statistics")(command)
+    for name, example in _EXAMPLES.items():
+        if name not in named:
+            app.command(name)(_frame_command(QUESTIONS[name], example))
 
 
-def _make_command(kind: str) -> Command:
-    """Return the command of a question."""
-    if kind in STATISTICS:
-        statistic = STATISTICS[kind]
-        return _command(statistic, map(argument_option, statistic.arguments()), _help(statistic))
-    question, declared = QUESTIONS[kind], QUESTIONS[kind].arguments()
-    without = {"crosstab": {"by"}, "describe": {"by", "keys"}}.get(kind, set())
-    if kind == "crosstab":
+def _frame_command(kind: type[Question], example: str) -> Command:
+    """Return the command of a question that frames alone are asked."""
+    name, declared = kind.kind, kind.arguments()
+    without = {"crosstab": {"by"}, "describe": {"by", "keys"}}.get(name, set())
+    if name == "crosstab":
         named = [a for a in declared if a.name not in {"keys", "rounded"}]
         arguments = [*map(argument_option, named), *_READ_AS]
     else:
         named = [a for a in declared if a.type.job_field is not None and a.form != "bounds"]
-        arguments = [*_BINS] if kind == "histogram" else [*map(argument_option, named)]
-    if kind in {"describe", "regression"}:
+        arguments = [*_BINS] if name == "histogram" else [*map(argument_option, named)]
+    if name in {"describe", "regression"}:
         arguments += _BOUNDS
-    return _command(question, arguments, _FRAME_QUESTIONS[kind], without)
+    purpose = (kind.__doc__ or "").partition("\n")[0].replace("`", "")
+    return _command(kind, arguments, (purpose, example), without)
 
 
 def _help(kind: type[Statistic]) -> tuple[str, str]:
@@ -405,7 +392,7 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
     if spec.source.query is None and spec.described is None:
         unit = spec.privacy_unit
         whose = "a row" if unit is None else f"all rows of one {unit.column}"
-        spent = f"Spent {cost(spec.plan.charge)}; neighbors: add/remove {whose}"
+        spent = f"Spent {spec.plan.charge.text()}; neighbors: add/remove {whose}"
     else:
         origin = find_origin(answers)
         spent = f"Spent {origin.cost.replace('=', ' ')}" if origin is not None else ""
@@ -417,7 +404,11 @@ def answer(spec: ReleaseSpec, values: Mapping[str, Any]) -> None:
         rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
         show_line(Console(), f"Wrote {rows} to {output}. {spent}")
         return
-    show_answers(Console(), answers)
+    if isinstance(answers, pa.Table):
+        show_lines(Console(), show(answers))
+    else:
+        for name, number in answers.items():
+            show_line(Console(), f"{name} unknown" if number is None else repr(number))
     if spec.described is None:  # whose page says so
         show_line(Console(), spent)
 

@@ -26,7 +26,6 @@ from dfprivacy.engine.embedded import Engine, in_checked_zone
 from dfprivacy.errors import InvalidLedgerError, InvalidLossError, LedgerBudgetError
 from dfprivacy.frames.viz.charts import write_whole
 from dfprivacy.frames.viz.text import legible
-from dfprivacy.measurement.exact import decimal_number
 
 _FACTS, _LOSSES = ("dataset", "analyst", "question"), ("epsilon", "rho", "delta")
 _MOST_CHARGES = 200
@@ -101,7 +100,7 @@ def allow(file: Path, dataset: str, analyst: str, **part: float | None) -> None:
     dfprivacy ledger allow budget.db flights ann --epsilon 3
     """
     Ledger(file).allow(analyst, dataset, **part)
-    amount = amount_text(Budget(part["epsilon"], part["rho"], part["delta"] or 0.0))
+    amount = Budget(part["epsilon"], part["rho"], part["delta"] or 0.0).text()
     show_line(Console(), f"{analyst} may spend {amount} of {dataset}")
 
 
@@ -120,7 +119,7 @@ def show(file: Path) -> None:
     if announced := [name for name in ledger.announced() if name not in periods]:
         show_line(console, f"Announced: {', '.join(announced)}")
     for name, kind in periods.items():
-        spent = amount_text(ledger.spent(name))
+        spent = ledger.spent(name).text()
         page = f"{name} comes by {kind}: the budget protects a unit's rows of one {kind} "
         show_line(console, f"{page}(a unit-period). Over all of them a unit has lost {spent}")
     if not names:
@@ -141,8 +140,8 @@ def show(file: Path) -> None:
     charges = [
         {"time": f"{charge['time']:%Y-%m-%d %H:%M}"}
         | {name: "" if pd.isna(charge[name]) else str(charge[name]) for name in _FACTS}
-        | {name: "" if pd.isna(charge[name]) else number_text(charge[name]) for name in _LOSSES}
-        | {"note": charge["note"] or ""}
+        | {name: "" if pd.isna(charge[name]) else short(charge[name]) for name in _LOSSES}
+        | {"note": "" if pd.isna(charge["note"]) else charge["note"]}
         for charge in history.tail(_MOST_CHARGES).to_dict("records")
     ]
     last = f"The last {_MOST_CHARGES} of {len(history):,} charges"
@@ -188,35 +187,28 @@ def statement(file: Path, dataset: str, *, output: Path | None, delta: float | N
 
 
 @contextmanager
-def charged(values: Mapping[str, Any]) -> Iterator[None]:
-    """Charge the releases of this block to a ledger, if one is named, and print what is left."""
+def session(values: Mapping[str, Any]) -> Iterator[None]:
+    """Limit the engine, set its zone, charge the ledger if one is named, and print what is left."""
+    limits = {name: values[name] for name in ("memory", "threads", "temporary")}
     file, dataset = values["ledger"], values["dataset"]
     part = {name: values.get(name) for name in ("period", "analyst")}
-    if file is None:
-        account_of(None, dataset, None, **part)
-        yield
-        return
-    named = account(Ledger(file), dataset, **part)
-    with spending(named.ledger, dataset=dataset, note="command line", **part):
-        yield
-    left = amount_text(named.ledger.remaining(named.dataset, analyst=named.analyst))
-    whose = "" if named.analyst is None else f" and {named.analyst}"
-    show_line(Console(), f"Left for {named.dataset}{whose} in {file}: {left}")
-
-
-@contextmanager
-def session(values: Mapping[str, Any]) -> Iterator[None]:
-    """Limit the engine, set its zone and charge the ledger."""
-    limits = {name: values[name] for name in ("memory", "threads", "temporary")}
-    zone = in_checked_zone(values["timezone"])
-    with Engine(**limits), zone, charged(values):
-        yield
+    with Engine(**limits), in_checked_zone(values["timezone"]):
+        if file is None:
+            account_of(None, dataset, None, **part)
+            yield
+            return
+        named = account(Ledger(file), dataset, **part)
+        with spending(named.ledger, dataset=dataset, note="command line", **part):
+            yield
+        left = named.ledger.remaining(named.dataset, analyst=named.analyst).text()
+        whose = "" if named.analyst is None else f" and {named.analyst}"
+        show_line(Console(), f"Left for {named.dataset}{whose} in {file}: {left}")
 
 
 def _about(ledger: Ledger) -> str:
     remembers = ", releases are remembered" if ledger.remembers else ""
     strict = ", none but announced datasets" if ledger.strict else ""
-    return f"{amount_text(ledger.budget)} for each dataset{remembers}{strict}"
+    return f"{ledger.budget.text()} for each dataset{remembers}{strict}"
 
 
 def _amounts(spent: Budget, left: Budget) -> dict[str, str]:
@@ -224,7 +216,7 @@ def _amounts(spent: Budget, left: Budget) -> dict[str, str]:
     loss = "epsilon" if spent.rho is None else "rho"
     heads = (f"{loss} spent", "left", "delta spent", "delta left")
     amounts = (getattr(spent, loss), getattr(left, loss), spent.delta, left.delta)
-    return dict(zip(heads, map(number_text, amounts), strict=True))
+    return dict(zip(heads, map(short, amounts), strict=True))
 
 
 def _show_records(console: Console, title: str, records: Sequence[Mapping[str, str]]) -> None:
@@ -264,12 +256,12 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
         "definition": "(epsilon, delta)"
         if budget.rho is None
         else "zero-concentrated (rho, delta)",
-        "budget": amount_text(budget),
-        "promise": amount_text(ledger.promise(delta=quoted)),
-        "spent": amount_text(ledger.spent(dataset)),
+        "budget": budget.text(),
+        "promise": ledger.promise(delta=quoted).text(),
+        "spent": ledger.spent(dataset).text(),
         "charges": f"{len(days)} release{'s' * (len(days) > 1)}",
         "times": f"{min(days)} to {max(days)}",
-        "total": amount_text(ledger.total(dataset, delta=quoted)),
+        "total": ledger.total(dataset, delta=quoted).text(),
         "unit": f"all rows of one unit in one {period}" if period else "the unit of each charge",
         "units": "; ".join(f"{unit} ({count})" for unit, count in units.items()),
         "version": ", ".join(sorted(set(history["version"]))),
@@ -279,16 +271,3 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
     }
     template = files("dfprivacy.cli").joinpath("statement.txt").read_text(encoding="utf-8")
     return Template(template).substitute(facts)
-
-
-def amount_text(budget: Budget) -> str:
-    """Return a budget in words: epsilon or rho, and a delta unless it is 0."""
-    measure = "epsilon" if budget.rho is None else "rho"
-    delta = f", delta {number_text(budget.delta)}" if budget.delta else ""
-    return f"{measure} {number_text(getattr(budget, measure))}{delta}"
-
-
-def number_text(value: float | None) -> str:
-    """Return a number in few characters, or no text for None."""
-    exact = decimal_number(value)
-    return "" if exact is None else short(exact)

@@ -13,7 +13,6 @@ import pyarrow as pa
 from rich.console import Console
 from rich.text import Text
 
-from dfprivacy.accounting.charge import Charge, short
 from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
 from dfprivacy.errors import (
@@ -27,39 +26,15 @@ from dfprivacy.errors import (
     OutputError,
 )
 from dfprivacy.frames.estimates import Estimate
-from dfprivacy.frames.viz.numbers import Readable
-from dfprivacy.frames.viz.pictures import show
 from dfprivacy.release.plan import NOTE
 
 ENDS = ("low", "high")
-
-
-def show_answers(console: Console, answers: Any) -> None:
-    """Print a released table, or numbers by name."""
-    if isinstance(answers, pa.Table):
-        show_lines(console, show(answers))
-        return
-    for name, number in answers.items():
-        unnamed = f"{name} {'unknown' if number is None else number}"
-        show_line(console, repr(number) if isinstance(number, Readable) else unnamed)
 
 
 def show_lines(console: Console, page: object) -> None:
     """Print a page of text, line by line."""
     for line in repr(page).splitlines():
         show_line(console, line)
-
-
-def cost(charge: Charge) -> str:
-    """Return a charge in words.
-
-    >>> from fractions import Fraction
-    >>> from dfprivacy.accounting.loss import Epsilon
-    >>> cost(Charge(Epsilon(Fraction(1, 2)), Fraction(1, 10**6)))
-    'epsilon 0.5, delta 1e-6'
-    """
-    amounts = {charge.loss.measure: charge.loss.value, "delta": charge.delta}
-    return ", ".join(f"{name} {short(value)}" for name, value in amounts.items() if value)
 
 
 def show_line(console: Console, text: str) -> None:

@@ -31,7 +31,6 @@ from dfprivacy.cli.options import named_values, options, with_options
 from dfprivacy.cli.output import (
     INTERRUPTED_CODE,
     answers_table,
-    cost,
     hint_of,
     put_file,
     require_folder,
@@ -142,7 +141,13 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     """
     release, ledger = step.release, step.ledger
     answer = remembered = ledger.kept()
-    digest, old_digest = _digest_source(job, release), ledger.remembered_files()
+    outputs = (output for other in job.releases.values() for output in other.outputs)
+    written, paths = {output.path.resolve() for output in outputs}, release.source.paths
+    digest, old_digest = None, ledger.remembered_files()
+    if written.isdisjoint(path.resolve() for path in paths):  # else the run changes its source
+        with suppress(OSError):
+            files = {file for path in paths for file in list_source_files(path)}
+            digest = digest_files(files, job.file.absolute().parent)
     if answer is None:
         ledger.remember_files(digest)
         answer, notes = _answer_to_keep(step)
@@ -155,7 +160,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
         write(answer, output)
     names = [output.text for output in release.outputs]
     paid_before = "paid before, nothing spent"
-    spent = f"spent {cost(step.charge)}" if ledger.has_charged else paid_before
+    spent = f"spent {step.charge.text()}" if ledger.has_charged else paid_before
     show_line(console, f"{step.name}: wrote {', '.join(names)}; {spent}")
     if remembered is not None and release.by and not answer.num_rows:
         log.warn(no_groups_note(release.plan))
@@ -185,17 +190,6 @@ def _answer_to_keep(step: Step) -> tuple[pa.Table, list[str]]:
     return answer, notes if samples == [release_bytes(answer)] else []
 
 
-def _digest_source(job: JobFileContent, release: JobRelease) -> bytes | None:
-    """Return the digest of the files of a source, or None if the run itself writes to them."""
-    outputs = (output for other in job.releases.values() for output in other.outputs)
-    written, paths = {output.path.resolve() for output in outputs}, release.source.paths
-    if written.isdisjoint(path.resolve() for path in paths):
-        with suppress(OSError):
-            files = {file for path in paths for file in list_source_files(path)}
-            return digest_files(files, job.file.absolute().parent)
-    return None
-
-
 def make_release(step: Step) -> pa.Table:
     """Return a release, paid for; nobody may see it before the ledger has kept it."""
     release, budget = step.release, step.release.budget
@@ -219,7 +213,7 @@ def _note(job: JobFileContent, step: Step, output: Output, paid: Paid | None) ->
         who = f"{who}, of the rows of the period {release.budget.period} alone"
     kind = "differentially private" if isinstance(charge.loss, Epsilon) else "zCDP"
     promise = (
-        f"This release is {kind} with {cost(charge)} for adding or removing {who}; other releases "
+        f"This release is {kind} with {charge.text()} for adding or removing {who}; other releases "
         f"about the dataset {release.budget.dataset!r} add to that, and its ledger adds them up."
     )
     note = {
@@ -333,23 +327,35 @@ class RunLog:
         else:
             show_line(Console(stderr=True), f"Warning: {self.release}: {message}")
 
-    def report_error(self, error: BaseException, exit_code: int) -> typer.Exit:
-        """Write a published error and its remedy, and return the end of the program."""
-        message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
-        if isinstance(error, EngineSpaceError | LedgerFileError):
-            hint = hint_of(error)
-        if self.is_json:
-            fields: Any = {"error": type(error).__name__, "message": message, "hint": hint}
-            self.write_event("error", seconds=self.seconds, **fields, exit_code=exit_code)
-        elif isinstance(error, InvalidDescriptionError):  # each line begins with its place
-            for line in [*message.splitlines(), f"Hint: {hint or ''}"]:
-                show_line(Console(stderr=True), line)
-        else:
-            show_error(Console(stderr=True), message, hint)
-        return typer.Exit(exit_code)
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """Turn an error into a message on stderr and an exit code, and log an interrupt."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not self.is_json:
+                raise
+            self.write_event("interrupt", seconds=self.seconds, exit_code=INTERRUPTED_CODE)
+            sys.exit(INTERRUPTED_CODE)
+        except Exception as failure:  # noqa: BLE001 its text could quote a row
+            error = published(failure)
+            message, hint = getattr(error, "message", str(error)), getattr(error, "hint", None)
+            if isinstance(error, EngineSpaceError | LedgerFileError):
+                hint = hint_of(error)
+            codes = (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind))
+            exit_code = next(codes, _FAILED)
+            if self.is_json:
+                fields: Any = {"error": type(error).__name__, "message": message, "hint": hint}
+                self.write_event("error", seconds=self.seconds, **fields, exit_code=exit_code)
+            elif isinstance(error, InvalidDescriptionError):  # each line begins with its place
+                for line in [*message.splitlines(), f"Hint: {hint or ''}"]:
+                    show_line(Console(stderr=True), line)
+            else:
+                show_error(Console(stderr=True), message, hint)
+            raise typer.Exit(exit_code) from None
 
 
-WRONG, REFUSED, FAILED = 2, 3, 1
+_EXIT_CODES, _FAILED = {InvalidDescriptionError: 2, BudgetExceededError: 3}, 1
 
 
 @with_options(
@@ -386,7 +392,7 @@ def run(
         f"{file}:1: --set takes NAME=VALUE, once for each name",
         hint="write e.g. --set date=2024-01-31",
     )
-    with _exit_codes(log), ExitStack() as stack:
+    with log.ending(), ExitStack() as stack:
         if log.is_json:
             stack.enter_context(hide_progress())
         job = read_job_file(file, named_values(values["set"] or [], refusal))
@@ -397,7 +403,7 @@ def run(
         steps = plan_steps(job)
         for step in steps if explain else ():
             budget, again = step.release.budget, ", paid before" if step.is_paid else ""
-            price = f"{cost(step.charge)} of {budget.dataset} in {budget.ledger.path.name}"
+            price = f"{step.charge.text()} of {budget.dataset} in {budget.ledger.path.name}"
             show_line(Console(), f"{step.name}: {price}{again}")
             if not quiet:
                 with in_time_zone(step.release.timezone or UTC):
@@ -406,23 +412,3 @@ def run(
             log.release, log.start = step.name, time.monotonic()
             run_release(job, step, console, log)
         log.release = None
-
-
-@contextmanager
-def _exit_codes(log: RunLog) -> Iterator[None]:
-    """Turn an error into a message on stderr and an exit code, and log an interrupt."""
-    try:
-        yield
-    except typer.Exit:
-        raise
-    except KeyboardInterrupt:
-        if not log.is_json:
-            raise
-        log.write_event("interrupt", seconds=log.seconds, exit_code=INTERRUPTED_CODE)
-        sys.exit(INTERRUPTED_CODE)
-    except InvalidDescriptionError as error:
-        raise log.report_error(error, WRONG) from None
-    except BudgetExceededError as error:
-        raise log.report_error(error, REFUSED) from None
-    except Exception as error:  # noqa: BLE001 its text could quote a row
-        raise log.report_error(published(error), FAILED) from None

@@ -121,9 +121,7 @@ class Explanation:
     @property
     def cost(self) -> str:
         """The charge in words."""
-        name, value = ("epsilon", self.epsilon) if self.rho is None else ("rho", self.rho)
-        cost = f"{name} {short(Fraction(repr(value)))}"
-        return f"{cost}, delta {short(Fraction(repr(self.delta)))}" if self.delta else cost
+        return Budget(self.epsilon, self.rho, self.delta).text()
 
     def head(self) -> list[tuple[str, str]]:
         """Return the lines above the answers, each with its title."""
@@ -158,7 +156,11 @@ class Explanation:
         if self.remembered:
             lines.append(("ledger", "remembers this release: it is returned again, at no cost"))
         elif self.account is not None:
-            lines.append(("ledger", _account_text(self.account)))
+            after = self.account.after
+            rest = ": too little, so the release would be refused"
+            rest = rest if after is None else f", and {after.arguments()} afterwards"
+            before = self.account.before.arguments()
+            lines.append(("ledger", f"{self.account.dataset!r} has {before} left{rest}"))
         if self.shown is not None:
             lines.append(("groups", f"are shown {self.shown}"))
         return lines
@@ -189,13 +191,6 @@ class Explanation:
             (answer, _facts(answer, self.level), list(_widths(answer))) for answer in self.answers
         ]
         return rendered("explanation.html", head=self.head(), answers=answers)
-
-
-def _account_text(account: Account) -> str:
-    before = account.before.arguments()
-    if account.after is None:
-        return f"{account.dataset!r} has {before} left: too little, so the release would be refused"
-    return f"{account.dataset!r} has {before} left, and {account.after.arguments()} afterwards"
 
 
 def _wrap_titled(title: str, text: str) -> list[str]:

@@ -77,6 +77,16 @@ def test_show_in_rho(run):
     assert "0.005" in output
 
 
+def test_charges_without_a_note(ledger):
+    """A charge that has no note has an empty cell, and a table without notes no column of them."""
+    budget = dfp.Ledger("budget.db")
+    for note in (None, "weekly"):
+        pl.DataFrame({"x": [1.0]}).dp(ledger=budget, dataset="d", note=note).count(epsilon=0.1)
+        output = command("ledger", "show", "budget.db").output
+        assert "nan" not in output
+        assert ("note" in output, "weekly" in output) == (note is not None, note is not None)
+
+
 def test_a_ledger_that_remembers(run):
     """It says so when it is made and shown, and how many releases of each dataset it keeps."""
     result = run("ledger", "create", "m.db", "--epsilon", "10", "--remember")
