@@ -6,13 +6,13 @@ import hashlib
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -436,7 +436,10 @@ class Ledger:
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._reading() as reading:
-            rows = reading.charges(name)
+            return self._framed(reading.charges(name))
+
+    def _framed(self, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+        """Return charges of the file as a history has them."""
         in_rho = self._total.measure == "rho"
         lines = []
         try:
@@ -459,8 +462,8 @@ class Ledger:
         frame: pd.DataFrame = pa.Table.from_pylist(lines, HISTORY).to_pandas()
         return frame
 
-    def statements(self) -> tuple[Units, list[Statement], list[tuple[Any, ...]]]:
-        """Return the budget, every account, and every charge as the file has it, at one moment."""
+    def statements(self) -> tuple[Units, list[Statement], pd.DataFrame]:
+        """Return the budget, every account and the history of all, at one moment."""
         with self._reading() as reading:
             accounts = []
             for name in sorted(reading.log.accounts):
@@ -475,7 +478,7 @@ class Ledger:
                         _stored(reading.log, name),
                     )
                 )
-            return self._total, accounts, reading.charges(None)
+            return self._total, accounts, self._framed(reading.charges(None))
 
     # Charges
 
@@ -552,24 +555,20 @@ class Ledger:
 
     def _left(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the rest of an account, or of an analyst's allowance if that is less."""
-        left = self._total.less(log.spent(name))
-        for allowance, spent in self._allowances(log, name, analyst):
-            left = left.least(allowance.less(spent))
-        return left.positive()
+        limits = self._limits(log, name, analyst)
+        return reduce(Units.least, (limit.less(spent) for limit, spent in limits)).positive()
 
     def _covered(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the largest charge that fits: the rest with the excess of each budget."""
-        left = self._total.with_excess().less(log.spent(name))
-        for allowance, spent in self._allowances(log, name, analyst):
-            left = left.least(allowance.with_excess().less(spent))
-        return left
+        limits = self._limits(log, name, analyst)
+        return reduce(Units.least, (limit.with_excess().less(spent) for limit, spent in limits))
 
-    def _allowances(self, log: Log, name: str, analyst: str | None) -> list[tuple[Units, Units]]:
-        """Return the allowance of an analyst, if there is one, and the spent part."""
-        allowed = log.allowed.get(log.dataset(name), {})
-        if analyst is None or analyst not in allowed:
-            return []
-        return [(allowed[analyst], log.spent_by(analyst, name))]
+    def _limits(self, log: Log, name: str, analyst: str | None) -> list[tuple[Units, Units]]:
+        """Return the budget and its spent part, then the allowance of an analyst and its own."""
+        allowed, limits = log.allowed.get(log.dataset(name), {}), [(self._total, log.spent(name))]
+        if analyst is not None and analyst in allowed:
+            limits.append((allowed[analyst], log.spent_by(analyst, name)))
+        return limits
 
     def _require_part(
         self, log: Log, name: str, cost: Units, analyst: str | None, what: str = "this release"
@@ -577,7 +576,7 @@ class Ledger:
         """Refuse an account that nobody has opened, and more than an analyst's part in it."""
         self._require_account(log, name)
         self._require_analyst(log, name, analyst)
-        for allowance, spent in self._allowances(log, name, analyst):
+        for allowance, spent in self._limits(log, name, analyst)[1:]:
             if allowance.with_excess().less(spent).covers(self._counted(log, cost)):
                 continue
             left = allowance.less(spent).positive()

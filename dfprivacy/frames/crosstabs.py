@@ -116,15 +116,7 @@ class Crosstab(Question):
                 f"{kind} has several answers, and a cell of a table holds one",
                 hint=f'ask by group: group_by("origin", "carrier").{kind}(...)',
             )
-        if self.rounded not in {None, "integer"}:
-            raise InvalidQuestionError(
-                "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
-            )
-        if (self.rounded or self.nonnegative) and kind not in ADDED_UP:
-            raise InvalidQuestionError(
-                f"the cells of a table of {kind} do not add up to its totals",
-                hint="leave rounded and nonnegative out: they are for counts and sums",
-            )
+        check_shape(self.rounded, nonnegative=self.nonnegative, adds_up=kind in ADDED_UP)
 
     @cached_property
     def question(self) -> Statistic:
@@ -200,6 +192,19 @@ class Crosstab(Question):
         )
         names = name_columns((margins,), plan.questions, list(map(str, self.by)))
         return replace(plan, parts=(margins,), names=names)
+
+
+def check_shape(rounded: str | None, *, nonnegative: bool, adds_up: bool) -> None:
+    """Refuse another way to round, and a reading of cells that do not add up to totals."""
+    if rounded not in {None, "integer"}:
+        raise InvalidQuestionError(
+            "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
+        )
+    if (rounded or nonnegative) and not adds_up:
+        raise InvalidQuestionError(
+            "the cells of this table do not add up to its totals",
+            hint="leave rounded and nonnegative out: they are for counts and sums",
+        )
 
 
 @dataclass(frozen=True)
@@ -315,10 +320,12 @@ class Cells:
         if not (rounded or nonnegative):
             return self
         if np.isnan(self.cells).any() or not self.cells.size:
-            numbers = (self.cells, self.rows, self.columns, self.whole)
-            return Cells(
-                *(_alone(number, rounded=rounded, nonnegative=nonnegative) for number in numbers)
-            )
+            numbers: list[Any] = [self.cells, self.rows, self.columns, self.whole]
+            for index, number in enumerate(numbers):
+                if number is not None:
+                    at_least = np.maximum(number, 0) if nonnegative else number
+                    numbers[index] = np.rint(at_least) if rounded else at_least
+            return Cells(*numbers)
         cells = self.cells
         if nonnegative:
             cells = _nonnegative(cells)
@@ -347,13 +354,6 @@ class Cells:
                 ]
             )
         return np.vstack([np.column_stack([self.cells, right]), bottom])
-
-
-def _alone(numbers: Any, *, rounded: bool, nonnegative: bool) -> Any:
-    if numbers is None:
-        return None
-    numbers = np.maximum(numbers, 0) if nonnegative else numbers
-    return np.rint(numbers) if rounded else numbers
 
 
 def _nonnegative(cells: Floats) -> Floats:
@@ -489,7 +489,13 @@ def _framed(
                 for axis in axes
             ]
         return pd.DataFrame(numbers.astype(np.int64) if every else numbers, *axes)
-    keys = _key_column(rows, wide, labels)
+    if labels:  # keys are text where totals follow
+        keys = pa.array([*rows.texts, *labels], pa.string())
+    else:
+        long = guarded(lambda: released_arrow(wide.long))
+        keys = long.column(rows.name).take(pa.array(rows.first))
+        if pa.types.is_dictionary(keys.type):
+            keys = keys.cast(keys.type.value_type)
     first, *names = unique_texts([rows.name, *labels, *columns.texts])
     names = [first, *names[len(labels) :], *names[: len(labels)]]
     kind = pa.int64() if integers else pa.float64()
@@ -515,14 +521,3 @@ def _labels(keys: pd.Series[Any], places: npt.NDArray[np.int64]) -> Any:
     with suppress(NotImplementedError):
         return pd.Index(chosen, name=keys.name)
     return pd.Index(chosen.astype(object), name=keys.name)
-
-
-def _key_column(rows: _Axis, wide: Wide, labels: list[str]) -> Any:
-    """Return the keys of the rows as a column, which is text where totals follow."""
-    if labels:
-        return pa.array([*rows.texts, *labels], pa.string())
-    table = guarded(lambda: released_arrow(wide.long))
-    column = table.column(rows.name).take(pa.array(rows.first))
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column

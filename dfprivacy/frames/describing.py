@@ -346,8 +346,15 @@ class DescribedSource(FrameSource):
         """Draw the noise of each plan, and return one row a column."""
         numbers, *texts = zip(plan.plans, exact, strict=True)
         answers = run_mechanisms(numbers[0], numbers[1][1])
-        values = [_frequent(self.frame, part, *arguments) for part, arguments in texts]
-        values_by_column = dict(zip(plan.description.texts, values, strict=True))
+        values_by_column: dict[Hashable, list[Value]] = {}  # the most frequent ones
+        for column, (part, (opened, measured)) in zip(plan.description.texts, texts, strict=True):
+            table = part.tabulate(run_mechanisms(part, measured))
+            values = table["value"]
+            if isinstance(self.frame, pd.DataFrame):  # its objects stand behind codes
+                values = released_arrow(opened.wrap(table))["value"]
+            rest = (table[name].to_pylist() for name in ("count", "low", "high"))
+            shown = map(legible, values_of(values))
+            values_by_column[column] = list(zip(shown, *rest, strict=True))
         return Release(_table(plan, answers, values_by_column), plan.info)
 
 
@@ -359,16 +366,6 @@ def release_description(plan: DescriptionPlan, frame: object) -> Any:
 
 Value = tuple[str, int, float, float]
 """A value as text, its noisy count and the ends of its interval."""
-
-
-def _frequent(frame: object, plan: Plan, opened: Adopted, exact: Sequence[Measured]) -> list[Value]:
-    """Return the most frequent values of a column."""
-    table = plan.tabulate(run_mechanisms(plan, exact))
-    values = table["value"]
-    if isinstance(frame, pd.DataFrame):  # its objects stand behind codes
-        values = released_arrow(opened.wrap(table))["value"]
-    rest = (table[name].to_pylist() for name in ("count", "low", "high"))
-    return list(zip(map(legible, values_of(values)), *rest, strict=True))
 
 
 def _table(

@@ -174,24 +174,15 @@ def _plain(value: Any) -> Any:
 
 
 def _asked(written: JSON) -> tuple[str, Statistic]:
-    arguments = {
-        name: _argument(argument)
-        for name, argument in written.items()
-        if name not in {"name", "ask"}
-    }
+    """Return a question and its name, from what `_question` has written."""
+    arguments = {name: item for name, item in written.items() if name not in {"name", "ask"}}
+    for name, item in arguments.items():
+        if isinstance(item, dict):  # dates, times or durations, as `_plain` has written them
+            texts = item["moments"]
+            entries = texts if isinstance(texts, list) else [texts]
+            moments = tuple(e * _TICK if isinstance(e, int) else end_of(e) for e in entries)
+            arguments[name] = moments if isinstance(texts, list) else moments[0]
     return written["name"], STATISTICS[written["ask"]](**arguments)
-
-
-def _argument(written: Any) -> Any:
-    """Return an argument of a question that was written by `_plain`."""
-    if not isinstance(written, dict):
-        return written
-    texts = written["moments"]
-    texts_or_numbers = texts if isinstance(texts, list) else [texts]
-    moments = tuple(
-        entry * _TICK if isinstance(entry, int) else end_of(entry) for entry in texts_or_numbers
-    )
-    return moments if isinstance(texts, list) else moments[0]
 
 
 def check_target(path: Path) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 from pyarrow import types
@@ -150,8 +149,14 @@ def keepable(frame: object, labels: Sequence[Hashable]) -> object:
             )
     copy = frame.copy(deep=False)
     for label in columns:
-        if _may_lack_utf8(copy[label].dtype):
-            copy[label] = copy[label].where(_has_utf8_keys(copy[label]))
+        keys = copy[label]
+        if isinstance(keys.dtype, pd.CategoricalDtype):
+            words = keys.dtype.categories
+            is_kept = [not isinstance(word, str) or has_utf8(word) for word in words]
+            if not all(is_kept):
+                copy[label] = keys.where(np.array([*is_kept, True])[keys.cat.codes.to_numpy()])
+        elif isinstance(keys.dtype, pd.StringDtype) and keys.dtype.storage == "python":
+            copy[label] = keys.where(np.array([has_utf8(key) for key in keys.fillna("")], bool))
     return copy
 
 
@@ -160,26 +165,6 @@ def _declares_a_type(dtype: Any) -> bool:
         words = pd.api.types.infer_dtype(dtype.categories, skipna=False) == "string"
         return words or _declares_a_type(dtype.categories.dtype)
     return not pd.api.types.is_object_dtype(dtype)
-
-
-def _may_lack_utf8(dtype: Any) -> bool:
-    if isinstance(dtype, pd.CategoricalDtype):
-        return not all(
-            has_utf8(category) for category in dtype.categories if isinstance(category, str)
-        )
-    return isinstance(dtype, pd.StringDtype) and dtype.storage == "python"
-
-
-def _has_utf8_keys(keys: pd.Series[Any]) -> npt.NDArray[np.bool_]:
-    if isinstance(keys.dtype, pd.CategoricalDtype):
-        is_kept = [has_utf8(category) for category in keys.dtype.categories]
-        return np.array([*is_kept, True])[keys.cat.codes.to_numpy()]
-    return np.array([has_utf8(key) for key in keys.fillna("")], dtype=bool)
-
-
-def _is_instant(kind: pa.DataType) -> bool:
-    """Check for timestamps; Parquet has none in seconds, which may not fit into others."""
-    return bool(types.is_timestamp(kind)) and kind.unit != "s"
 
 
 _Rule = tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], pa.DataType]]
@@ -195,7 +180,10 @@ _RULES: tuple[_Rule, ...] = (
     (types.is_fixed_size_binary, lambda _: pa.large_binary()),
     (types.is_date32, lambda _: pa.date32()),
     (types.is_time, lambda kind: pa.time64("ns" if kind.unit == "ns" else "us")),
-    (_is_instant, lambda kind: pa.timestamp(kind.unit, None if kind.tz is None else "UTC")),
+    (
+        lambda kind: types.is_timestamp(kind) and kind.unit != "s",  # Parquet has no seconds
+        lambda kind: pa.timestamp(kind.unit, None if kind.tz is None else "UTC"),
+    ),
     (types.is_duration, lambda kind: kind),
     (types.is_decimal128, lambda kind: pa.decimal128(38, kind.scale)),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
@@ -15,7 +15,6 @@ from dfprivacy.accounting.charge import short
 from dfprivacy.accounting.loss import Epsilon, Rho
 from dfprivacy.accounting.spending import NoAccount
 from dfprivacy.engine.columns import Declared
-from dfprivacy.errors import InvalidProtocolError
 from dfprivacy.frames.explanation import Account, Draw, Explanation
 from dfprivacy.frames.limit_finding import finding_draws
 from dfprivacy.frames.vector_release import (
@@ -38,7 +37,6 @@ from dfprivacy.statistics.forecast import (
     SIZES,
     Circumstances,
     Forecast,
-    HalfWidths,
     Reach,
     by_size,
     name_condition,
@@ -219,18 +217,6 @@ def explain_survey(survey: Plan, forecast: Forecast) -> Explanation:
     """Return the explanation of a protocol over a column."""
     draws = [drawn(survey.charge.loss, (survey.charge.question,))]
     return _page(survey, [forecast], draws, protects=REPLACED)
-
-
-def by_users(half_width: Callable[[int], float | None]) -> HalfWidths:
-    """Return half-widths by number of users; None for so many that no protocol serves them."""
-
-    def planned(users: int) -> float | None:
-        try:
-            return half_width(users)
-        except InvalidProtocolError:
-            return None
-
-    return tuple(map(planned, SIZES))
 
 
 _UNTOLD = "noise goes by private deviations of the coordinates: no half-width before there is data"

@@ -188,7 +188,12 @@ class FrequencyPlan(Plan):
             table = table.filter(table.column(groups - 1).is_valid())
         last = np.asarray(table.column(groups - 1).is_null())
         counts = np.asarray(table.column(groups).to_numpy(), dtype=np.int64)
-        outer = _numbered(table.select(list(range(groups - 1))))
+        outer = np.zeros(
+            table.num_rows, np.int64
+        )  # the number of each row's group: they are sorted
+        if groups > 1:
+            keys = zip(*map(values_of, table.columns[: groups - 1]), strict=True)
+            outer[1:] = np.cumsum([a != b for a, b in itertools.pairwise(keys)])
         order = np.lexsort((-counts, last, outer))
         table = table.take(pa.array(order))
         if others:
@@ -223,12 +228,3 @@ def _append_notes(table: pa.Table, notes: Sequence[str | None]) -> pa.Table:
         notes = list(map(join_notes, zip(notes, last.to_pylist(), strict=True)))
         table = table.remove_column(table.num_columns - 1)
     return table.append_column(NOTE, pa.array(notes, pa.string()))
-
-
-def _numbered(keys: pa.Table) -> Any:
-    """Return the number of each row's group; rows come sorted by key."""
-    if not keys.num_columns:
-        return np.zeros(keys.num_rows, np.int64)
-    rows = list(zip(*(values_of(column) for column in keys.columns), strict=True))
-    changed = [0, *(int(a != b) for a, b in itertools.pairwise(rows))]
-    return np.cumsum(changed)[: len(rows)]

@@ -226,9 +226,12 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
         sizes = counts
         source = value_source(part, kind)
         if kind.startswith("sum"):
-            total = _sums(table, source, 1)
-            sizes = np.ceil(np.abs(total) / source.terms[0].largest).astype(np.int64)
-        bins = _bins(_average_size(rows.units, sizes, units))
+            sizes = np.ceil(np.abs(_sums(table, source, 1)) / source.terms[0].largest).astype(
+                np.int64
+            )
+        total, squares = _row_sums(rows.units, sizes, units)
+        average = np.ceil(squares / np.maximum(total, 1) - 1e-9)  # the size around an average row
+        bins = _bins(average.astype(np.int64))
         if not kind.startswith("mean"):
             by_size[kind] = np.bincount(bins, minlength=len(CANDIDATES))[None, :]
             continue
@@ -274,12 +277,6 @@ def _sums(table: UnitTable, source: Source, position: int = 0) -> Integers:
     column = table.rows.columns.column(table.names_of(source)[position])
     filled = column.fill_null(0) if column.null_count else column
     return np.asarray(filled.to_numpy(), dtype=np.int64)
-
-
-def _average_size(units: Integers, sizes: Integers, number: int) -> Integers:
-    """Return the size of the group that an average row of each unit is in, rounded up."""
-    total, squares = _row_sums(units, sizes, number)
-    return np.ceil(squares / np.maximum(total, 1) - 1e-9).astype(np.int64)
 
 
 def _row_sums(units: Integers, sizes: Integers, number: int) -> tuple[Floats, Floats]:
@@ -501,7 +498,11 @@ def errors_of(
     hidden = ((SIZES - capped) * filled) @ sizes.hidden / total
     bias, shift = _bias_of_mean(part, sizes, change, hidden)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
-    relative = relative / _PAIR_SPREAD**2 if _divides_by_spread(part) else relative
+    questions = part.questions.values() if isinstance(part, LinearPart | ProductPart) else ()
+    if any(isinstance(q, PairStatistic | Coefficient) for q in questions) and not any(
+        isinstance(q, RatioOfSums) for q in questions
+    ):  # an answer in units of the variance of values, as correlations are
+        relative = relative / _PAIR_SPREAD**2
     errors = (relative / rows) ** 2 * number.square + bias
     errors = errors + _SHIFT**2 * ((1 - groups.counted.value) ** 2 + hidden_share)
     errors = errors + total**2 * without_bounds
@@ -644,13 +645,6 @@ def _lack_of_rows(part: Any, loss: Epsilon | Rho, rows: Floats, groups: Groups) 
     noise = Contribution(1, groups.limit).row_loss(loss.share(share)).noise(1, 1)
     lack = OCTAVES_OF_ROWS * rows_for_bounds(noise) / np.maximum(rows, 1.0)
     return np.where(lack > 1, lack, 0.0)
-
-
-def _divides_by_spread(part: Any) -> bool:
-    """Check whether an answer is in units of the variance of values, as correlations are."""
-    questions = part.questions.values() if isinstance(part, LinearPart | ProductPart) else ()
-    is_product = (isinstance(question, PairStatistic | Coefficient) for question in questions)
-    return any(is_product) and not any(isinstance(q, RatioOfSums) for q in questions)
 
 
 def _bounds(part: LinearPart) -> Bounds:

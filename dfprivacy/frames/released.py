@@ -20,7 +20,7 @@ from dfprivacy.engine.returning import frame_of, values_of
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedFrameError, boundary
 from dfprivacy.frames.arithmetic import Range, change, difference, divided, parts_of_total
-from dfprivacy.frames.crosstabs import wide_frame
+from dfprivacy.frames.crosstabs import check_shape, wide_frame
 from dfprivacy.frames.tables import Origin, find_origin, floats_in, released_arrow, with_origin
 from dfprivacy.frames.viz.pictures import is_histogram, layout_of
 from dfprivacy.release.plan import NOTE
@@ -90,15 +90,7 @@ class Released:
             raise InvalidQuestionError(
                 "the frame is no table of two group columns", hint="ask .dp.crosstab(...)"
             )
-        if rounded not in {None, "integer"}:
-            raise InvalidQuestionError(
-                "cells are rounded to whole numbers or not at all", hint='pass rounded="integer"'
-            )
-        if (rounded or nonnegative) and not wide.origin.adds_up:
-            raise InvalidQuestionError(
-                "the cells of this table do not add up to its totals",
-                hint="rounded and nonnegative are for counts and sums",
-            )
+        check_shape(rounded, nonnegative=nonnegative, adds_up=bool(wide.origin.adds_up))
         return wide_frame(wide, rounded=rounded is not None, nonnegative=nonnegative)
 
     def diff(self, base: Any = None, *, along: str | None = None) -> Any:

@@ -172,7 +172,11 @@ class JointSource(Source):
         for source, part, measured in zip(self.frames, plan.plans, exact, strict=True):
             frame = source(tables) if callable(source) else source
             statistics = _measure_first(frame, part) if callable(source) else measured
-            tables.append(_answer_within_limits(part, statistics))
+            if part.search is not None:
+                frame, table, sizes = statistics
+                part = draw_limits(part, sizes)  # noqa: PLW2901 the same within limits
+                statistics = measure_plan(frame, part, table)[1]
+            tables.append(_with_remarks(part.tabulate(run_mechanisms(part, statistics)), part))
         columns = {f"release_{i}": [release_bytes(table)] for i, table in enumerate(tables)}
         return Release(pa.table(columns), plan.info)
 
@@ -181,11 +185,3 @@ def _measure_first(frame: object, plan: Plan) -> Any:
     if plan.search is not None:
         return read_units(frame, plan)
     return measure_plan(frame, plan)[1]
-
-
-def _answer_within_limits(plan: Plan, exact: Any) -> pa.Table:
-    if plan.search is not None:
-        frame, table, sizes = exact
-        plan = draw_limits(plan, sizes)
-        exact = measure_plan(frame, plan, table)[1]
-    return _with_remarks(plan.tabulate(run_mechanisms(plan, exact)), plan)

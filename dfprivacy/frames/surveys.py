@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -13,15 +14,20 @@ from dfprivacy.accounting.loss import delta_of, loss_of
 from dfprivacy.engine.adopt import Columns, adopt
 from dfprivacy.engine.columns import check_number_column, declared_columns
 from dfprivacy.engine.run import collect, guarded
-from dfprivacy.errors import InvalidLossError, InvalidQuestionError, boundary
-from dfprivacy.frames.forecasting import by_users, explain_survey
+from dfprivacy.errors import (
+    InvalidLossError,
+    InvalidProtocolError,
+    InvalidQuestionError,
+    boundary,
+)
+from dfprivacy.frames.forecasting import explain_survey
 from dfprivacy.local.gaussian import LocalEstimate, gaussian_mean
 from dfprivacy.local.protocol import simulate
 from dfprivacy.local.reports import value_matrix
 from dfprivacy.release.pipeline import charged, check_charge
 from dfprivacy.release.plan import Plan
 from dfprivacy.release.terms import EPSILON, INTERVAL, Terms, interval_level
-from dfprivacy.statistics.forecast import Forecast
+from dfprivacy.statistics.forecast import SIZES, Forecast
 
 
 class FrameProtocols:
@@ -81,8 +87,12 @@ class FrameProtocols:
             if plan(users=1000).half_width(level) is None:
                 forecast = forecast.noted(self.UNTOLD)
             else:
-                widths = by_users(lambda users: plan(users=users).half_width(level))
-                forecast = replace(forecast, typical=widths).noted(*self.REMARKS)
+                widths: list[float | None] = []
+                for users in SIZES:
+                    widths.append(None)
+                    with suppress(InvalidProtocolError):  # no protocol serves so many users
+                        widths[-1] = plan(users=users).half_width(level)
+                forecast = replace(forecast, typical=tuple(widths)).noted(*self.REMARKS)
             return explain_survey(survey, forecast)
 
         check_charge(survey)

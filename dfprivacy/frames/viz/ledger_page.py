@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
@@ -12,10 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dfprivacy.accounting.charge import PER_ONE, PER_ONE_DELTA, Budget, short
+import pandas as pd
+
+from dfprivacy.accounting.charge import PER_ONE_DELTA, Budget, short
 from dfprivacy.accounting.composition import tight_total
 from dfprivacy.accounting.ledger import Ledger, Statement
-from dfprivacy.accounting.ledger_file import damaged
 from dfprivacy.accounting.loss import delta_of
 from dfprivacy.errors import PictureError
 from dfprivacy.frames.viz.charts import write_whole
@@ -46,20 +47,27 @@ def write_report(ledger: Ledger, path: str | os.PathLike[str], delta: float | No
 
 def _page(ledger: Ledger, delta: object) -> str:
     """Return the page. Its policy lets a browser load nothing and run no script."""
-    total, statements, rows = ledger.statements()
+    total, statements, history = ledger.statements()
     named_delta = delta_of(delta)
     own_delta = Fraction(total.delta, PER_ONE_DELTA)  # a ledger in rho needs some to spare
     usual = own_delta + _SPARE if total.measure == "rho" else own_delta or _SPARE
     quoted = usual if named_delta is None else named_delta
     exact = named_delta if total.measure == "epsilon" else quoted
     promised = ledger.promise(delta=None if exact is None else float(exact))
-    try:
-        charges = [_charge_cells(row, total.measure) for row in rows]
-    except (ValueError, ZeroDivisionError):
-        raise damaged(ledger.path) from None
+    newest = [
+        [
+            f"{charge['time']:%Y-%m-%d %H:%M:%S}",
+            charge["dataset"],
+            charge["question"],
+            *([_asked(charge)] if total.measure == "rho" else []),
+            short(charge[total.measure]),
+            short(charge["delta"]),
+            ", ".join(charge[name] for name in ("analyst", "note") if not pd.isna(charge[name])),
+        ]
+        for charge in history[: -MOST_CHARGES - 1 : -1].to_dict("records")
+    ]
     budget, epsilon = total.budget(), promised.epsilon or 0.0
     chance = math.ceil(1e4 * min(guess(epsilon, promised.delta), 1.0)) / 100
-    newest = charges[: -MOST_CHARGES - 1 : -1]
     amount = ["asked"] if total.measure == "rho" else []
     heads = ["time (UTC)", "dataset", "question", *amount, total.measure, "delta", "note"]
     about_tight = ""
@@ -73,7 +81,11 @@ def _page(ledger: Ledger, delta: object) -> str:
         "ledger.html",
         name=ledger.path.name,
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        charges=charges,
+        charges=len(history),
+        times=[
+            f"{time:%Y-%m-%d %H:%M:%S}"
+            for time in history["time"].iloc[[0, -1] if len(history) else []]
+        ],
         counted=counted,
         budget=f"{total.measure} {_with_delta(short(_loss(budget)), budget.delta)}",
         promise=f"epsilon {_with_delta(upper(epsilon), promised.delta)}",
@@ -82,7 +94,7 @@ def _page(ledger: Ledger, delta: object) -> str:
         quoted_delta=short(float(quoted)),
         about_tight=about_tight,
         listed=[heads, *newest],
-        unlisted=left_out(len(newest), len(charges), "charges", ", the newest"),
+        unlisted=left_out(len(newest), len(history), "charges", ", the newest"),
     )
 
 
@@ -162,18 +174,10 @@ def _format_meter(part: float, total: float) -> Cell:
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 
 
-def _charge_cells(row: tuple[Any, ...], measure: str) -> list[str]:
-    """Return the texts of one charge. A ledger in rho shows the asked amount and its cost."""
-    time, dataset, analyst, question, unit, amount, cost, delta, note, _, _ = row
-    return [
-        f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M:%S}",
-        dataset,
-        question,
-        *([f"{unit} {short(float(Fraction(amount)))}"] if measure == "rho" else []),
-        short(float(Fraction(cost, PER_ONE))),
-        short(float(Fraction(delta, PER_ONE_DELTA))),
-        ", ".join(text for text in (analyst, note) if text),
-    ]
+def _asked(charge: Mapping[Hashable, Any]) -> str:
+    """Return the amount that was asked for on a ledger in rho, which counts its cost."""
+    measure = "rho" if pd.isna(charge["epsilon"]) else "epsilon"
+    return f"{measure} {short(charge[measure])}"
 
 
 def _has_tight() -> bool:

@@ -486,18 +486,15 @@ def _show_crosstab(origin: Origin, wide: Wide, grid: Grid, measured_in: Measured
     table = guarded(lambda: released_arrow(wide.long))
     row, column = grid.about
     kinds = ("cells", f"totals by {row}", f"totals by {column}", "the grand total")
-    errors, widths = list[float](), list[str]()
-    for kind, title in zip(kinds, wide.titles, strict=False):
-        ends = _ends_of(title, table.column_names)
-        low, high = (floats_in(table, end) for end in ends or ()) if ends else ([], [])
-        halves = [b / 2 - a / 2 for a, b in zip(low, high, strict=True)]
-        errors = halves if kind == "cells" else errors
-        if finite := [half for half in halves if math.isfinite(half)]:
+    layout = Layout((), tuple((n, _ends_of(n, table.column_names)) for n in wide.titles))
+    answers, widths = _read_groups(table, layout, origin, table.num_rows).answers, list[str]()
+    for kind, answer in zip(kinds, answers, strict=False):
+        if halves := [dot.error for dot in answer.dots if dot.ends and math.isfinite(dot.error)]:
             written = [
-                writer([e], [e], percent=percent)(e) for e in (min(finite), max(finite))
+                writer([e], [e], percent=percent)(e) for e in (min(halves), max(halves))
             ]  # in two digits each
             widths.append(f"{kind} {' to '.join(dict.fromkeys(written))}")
-    shown = grid.numbers[:MOST_ROWS]
+    shown, errors = grid.numbers[:MOST_ROWS], [dot.error for dot in answers[0].dots]
     write_cell = writer(shown.ravel().tolist(), errors, percent=percent)
     columns = [Column(legible(row), grid.rows[:MOST_ROWS], numeric=False)]
     for head, numbers in list(zip(grid.columns, shown.T, strict=True))[:MOST_ROWS]:
