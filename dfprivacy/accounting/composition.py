@@ -208,26 +208,19 @@ def tight_total(composition: Composition, delta: object) -> Budget:
         ) from None
     plain = composition.approximate(exact)
     spare = composition.spare(exact)
-    reach = composition.approximate(composition.delta + _RARE)
+    reach = float(composition.approximate(composition.delta + _RARE))
     if plain == 0 or spare == 0 or reach > _REACH:
         return upper_budget(plain, exact)
-    searched = _search_epsilon(library, composition, float(spare), float(plain))
-    return upper_budget(min(plain, Fraction(searched)), exact)
-
-
-def _search_epsilon(library: Any, composition: Composition, delta: float, upper: float) -> float:
-    """Return an epsilon up to `upper` whose composed delta, rounding included, is below `delta`."""
-    reach = float(composition.approximate(composition.delta + _RARE))
     cell = 2.0 ** math.ceil(math.log2(reach / _CELLS))  # a power: its multiples are exact floats
     pld, lost = _compose(library, _laws(composition, cell), cell)
-    low, high = 0.0, upper
-    for _ in range(_HALVINGS):
+    low, high = 0.0, float(plain)
+    for _ in range(_HALVINGS):  # the composed delta, rounding included, has to fit
         middle = (low + high) / 2
-        if float(pld.get_delta_for_epsilon(middle)) * _INFLATION + lost <= delta:
+        if float(pld.get_delta_for_epsilon(middle)) * _INFLATION + lost <= float(spare):
             high = middle
         else:
             low = middle
-    return high
+    return upper_budget(min(plain, Fraction(high)), exact)
 
 
 def _laws(composition: Composition, cell: float) -> list[LossLaw]:

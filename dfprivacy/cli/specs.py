@@ -471,11 +471,10 @@ class Goal:
         return target_of(self.within, self.size)
 
 
-def _amount_of(value: Any, folder: Path) -> Any:
-    return read_as(Goal if isinstance(value, dict) else float | int, value, folder)
-
-
-Amount = Annotated[float | int | Goal | None, Read(_amount_of)]
+Amount = Annotated[
+    float | int | Goal | None,
+    Read(lambda value, at: read_as(Goal if isinstance(value, dict) else float | int, value, at)),
+]
 
 
 @spec
@@ -898,21 +897,16 @@ class JobRelease(ReleaseSpec):
                 raise ValueError(
                     "needs exactly one question, no histogram, and two columns in 'by'"
                 )
+        budget, is_described = self.budget, self.described is not None
         with checking("budget"):
-            self._check_budget()
-        if not is_query and self.described is None:
-            _ = self.plan.charge
-
-    def _check_budget(self) -> None:
-        budget = self.budget
-        if self.source.query is not None:
-            if budget.rho is not None or budget.target is not None:
+            if is_query and (budget.rho is not None or budget.target is not None):
                 raise ValueError("a query needs a fixed epsilon: no rho, and no 'within'")
-        elif self.described is not None:
-            if self.by or budget.target is not None:
+            if is_described and (self.by or budget.target is not None):
                 raise ValueError("describe takes neither 'by' nor 'within'")
-        elif self.keys is not None or not self.by:  # no keys are secret
-            self._set(budget=replace(budget, delta=None))
+        if not is_query and not is_described:
+            if self.keys is not None or not self.by:  # no keys are secret
+                self._set(budget=replace(budget, delta=None))
+            _ = self.plan.charge
 
     @property
     def mark(self) -> bytes:

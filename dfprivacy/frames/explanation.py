@@ -55,8 +55,7 @@ class Draw:
     rho: float | None = None
 
     def __repr__(self) -> str:
-        loss = f"epsilon={self.epsilon!r}" if self.rho is None else f"rho={self.rho!r}"
-        return f"Draw({loss}, questions={self.questions!r})"
+        return f"Draw({Budget(self.epsilon, self.rho).arguments()}, questions={self.questions!r})"
 
     @property
     def text(self) -> str:
