@@ -127,16 +127,25 @@ def _add_fault(faults: Faults, content: Content, at: At, what: str) -> None:
 
 
 def _inherited(value: Any) -> Any:
-    """Return a job file whose releases have what the file says for all of them."""
+    """Return a job file whose releases have what the file says for all of them.
+
+    Lone items become lists.
+    """
     if not isinstance(value, dict) or not isinstance(value.get("releases"), dict):
         return value
     top = _without_nothing(value)
     shared = {name: top[name] for name in _SHARED if name in top}
-    releases = {
-        name: _inheriting(shared, release) if isinstance(release, dict) else release
-        for name, release in top["releases"].items()
-    }
-    return {**top, "releases": releases}
+    for release in top["releases"].values():
+        if isinstance(release, dict):
+            for name in {"by", "outputs"} & {*release}:
+                release[name] = as_list(release[name])
+            budget, common = release.get("budget", {}), shared.get("budget")
+            if isinstance(common, dict) and isinstance(budget, dict):
+                losses = {"epsilon", "rho"} if {"epsilon", "rho"} & {*budget} else set()
+                inherited = {name: item for name, item in common.items() if name not in losses}
+                release["budget"] = {**inherited, **budget}
+            release |= {**shared, **release}
+    return top
 
 
 def _without_nothing(value: Any) -> Any:
@@ -144,19 +153,6 @@ def _without_nothing(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {name: _without_nothing(item) for name, item in value.items() if item is not None}
-
-
-def _inheriting(shared: Mapping[str, Any], release: dict[str, Any]) -> dict[str, Any]:
-    """Return a release with the shared fields that it lacks; lone items become lists."""
-    for name in ("by", "outputs"):
-        if name in release:
-            release[name] = as_list(release[name])
-    budget, common = release.get("budget", {}), shared.get("budget")
-    if isinstance(common, dict) and isinstance(budget, dict):
-        losses = {"epsilon", "rho"} if {"epsilon", "rho"} & set(budget) else set()
-        inherited = {name: item for name, item in common.items() if name not in losses}
-        release["budget"] = {**inherited, **budget}
-    return {**shared, **release}
 
 
 def _find_clashes(releases: Mapping[str, JobRelease]) -> Iterator[tuple[At, str]]:
