@@ -30,13 +30,13 @@ import pyarrow as pa
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.cli.serve import flights_file
+from dfprivacy.engine.adopt import Columns
 from dfprivacy.frames.measuring import measure
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.release.pipeline import permit
 from dfprivacy.release.terms import keys_of
 from dfprivacy.statistics import STATISTICS
 from dfprivacy.statistics.octaves import BiasAwareEstimator, MeasuredOctaves, OctavePart
-from dfprivacy.statistics.part import Grouping
 
 LEVEL = 0.95
 HELD, MARKED = 0.93, 0.05
@@ -167,7 +167,7 @@ class Data:
     def count(self, question: OctavePart) -> MeasuredOctaves:
         """Count the rows of each sample or group exactly."""
         keys = keys_of(range(len(self.parts)), ["g"])
-        counts: Any = measure(self.frame, [question], Grouping(["g"], keys))[1][0]
+        counts: Any = measure(self.frame, [question], Columns(["g"], keys))[1][0]
         return counts
 
 

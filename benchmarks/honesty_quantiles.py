@@ -32,9 +32,9 @@ import dfprivacy as dfp
 from benchmarks.honesty import EPSILONS, HELD, LEVEL, LIGHT, OTHER, copy_groups
 from benchmarks.page import run
 from dfprivacy.accounting.loss import Epsilon
+from dfprivacy.engine.adopt import Columns
 from dfprivacy.frames.measuring import measure
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.quantile import NOTED
 from dfprivacy.statistics.split import split
 
@@ -51,7 +51,7 @@ def lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, str]]:
             for q in LEVELS:
                 question = dfp.quantile
                 part: Any = split({"x": question("x", q, ends=True)}, grouped=True)[0]
-                exact: Any = measure(frame, [part], Grouping(["g"]))[1][0]
+                exact: Any = measure(frame, [part], Columns(["g"]))[1][0]
                 table = copy_groups(exact.table, releases)
                 for epsilon in EPSILONS:
                     with permit("benchmarks.honesty_quantiles"):
@@ -88,7 +88,7 @@ def list_lines(sizes: tuple[int, ...], releases: int) -> Iterator[tuple[float, s
                 qs = [Fraction(index, count + 1) for index in range(1, count + 1)]
                 question = dfp.quantiles("x", [float(q) for q in qs])
                 part: Any = split({"x": question}, grouped=False)[0]
-                exact: Any = measure(frame, [part], Grouping())[1][0]
+                exact: Any = measure(frame, [part], Columns())[1][0]
                 loss, errors, within = Epsilon(Fraction(1)), [], []
                 law = part.law(loss, part.candidates())
                 for _ in range(releases):

@@ -32,7 +32,7 @@ from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.measurement.bin_table import BinTable, bin_table
 from dfprivacy.measurement.binning import VALUE_BITS, Octaves, clipped, rounded
 from dfprivacy.measurement.bounds import Bounds
-from dfprivacy.measurement.sums import Statistics, key_name, sum_name
+from dfprivacy.measurement.sums import Statistics, key_names, sum_name
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.papers.kulesza2023 import ShiftedMean
 from dfprivacy.papers.subset_optimal import RankedMeanPart, dick_bounds
@@ -85,7 +85,7 @@ def octave_table(values: np.ndarray, copies: int) -> BinTable:
     )
     group = np.repeat(np.arange(copies), len(table.bins))
     bins, rows, sums = (np.tile(a, copies) for a in (table.bins, table.rows, table.moments[0]))
-    keys = pa.table({key_name(0): np.arange(copies)})
+    keys = pa.table([np.arange(copies)], key_names(1))
     return BinTable(keys, copies, octaves, group, bins, rows, (sums,))
 
 

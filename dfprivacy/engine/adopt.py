@@ -64,7 +64,8 @@ from dfprivacy.engine.text_files import TextFile, number_in_text
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.grid import Clock, kind_of
 from dfprivacy.measurement.linear import Category
-from dfprivacy.release.terms import Unit
+from dfprivacy.measurement.sums import key_names
+from dfprivacy.release.terms import PublicKeys, Unit
 
 Wrap = Callable[[pa.Table], Any]
 
@@ -73,18 +74,22 @@ Wrap = Callable[[pa.Table], Any]
 class Columns:
     """The columns a release needs.
 
-    `values` maps each aggregated column to whether its numbers are needed, or only its presence.
-    `public_keys` has one list a group column; empty lists where keys are secret. `unit`
-    is the privacy unit, None for single rows. `categories` are read as keys are. With
-    `others` the last key is missing where its value is none of those listed.
+    `keys` are the columns that it groups by, and `public` their keys if these are listed. `unit`
+    is the privacy unit, None for single rows. `values` maps each aggregated column to whether its
+    numbers are needed, or only its presence. `categories` are read as keys are.
     """
 
-    keys: Sequence[Hashable]
-    values: Mapping[Hashable, bool]
-    public_keys: Sequence[Sequence[object]]
+    keys: Sequence[Hashable] = ()
+    public: PublicKeys | None = None
     unit: Unit | None = None
+    values: Mapping[Hashable, bool] = field(default_factory=dict)
     categories: Sequence[Category] = ()
-    others: bool = False
+
+    @property
+    def public_keys(self) -> list[list[object]]:
+        """One list of public keys a group column; empty lists where keys are secret."""
+        rows = () if self.public is None else self.public.rows
+        return [[row[index] for row in rows] for index in range(len(self.keys))]
 
     def names(self) -> list[Hashable]:
         """Return every column named."""
@@ -100,14 +105,16 @@ UNIT = "unit"
 class UnitColumn:
     """The column of the units, and the limits of what each contributes: `groups` None for all.
 
-    `coded` are the places of the group keys that go as codes, which depend on what else is in
-    their columns. A unit's groups are chosen by the marks of these keys, `mark_name`, instead.
+    `keys` are the names of the group keys in a pass, and `coded` the places of those that go as
+    codes, which depend on what else is in their columns. A unit's groups are chosen by the marks of
+    these keys, `mark_name`, instead.
     """
 
     name: str
     label: Hashable
     rows: int
     groups: int | None
+    keys: Sequence[str]
     coded: Sequence[int] = ()
 
     @property
@@ -115,13 +122,15 @@ class UnitColumn:
         """The names of the columns of marks."""
         return [mark_name(index) for index in self.coded]
 
-    def entries(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that identify an entry: the unit, the group keys, and their marks."""
-        return [UNIT, *names, *self.marks]
+    @property
+    def entries(self) -> list[str]:
+        """The columns that identify an entry: the unit, the group keys, and their marks."""
+        return [UNIT, *self.keys, *self.marks]
 
-    def placed(self, names: Sequence[str]) -> list[str]:
-        """Return the columns to hash: the unit, and each key or its mark."""
-        keys = enumerate(names)
+    @property
+    def placed(self) -> list[str]:
+        """The columns to hash: the unit, and each key or its mark."""
+        keys = enumerate(self.keys)
         return [UNIT, *(mark_name(i) if i in self.coded else name for i, name in keys)]
 
 
@@ -130,11 +139,12 @@ def mark_name(index: int) -> str:
     return f"mark_{index}"
 
 
-def unit_column(unit: Unit | None, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
+def unit_column(columns: Columns, name: str, coded: Sequence[int] = ()) -> UnitColumn | None:
     """Return the column of the units of a frame, under its name there."""
+    unit, keys = columns.unit, key_names(len(columns.keys))
     if unit is None:
         return None
-    return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, coded)
+    return UnitColumn(name, unit.column, unit.max_rows, unit.max_groups, keys, coded)
 
 
 class CategoryColumn(NamedTuple):
@@ -150,16 +160,16 @@ class Adopted:
 
     `lazy` has the group keys under `keys`, each value column under `values`, categories under
     `categories`, and the privacy units under the name in `unit`. `public_keys` are as the engine
-    sees them. `wrap` turns a released Arrow table, whose first columns are the keys,
-    into the caller's own frame type. `connection` is the embedded one, if any: it lives as long as
-    the pass. A frame that `reads_once` may run dry in its first pass; one `from_files` may be
-    larger than memory; the columns of one `in_memory` are arrays already. `types` are those of
-    dates and times that are declared otherwise than the engine has them. `path` is that of Parquet
-    files.
+    sees them, empty lists where keys are secret. `wrap` turns a released Arrow table, whose first
+    columns are the keys, into the caller's own frame type. `connection` is the embedded one, if
+    any: it lives as long as the pass. A frame that `reads_once` may run dry in its first pass; one
+    `from_files` may be larger than memory; the columns of one `in_memory` are arrays already.
+    `types` are those of dates and times that are declared otherwise than the engine has them.
+    `path` is that of Parquet files.
     """
 
     lazy: nw.LazyFrame[Any]
-    keys: Sequence[str]
+    keys: Mapping[Hashable, str]
     values: Mapping[Hashable, str]
     public_keys: Sequence[Sequence[object]]
     wrap: Wrap
@@ -171,6 +181,16 @@ class Adopted:
     categories: Mapping[Category, CategoryColumn] = field(default_factory=dict)
     types: Mapping[Hashable, pa.DataType] = field(default_factory=dict)
     path: Path | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the group keys in a pass."""
+        return key_names(len(self.keys))
+
+    @property
+    def listed(self) -> Sequence[Sequence[object]] | None:
+        """The public keys; None where keys are secret."""
+        return self.public_keys if any(self.public_keys) else None
 
     def holds_integers(self, column: Hashable) -> bool:
         """Return True if a column is declared to hold integers or booleans."""
@@ -295,8 +315,8 @@ def _named(
         restore = adopted.wrap
         return replace(adopted, wrap=lambda keys: wrap(restore(keys)), connection=connection)
     values = {label: labels[str(label)] for label in columns.values}
-    keys = [labels[str(key)] for key in columns.keys]
-    unit = unit_column(columns.unit, labels.get(str(columns.unit and columns.unit.column), ""))
+    keys = {label: labels[str(label)] for label in columns.keys}
+    unit = unit_column(columns, labels.get(str(columns.unit and columns.unit.column), ""))
     categories = {
         category: CategoryColumn(labels[str(category.column)], category.constant)
         for category in columns.categories
@@ -337,7 +357,7 @@ def _adopt_relation(
         label: title_of(label, value_form(relation, names[str(label)], types.get(label)), "value")
         for label in columns.values
     }
-    keys = [key_title(label) for label in columns.keys]
+    keys = {label: key_title(label) for label in columns.keys}
     pairs = zip(columns.keys, columns.public_keys, strict=True)
     public_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
     unit_title = "" if columns.unit is None else key_title(columns.unit.column)
@@ -359,7 +379,7 @@ def _adopt_relation(
         values,
         public_keys,
         lambda released: declared_keys(released, key_types),
-        unit_column(columns.unit, unit_title),
+        unit_column(columns, unit_title),
         categories=categories,
         types={label: types[label] for label in columns.values if label in types},
     )
@@ -675,22 +695,19 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     for label in columns.names():
         require_known(label, frame[label].dtype)
     pairs = zip(columns.keys, columns.public_keys, strict=True)
-    keys = {f"key_{index}": key_column(frame[k], li) for index, (k, li) in enumerate(pairs)}
+    keys = {label: key_column(frame[label], public) for label, public in pairs}
+    titles = dict(zip(keys, key_names(len(keys)), strict=True))
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    arrow = {name: key.column for name, key in keys.items()}
+    arrow = {titles[label]: key.column for label, key in keys.items()}
     for label, numbers in columns.values.items():
         series = frame[label]
         arrow[values[label]] = (
-            value_column(label, series)
-            if numbers
-            else presence_column(
-                series, dict(zip(columns.keys, keys.values(), strict=True)).get(label)
-            )
+            value_column(label, series) if numbers else presence_column(series, keys.get(label))
         )
     coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
     if columns.unit is not None:
         arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()
-        arrow |= {mark_name(index): keys[f"key_{index}"].marks() for index in coded}
+        arrow |= {mark_name(index): keys[columns.keys[index]].marks() for index in coded}
     categories = {}
     for index, category in enumerate(columns.categories):
         name, units = f"category_{index}", columns.unit is not None
@@ -708,12 +725,12 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         return pd.DataFrame(dict(zip(names, [*restored, *plain], strict=True)))
 
     types = {label: moment_of(frame[label]) for label, needed in columns.values.items() if needed}
-    unit = unit_column(columns.unit, UNIT, coded)
+    unit = unit_column(columns, UNIT, coded)
     with opening() as connection:
         relation = nw.from_native(connection.from_arrow(pa.table(arrow)))
         return Adopted(
             relation,
-            list(keys),
+            titles,
             values,
             public_keys,
             wrap,

@@ -27,7 +27,6 @@ from dfprivacy.engine.adopt import Adopted, UnitColumn
 from dfprivacy.engine.columns import check_number_column, clipped_value
 from dfprivacy.engine.embedded import interruptible
 from dfprivacy.engine.keys import (
-    Listed,
     compressed,
     key_expressions,
     number_groups,
@@ -60,7 +59,6 @@ from dfprivacy.measurement.binning import (
     splitter,
 )
 from dfprivacy.measurement.runs import mark_starts
-from dfprivacy.measurement.sums import key_name
 from dfprivacy.measurement.value_words import (
     FLOAT_BITS,
     SIGN,
@@ -91,16 +89,10 @@ class HistogramQuery(NamedTuple):
     limit: int | None = None
 
 
-def count_bins(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    queries: Sequence[HistogramQuery],
-    *,
-    public: bool,
-) -> list[BinTable]:
+def count_bins(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[BinTable]:
     """Count the rows of each group by bin, and add up powers of their values: a table a query.
 
-    With `public` keys exactly the listed groups come out, otherwise all groups of the frame.
+    With public keys exactly the listed groups come out, otherwise all groups of the frame.
 
     Raises
     ------
@@ -116,28 +108,21 @@ def count_bins(
     schema = adopted.lazy.collect_schema()
     for query in queries:
         check_number_column(query.column, schema[adopted.values[query.column]])
-    public_keys = adopted.public_keys if public else None
     if len(queries) > 1:
         count_columns = _count_columns if adopted.unit is None else _count_columns_of_units
-        tables = count_columns(adopted, labels, queries, public_keys)
+        tables = count_columns(adopted, queries)
         if tables is not None:
             return tables
-    return [table_of(read_values(adopted, labels, query, public=public)) for query in queries]
+    return [table_of(read_values(adopted, query)) for query in queries]
 
 
-def _count_columns(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    queries: Sequence[HistogramQuery],
-    public_keys: Listed | None,
-) -> list[BinTable] | None:
+def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[BinTable] | None:
     """Count several columns of rows in memory, whose groups are numbered once; None for others."""
-    names = [key_name(index) for index in range(len(labels))]
-    values = _name_values(queries)
+    names, values = adopted.names, _name_values(queries)
     numbers = [nw.col(adopted.values[column]).alias(name) for column, name in values.items()]
     if not adopted.in_memory:  # elsewhere a column is cast when its turn comes
         numbers = [number.cast(nw.Float64) for number in numbers]
-    lazy = adopted.lazy.select(*key_expressions(adopted, labels), *numbers)
+    lazy = adopted.lazy.select(*key_expressions(adopted), *numbers)
     entries: Any
     if adopted.in_memory:
         frame = guarded(lambda: lazy.collect().to_native())
@@ -152,9 +137,9 @@ def _count_columns(
     keys, groups = pa.table({}), 1
     if names:
         keys, _, group = number_groups(entries, names)
-        keys, groups, places = order_groups(keys, public_keys)
+        keys, groups, places = order_groups(keys, adopted.listed)
         rows = rows.with_columns(pl.Series(_GROUP, places[group]))
-    if names and public_keys is not None:
+    if adopted.listed is not None:
         pooled, rows = (frame.filter(rows[_GROUP] >= 0) for frame in (pooled, rows))
 
     def count(batch: Sequence[HistogramQuery]) -> list[BinTable]:
@@ -187,24 +172,20 @@ def _name_values(queries: Sequence[HistogramQuery]) -> dict[Hashable, str]:
     return {column: f"value_{index}" for index, column in enumerate(columns)}
 
 
-def read_values(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, *, public: bool
-) -> BinTable | ValueWords:
+def read_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWords:
     """Return the rows of each group and value, or where they may leave the engine, a word each.
 
-    With `public` keys and in its errors it is as `count_bins`.
+    With public keys and in its errors it is as `count_bins`.
     """
     check_number_column(query.column, adopted.lazy.collect_schema()[adopted.values[query.column]])
-    public_keys = adopted.public_keys if public else None
-    values = _fetch_values(adopted, labels, query, public_keys)
+    values = _fetch_values(adopted, query)
     if values is not None:
         return values
-    names = _key_names(labels, query)
-    build = partial(_build_query, labels=labels, query=query)
-    table = exact_table(adopted, build, [*names, _LABEL])
+    names = [] if query.pooled else adopted.names
+    table = exact_table(partial(_build_query, adopted, query), adopted, [*names, _LABEL])
     keys, groups, group = number_groups(table, names)
-    if names and public_keys is not None:
-        keys, groups, places = order_groups(keys, public_keys)
+    if names and adopted.listed is not None:
+        keys, groups, places = order_groups(keys, adopted.listed)
         group = places[group]
         is_listed = group >= 0
         table, group = table.filter(pa.array(is_listed)), group[is_listed]
@@ -217,19 +198,17 @@ def read_values(
     return bin_table(keys, groups, query.binning, group, label, rows=rows, moments=moments)
 
 
-def _fetch_values(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery, public_keys: Listed | None
-) -> BinTable | ValueWords | None:
+def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWords | None:
     """Return the rows of an engine that may hand them over; None if they stay in the engine."""
     if adopted.unit is not None:
-        tables = _count_columns_of_units(adopted, labels, [query], public_keys)
+        tables = _count_columns_of_units(adopted, [query])
         return None if tables is None else tables[0]
     if not _can_fetch_words(adopted, query):
         return None
-    parts = guarded(partial(_fetch_words, adopted, labels, query))
+    parts = guarded(partial(_fetch_words, adopted, query))
     if parts is None:
         return None
-    if len(parts) == 1 and public_keys is None:
+    if len(parts) == 1 and adopted.listed is None:
         return parts[0]
     keys = pa.concat_tables([part.keys for part in parts])
     first, words = 0, []
@@ -239,12 +218,7 @@ def _fetch_values(
         first += part.keys.num_rows
     assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch_words`
     values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
-    return values.renumbered(*order_groups(keys, public_keys))
-
-
-def _key_names(labels: Sequence[Hashable], query: HistogramQuery) -> list[str]:
-    """Return the names of the keys that a query counts by."""
-    return [] if query.pooled else [key_name(index) for index in range(len(labels))]
+    return values.renumbered(*order_groups(keys, adopted.listed))
 
 
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
@@ -283,22 +257,19 @@ def _can_fetch_words(adopted: Adopted, query: HistogramQuery) -> bool:
     return adopted.can_fetch_rows and not (is_wide and adopted.reads_once)
 
 
-def _fetch_words(
-    adopted: Adopted, labels: Sequence[Hashable], query: HistogramQuery
-) -> list[ValueWords] | None:
+def _fetch_words(adopted: Adopted, query: HistogramQuery) -> list[ValueWords] | None:
     """Return the rows of a query as words, in parts that number their groups by themselves.
 
     None if the number of a group and a value don't fit the 63 bits of a word.
     """
     value = nw.col(adopted.values[query.column]).cast(nw.Float64).alias(_VALUE)
-    native: Any = adopted.lazy.select(*key_expressions(adopted, labels), value).to_native()
-    names = [key_name(index) for index in range(len(labels))]
+    native: Any = adopted.lazy.select(*key_expressions(adopted), value).to_native()
     group_bits = 63 - bits_of_values(query.limit)
 
     def fetch_parts() -> list[ValueWords] | None:
         parts: list[ValueWords] = []
         for part in _read_parts(native):
-            keys, groups, group = number_groups(part, names)
+            keys, groups, group = number_groups(part, adopted.names)
             if sum(former.groups for former in parts) + groups >= 2**group_bits:
                 return None
             values = pl.Series(_VALUE, part.column(_VALUE))
@@ -358,29 +329,25 @@ def _single_bits(bits: int) -> pl.Expr:
 
 
 def _count_columns_of_units(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    queries: Sequence[HistogramQuery],
-    public_keys: Listed | None,
+    adopted: Adopted, queries: Sequence[HistogramQuery]
 ) -> list[BinTable] | None:
     """Count rows within the limits of units, which are fetched once; None where they are not."""
     unit = adopted.unit
     assert unit is not None  # noqa: S101 the callers have looked
     if any(_rounded_bits(query.binning) > VALUE_BITS for query in queries):
         return None
-    names = [key_name(index) for index in range(len(labels))]
     values = _name_values(queries)
     numbers = [
         nw.col(adopted.values[column]).cast(nw.Float64).alias(name)
         for column, name in values.items()
     ]
-    frame = adopted.lazy.select(*key_expressions(adopted, labels), *numbers)
-    rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), names, adopted)
+    frame = adopted.lazy.select(*key_expressions(adopted), *numbers)
+    rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), adopted)
     if rows is None:
         return None
     entries, groups, places = guarded(partial(_entries_of, rows, unit))
     present = np.unique(groups)
-    keys, number, order = order_groups(rows.keys.take(pa.array(present)), public_keys)
+    keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed)
     group_of_entry = order[np.searchsorted(present, groups)]
     is_within = entries >= 0
     entries = entries[is_within]
@@ -389,7 +356,7 @@ def _count_columns_of_units(
         column = pl.Series(_VALUE, rows.columns.column(values[query.column]))
         bits = _rounded_bits(query.binning)
         counted, value = _thin_rows(entries, column.filter(is_within), places, unit.rows, bits)
-        if query.pooled or not names:
+        if query.pooled or not unit.keys:
             pooled = pl.DataFrame({_GROUP: np.zeros_like(counted), _VALUE: value})
             return _count_rows_in_memory(pa.table({}), 1, pooled, _VALUE, query)
         group = group_of_entry[counted]
@@ -462,22 +429,20 @@ def _thin_rows(
     )
 
 
-def _build_query(
-    adopted: Adopted, *, labels: Sequence[Hashable], query: HistogramQuery
-) -> nw.LazyFrame[Any]:
+def _build_query(adopted: Adopted, query: HistogramQuery) -> nw.LazyFrame[Any]:
     """Return the query of `count_bins`: keys, label, rows and sums of each group and bin."""
-    names, by = [key_name(index) for index in range(len(labels))], _key_names(labels, query)
+    by = [] if query.pooled else adopted.names
     frame = _with_values(
-        adopted.lazy, key_expressions(adopted, labels), adopted.values[query.column], query
+        adopted.lazy, key_expressions(adopted), adopted.values[query.column], query
     )
     if adopted.unit is None:
-        if query.pooled and any(adopted.public_keys):
-            frame = only_listed(frame, adopted.public_keys)
+        if query.pooled and adopted.listed is not None:
+            frame = only_listed(frame, adopted.listed)
         return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
-    entries = known_units(frame, adopted).group_by(*adopted.unit.entries(names), _VALUE).agg(rows)
-    limited = within_groups(entries, names, adopted.unit, _VALUE)
-    return _group_by_bin(thinned(limited, names, _VALUE, _ROWS, adopted.unit), by, query, _ROWS)
+    entries = known_units(frame, adopted).group_by(*adopted.unit.entries, _VALUE).agg(rows)
+    limited = within_groups(entries, adopted.unit, _VALUE)
+    return _group_by_bin(thinned(limited, _VALUE, _ROWS, adopted.unit), by, query, _ROWS)
 
 
 def _group_by_bin(
@@ -498,16 +463,18 @@ def _group_by_bin(
     sums = [power.sum().alias(name) for name, power in powers]
     labeled = _with_labels(frame, query)
     if packs:
-        return _group_by_word(labeled, [rows, *sums])
+        return _group_by_word(labeled, names[0], [rows, *sums])
     return labeled.group_by(*names, _LABEL).agg(rows, *sums)
 
 
-def _group_by_word(labeled: nw.LazyFrame[Any], sums: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
+def _group_by_word(
+    labeled: nw.LazyFrame[Any], name: str, sums: Sequence[nw.Expr]
+) -> nw.LazyFrame[Any]:
     """Return the sums of each key and label, in order, by one word for both.
 
     polars groups by one integer in little more than half the time that it takes for two columns.
     """
-    native, name = labeled.to_native(), key_name(0)
+    native = labeled.to_native()
     dtype = native.collect_schema()[name]
     bits = (pl.col(_LABEL) * 2.0).fill_null(math.nan).cast(pl.Float32).reinterpret(dtype=pl.UInt32)
     key = pl.col(name).cast(pl.Int64).fill_null(_MOST_KEY)
@@ -528,12 +495,12 @@ _MOST_KEY = 2**31 - 1  # stands for NULL in a word
 def _fits_word(adopted: Adopted, query: HistogramQuery) -> bool:
     """Check whether the only key of a frame in memory, and the label of an octave, fit a word."""
     is_single = adopted.in_memory and len(adopted.keys) == 1 and not query.pooled
-    schema = adopted.lazy.collect_schema()
-    if not (
-        is_single and isinstance(query.binning, Octaves) and schema[adopted.keys[0]].is_integer()
-    ):
+    if not is_single or not isinstance(query.binning, Octaves):
         return False
-    key = nw.col(adopted.keys[0])
+    (name,), schema = adopted.keys.values(), adopted.lazy.collect_schema()
+    if not schema[name].is_integer():
+        return False
+    key = nw.col(name)
     ends = adopted.lazy.select(key.min().alias("low"), key.max().alias("high"))
     low, high = collect(ends).to_pylist()[0].values()
     return low is None or (low >= -_MOST_KEY and high < _MOST_KEY)

@@ -22,6 +22,7 @@ from ibis.common.exceptions import IbisError
 from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, adopt, unit_column
 from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedDtypeError, UnsupportedFrameError
+from dfprivacy.measurement.sums import key_names
 
 _GROUPS_BYTES = frozenset({"duckdb", "polars"})
 """Backends that are tested to group texts by their bytes; others may go by a collation."""
@@ -80,22 +81,23 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
                 hint="hand over the table itself, dfp.frame(table.to_pyarrow()), or leave out "
                 "unit=",
             )
-    keys = {f"key_{index}": label for index, label in enumerate(columns.keys)}
-    values = {f"value_{index}": label for index, label in enumerate(columns.values)}
-    units = {} if columns.unit is None else {UNIT: columns.unit.column}
-    chosen = {name: _plain(frame, label, backend) for name, label in values.items()}
+    keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
+    values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
+    grouped = {name: label for label, name in keys.items()}
+    if columns.unit is not None:
+        grouped[UNIT] = columns.unit.column
+    chosen = {name: _plain(frame, label, backend) for label, name in values.items()}
     categories = {
         category: CategoryColumn(f"category_{index}", category.constant)
         for index, category in enumerate(columns.categories)
     }
-    categorical = {column.name: category.column for category, column in categories.items()}
-    for name, label in {**keys, **units, **categorical}.items():
+    grouped |= {column.name: category.column for category, column in categories.items()}
+    for name, label in grouped.items():
         chosen[name] = _key(frame, label, backend, hashed=columns.unit is not None)
     lazy = nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)}))
-    names = {label: name for name, label in values.items()}
-    unit = unit_column(columns.unit, UNIT)
+    unit = unit_column(columns, UNIT)
     return Adopted(
-        lazy, list(keys), names, columns.public_keys, _ibis_table, unit, categories=categories
+        lazy, keys, values, columns.public_keys, _ibis_table, unit, categories=categories
     )
 
 

@@ -26,7 +26,7 @@ from dfprivacy.measurement.bin_table import BinTable, added_up
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import exact_number
 from dfprivacy.measurement.linear import WHOLE, Category
-from dfprivacy.measurement.sums import Statistics, key_name
+from dfprivacy.measurement.sums import Statistics, key_names
 from dfprivacy.measurement.value_words import ValueWords
 
 Listed: TypeAlias = Sequence[Sequence[object]] | pa.Table
@@ -36,12 +36,12 @@ _NEAR = 4  # numbers so many times as many as rows lie close together
 _KEY_DTYPES = (nw.String, nw.Boolean, nw.Date, nw.Datetime, nw.Duration, nw.Time, nw.Binary)
 
 
-def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Expr]:
-    """Return group keys under `key_name`; with a unit also the marks of keys, and `UNIT` last."""
+def key_expressions(adopted: Adopted) -> list[nw.Expr]:
+    """Return group keys under their `names`; with a unit also marks of keys, and `UNIT` last."""
     schema, engine = adopted.lazy.collect_schema(), adopted.lazy.implementation
     keys = [
-        _key_expression(name, label, schema[name], engine).alias(key_name(index))
-        for index, (label, name) in enumerate(zip(labels, adopted.keys, strict=True))
+        _key_expression(name, label, schema[name], engine).alias(title)
+        for title, (label, name) in zip(adopted.names, adopted.keys.items(), strict=True)
     ]
     if adopted.unit is None:
         return keys
@@ -50,13 +50,13 @@ def key_expressions(adopted: Adopted, labels: Sequence[Hashable]) -> list[nw.Exp
     return [*keys, *map(nw.col, unit.marks), unit_key]
 
 
-def with_others(adopted: Adopted, label: Hashable) -> Adopted:
+def with_others(adopted: Adopted) -> Adopted:
     """Return a frame whose last key is missing where it is none of those listed.
 
     Rows without a value there are left out. Keys are mapped before a unit's groups are chosen and
     its rows bounded: all others are one group of it.
     """
-    *names, name = adopted.keys
+    label, name = list(adopted.keys.items())[-1]
     dtype, engine = adopted.lazy.collect_schema()[name], adopted.lazy.implementation
     title = f"{name}_or_other"
     while title in adopted.lazy.collect_schema().names():
@@ -77,11 +77,11 @@ def with_others(adopted: Adopted, label: Hashable) -> Adopted:
         )
         is_listed = frame.with_columns(is_known.alias(_LISTED))
     marks = [] if adopted.unit is None else adopted.unit.marks
-    mapped = [title, *(mark for mark in marks if mark == mark_name(len(names)))]
+    mapped = [title, *(mark for mark in marks if mark == mark_name(len(adopted.keys) - 1))]
     renamed = is_listed.with_columns(
         *(nw.when(nw.col(_LISTED)).then(nw.col(value)).alias(value) for value in mapped)
     )
-    return replace(adopted, lazy=renamed.drop(_LISTED), keys=[*names, title])
+    return replace(adopted, lazy=renamed.drop(_LISTED), keys={**adopted.keys, label: title})
 
 
 _LISTED = "is_listed"
@@ -229,8 +229,8 @@ def find_keys(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers]:
 
 
 def only_listed(frame: nw.LazyFrame[Any], public_keys: Listed) -> nw.LazyFrame[Any]:
-    """Return the rows of a frame whose keys, under `key_name`, are public."""
-    names = [key_name(index) for index in range(len(public_keys))]
+    """Return the rows of a frame whose keys, under `key_names`, are public."""
+    names = key_names(len(public_keys))
     public = _typed_table(public_keys, collect(frame.select(*names).head(0)).schema)
     native: Any = frame.to_native()
     if frame.implementation.is_polars():

@@ -8,9 +8,8 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import duckdb
@@ -37,8 +36,8 @@ from dfprivacy.engine.units import (
     unscaled,
     within_groups,
 )
-from dfprivacy.measurement.linear import Category, Source
-from dfprivacy.measurement.sums import Statistics, key_name, sum_name, sum_names
+from dfprivacy.measurement.linear import Source
+from dfprivacy.measurement.sums import Statistics, sum_name, sum_names
 
 _VALUE, _ROWS, _GROUP, _ENTRY = "value", "rows", "group", "entry"
 
@@ -48,9 +47,7 @@ _WHOLE_FLOATS = 2**53
 """Floats hold every whole number up to this size."""
 
 
-def exact_sums(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
-) -> Statistics:
+def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
     """Return the exact sums of every group.
 
     Raises
@@ -64,22 +61,34 @@ def exact_sums(
         again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
         size = _SOURCES if again and not adopted.from_files else len(sources) or 1
         parts = [
-            _together(adopted, labels, sources[first : first + size], again=again)
+            _sum_rows(adopted, sources[first : first + size], again=again)
             for first in range(0, len(sources), size)
         ]
         return _joined(parts, sources) if len(parts) > 1 else parts[0]
-    of_distinct_values = [source for source in sources if source.counts_distinct]
-    others = [source for source in sources if not source.counts_distinct]
-    tables = []
-    for source in of_distinct_values:
-        names = [key_name(index) for index in range(len(labels))]
+    parts, others = [], []
+    for source in sources:
+        if not source.counts_distinct:
+            others.append(source)
+            continue
         unit = replace(adopted.unit, rows=source.rows or adopted.unit.rows)
-        build = partial(_build_distinct, labels=labels, category=source.categories[0])
-        table = exact_table(replace(adopted, unit=unit), build, names)
-        tables.append(Statistics(table, len(names), (source,)).checked())
+        parts.append(_run(replace(adopted, unit=unit), _count_distinct, (source,)))
     if others:
-        tables.append(_together(adopted, labels, others, again=False))
-    return _joined(tables, sources)
+        parts.append(_sum_first_groups(adopted, others) or _run(adopted, _sum_units, others))
+    return _joined(parts, sources)
+
+
+def _run(
+    adopted: Adopted,
+    build: Callable[..., nw.LazyFrame[Any]],
+    sources: Sequence[Source],
+    *arguments: Any,
+) -> Statistics:
+    """Return the sums of the query that a function builds of a frame and of sources."""
+    names = adopted.names
+    table = exact_table(
+        lambda: _ascending(build(adopted, sources, *arguments), names), adopted, names
+    )
+    return Statistics(table, len(names), tuple(sources)).checked()
 
 
 def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistics:
@@ -101,69 +110,39 @@ def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistic
     return Statistics(pa.table(ordered), parts[0].keys, tuple(sources))
 
 
-def _build_distinct(
-    adopted: Adopted, *, labels: Sequence[Hashable], category: Category
-) -> nw.LazyFrame[Any]:
-    assert adopted.unit is not None  # noqa: S101 without units it is a sum among others
-    names, unit = [key_name(index) for index in range(len(labels))], adopted.unit
-    value = category_expression(adopted, category).alias(_VALUE)
-    of_units = known_units(adopted.lazy.select(*key_expressions(adopted, labels), value), adopted)
-    rows = nw.len().cast(nw.Int64).alias(_ROWS)
-    entries = of_units.group_by(*unit.entries(names), _VALUE).agg(rows)
-    limited = few_values(within_groups(entries, names, unit, _VALUE), names, _VALUE, _ROWS, unit)
-    counted = nw.col(_ROWS).sum().cast(nw.Int64)
-    sums = [counted.alias(sum_name(0)), distinct(nw.col(_VALUE)).alias(sum_name(0, 1))]
-    return _ascending(
-        limited.group_by(*names).agg(*sums) if names else limited.select(*sums), names
-    )
-
-
-def _together(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source], *, again: bool
-) -> Statistics:
+def _sum_rows(adopted: Adopted, sources: Sequence[Source], *, again: bool) -> Statistics:
     """Return the sums of one pass, or of two where DuckDB can read `again`.
 
     Floats are added or not by the frame and the question, whatever the rows.
     """
-    first_groups = _sum_first_groups(adopted, labels, sources)
-    if first_groups is not None:
-        return first_groups
-    names = [key_name(index) for index in range(len(labels))]
 
-    def add_up(numbers: DType) -> Statistics:
-        build = partial(build_pass, labels=labels, sources=sources, numbers=numbers)
-        table = exact_table(adopted, build, names)
-        return Statistics(table, len(names), tuple(sources)).checked()
+    def build(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> nw.LazyFrame[Any]:
+        return add_up(with_terms(adopted, sources, numbers), adopted.names, sources, numbers)
 
-    if again and labels:
-        statistics = add_up(nw.Float64())
+    if again and adopted.keys:
+        statistics = _run(adopted, build, sources, nw.Float64())
         if statistics.largest_possible() < _WHOLE_FLOATS:
             return statistics
-    return add_up(nw.Int64())
+    return _run(adopted, build, sources, nw.Int64())
 
 
-def build_pass(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    sources: Sequence[Source],
-    numbers: DType,
-) -> nw.LazyFrame[Any]:
-    """Return the lazy query of one release: key columns, then the sums of each source.
+def _count_distinct(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+    assert adopted.unit is not None  # noqa: S101 without units it is a sum among others
+    (source,), unit = sources, adopted.unit
+    value = category_expression(adopted, source.categories[0]).alias(_VALUE)
+    of_units = known_units(adopted.lazy.select(*key_expressions(adopted), value), adopted)
+    rows = nw.len().cast(nw.Int64).alias(_ROWS)
+    entries = of_units.group_by(*unit.entries, _VALUE).agg(rows)
+    limited = few_values(within_groups(entries, unit, _VALUE), _VALUE, _ROWS, unit)
+    counted = nw.col(_ROWS).sum().cast(nw.Int64)
+    sums = [counted.alias(sum_name(0)), distinct(nw.col(_VALUE)).alias(sum_name(0, 1))]
+    return limited.group_by(*unit.keys).agg(*sums) if unit.keys else limited.select(*sums)
 
-    Grid integers are added up as `numbers`. The sums are Int64 whatever it is.
 
-    Raises
-    ------
-    UnsupportedDtypeError, InvalidBoundsError
-        When a column's declared dtype does not allow what is asked of it.
-    """
-    names = [key_name(index) for index in range(len(labels))]
-    if adopted.unit is not None:
-        entries = sum_by_unit(adopted, labels, unscaled(sources))
-        limited = within_groups(entries, names, adopted.unit)
-        return _ascending(_add_entries(limited, names, sources, adopted.unit.rows), names)
-    integers = with_terms(adopted, labels, sources, numbers)
-    return _ascending(add_up(integers, names, sources, numbers), names)
+def _sum_units(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+    assert adopted.unit is not None  # noqa: S101 the caller has looked
+    unit, entries = adopted.unit, sum_by_unit(adopted, unscaled(sources))
+    return _add_entries(within_groups(entries, unit), unit.keys, sources, unit.rows)
 
 
 def _add_entries(
@@ -175,19 +154,17 @@ def _add_entries(
     return integers.group_by(*names).agg(*sums) if names else integers.select(*sums)
 
 
-def _sum_first_groups(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
-) -> Statistics | None:
-    """Return the sums of `build_pass` from rows in memory; None where they stay in the engine.
+def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics | None:
+    """Return the sums of units from rows in memory; None where they stay in the engine.
 
     Sorting one word a row takes less than half the time of an engine's window over as many entries.
     """
-    names, unit = tuple(key_name(index) for index in range(len(labels))), adopted.unit
-    if unit is None or unit.groups is None or not names:
+    unit = adopted.unit
+    if unit is None or unit.groups is None or not unit.keys:
         return None
     added, engine = tuple(unscaled(sources)), adopted.lazy.implementation
-    terms = guarded(lambda: known_units(with_terms(adopted, labels, added, nw.Int64()), adopted))
-    rows = fetch_unit_rows(terms, names, adopted, entry=PLACE)
+    terms = guarded(lambda: known_units(with_terms(adopted, added, nw.Int64()), adopted))
+    rows = fetch_unit_rows(terms, adopted, entry=PLACE)
     if rows is None:
         return None
     if rows.keys.num_rows > unit.groups:
@@ -203,7 +180,7 @@ def _sum_first_groups(
     entries = guarded(add_rows)
     units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
     places, sums = entries.column(PLACE).to_numpy(), entries.drop_columns([_ENTRY, PLACE])
-    table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), names, added)
+    table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), added)
     return table.sum_within_limits(sources, unit.rows, unit.groups)
 
 
@@ -213,7 +190,6 @@ class UnitTable:
 
     adopted: Adopted
     rows: UnitRows
-    names: tuple[str, ...]
     sources: tuple[Source, ...]
 
     def __repr__(self) -> str:
@@ -224,8 +200,8 @@ class UnitTable:
         self, sources: Sequence[Source], limit: int, groups: int | None
     ) -> Statistics:
         """Return the sums of each group: a unit has at most `limit` rows in at most `groups`."""
-        rows = self.rows
-        if groups is not None and self.names:
+        rows, keys = self.rows, self.adopted.names
+        if groups is not None and keys:
             marks = mark_first_groups(rows.units, rows.places, rows.groups, groups)
             rows = rows.filter(marks)
         columns = {
@@ -233,7 +209,7 @@ class UnitTable:
             for index, source in enumerate(unscaled(sources))
             for position, name in enumerate(self.names_of(source))
         }
-        names = [_GROUP] if self.names else []
+        names = [_GROUP] if keys else []
         frame: Any = pl.from_arrow(pa.table({**columns, _GROUP: rows.groups}))
 
         def add_entries() -> pa.Table:
@@ -242,9 +218,9 @@ class UnitTable:
 
         sums = guarded(add_entries)
         if names:
-            keys = rows.keys.take(sums.column(_GROUP))
-            sums = pa.table([*keys.columns, *sums.columns[1:]], [*self.names, *sum_names(sources)])
-        return Statistics(sums, len(self.names), tuple(sources)).checked()
+            columns_of_keys = rows.keys.take(sums.column(_GROUP)).columns
+            sums = pa.table([*columns_of_keys, *sums.columns[1:]], [*keys, *sum_names(sources)])
+        return Statistics(sums, len(keys), tuple(sources)).checked()
 
     def names_of(self, source: Source) -> list[str]:
         """Return the columns of the rows and the terms of a source."""
@@ -252,15 +228,11 @@ class UnitTable:
         return [sum_name(index, position) for position in range(1 + len(source.terms))]
 
 
-def read_unit_table(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
-) -> UnitTable:
+def read_unit_table(adopted: Adopted, sources: Sequence[Source]) -> UnitTable:
     """Read the sums of each unit in each group into memory, by one pass."""
     raw = tuple(unscaled([Source(), *sources]))
-    names = tuple(key_name(index) for index in range(len(labels)))
-    entries = guarded(lambda: sum_by_unit(adopted, labels, raw))
-    rows = collect_unit_rows(entries, names, adopted)
-    return UnitTable(adopted, rows, names, raw)
+    entries = guarded(lambda: sum_by_unit(adopted, raw))
+    return UnitTable(adopted, collect_unit_rows(entries, adopted), raw)
 
 
 def _ascending(added: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:

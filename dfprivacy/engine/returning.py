@@ -192,7 +192,7 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
             answer_column(table.column(position)) for position in range(len(by), table.num_columns)
         ]
         return pd.DataFrame(dict(zip(table.column_names, [*keys, *plain], strict=True)))
-    adopted = adopt(frame, Columns((), {}, ()))
+    adopted = adopt(frame, Columns())
     try:
         return adopted.wrap(table)
     finally:

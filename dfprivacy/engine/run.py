@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 def exact_table(
-    adopted: Adopted, build: Callable[[Adopted], nw.LazyFrame[Any]], by: Sequence[str]
+    build: Callable[[], nw.LazyFrame[Any]], adopted: Adopted, by: Sequence[str]
 ) -> pa.Table:
-    """Return the table of a query that adds up rows by the columns `by`.
+    """Return the table of a query that adds up rows of a frame by the columns `by`.
 
     What is declared is checked before a row is read.
     """
-    lazy = guarded(lambda: build(adopted))
+    lazy = guarded(build)
     table = guarded(lambda: collect(lazy, adopted.connection))
     engine = lazy.implementation
     if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it

@@ -20,6 +20,7 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import UNIT, Adopted, CategoryColumn, Columns, unit_column
 from dfprivacy.engine.columns import require_columns
 from dfprivacy.errors import UnsupportedFrameError
+from dfprivacy.measurement.sums import key_names
 
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CARRIERS = frozenset(("pyspark", "py4j", "grpc"))
@@ -56,9 +57,9 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
         )
         return f"collate(column_{index}, 'UTF8_BINARY')" if text else f"column_{index}"
 
-    keys = [f"key_{index}" for index in range(len(columns.keys))]
+    keys = dict(zip(columns.keys, key_names(len(columns.keys)), strict=True))
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
-    grouped = dict(zip(keys, columns.keys, strict=True))
+    grouped = {name: label for label, name in keys.items()}
     if columns.unit is not None:
         grouped[UNIT] = columns.unit.column
     categories = {
@@ -71,7 +72,7 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     placed = frame.toDF(*(f"column_{index}" for index in range(len(names))))
     lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
     wrap = partial(frame_of_table, frame.sparkSession)
-    unit = unit_column(columns.unit, UNIT)
+    unit = unit_column(columns, UNIT)
     return Adopted(lazy, keys, values, columns.public_keys, wrap, unit, categories=categories)
 
 

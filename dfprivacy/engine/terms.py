@@ -41,12 +41,7 @@ are below 2**63, so that what is left after it is taken out is exact.
 """
 
 
-def with_terms(
-    adopted: Adopted,
-    labels: Sequence[Hashable],
-    sources: Sequence[Source],
-    numbers: DType,
-) -> nw.LazyFrame[Any]:
+def with_terms(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> nw.LazyFrame[Any]:
     """Return the keys, and one column of integers for each term of each source.
 
     A row that holds no value in one of a source's columns has NULL in all its terms. Integers that
@@ -57,7 +52,7 @@ def with_terms(
         for index, source in enumerate(sources)
     ]
     frame, titles = _with_leaves(adopted, sources, leaves, numbers)
-    keys = key_expressions(adopted, labels)
+    keys = key_expressions(adopted)
     if not keys and not titles:  # all rows are counted
         return adopted.lazy
     single = all(
@@ -264,7 +259,7 @@ def _with_leaves(
                 columns.append(_ibis_leaf(name, leaf).alias(free_title))
     lazy = with_categories(adopted, categories)
     unit = [] if adopted.unit is None else [adopted.unit.name, *adopted.unit.marks]
-    selected = dict.fromkeys([*adopted.keys, *unit, *categories])
+    selected = dict.fromkeys([*adopted.keys.values(), *unit, *categories])
     return (_with_numbers(lazy, columns, list(selected)) if columns else lazy), titles
 
 

@@ -8,7 +8,7 @@ chance and comes out the same each time. Proof: docs/how-to/users.md.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from dfprivacy.engine.terms import add_up, with_terms
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import OnGrid, Product, Source
 from dfprivacy.measurement.runs import run_starts
-from dfprivacy.measurement.sums import key_name, sum_name
+from dfprivacy.measurement.sums import sum_name
 
 PLACE = "place"
 """The column of hashes of unit and group."""
@@ -39,20 +39,19 @@ _PLACES = 2**52
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
     """Return the rows that have a unit and, where keys are public, one of these keys."""
     of_units = frame.drop_nulls(UNIT)  # as IS NOT NULL, of which DuckDB guesses right how few go
-    return only_listed(of_units, adopted.public_keys) if any(adopted.public_keys) else of_units
+    return of_units if adopted.listed is None else only_listed(of_units, adopted.listed)
 
 
-def within_groups(
-    frame: nw.LazyFrame[Any], names: Sequence[str], unit: UnitColumn, *parts: str
-) -> nw.LazyFrame[Any]:
+def within_groups(frame: nw.LazyFrame[Any], unit: UnitColumn, *parts: str) -> nw.LazyFrame[Any]:
     """Return the entries of at most so many groups a unit.
 
     An entry belongs to one unit and group; those of both differ in the columns `parts`. The groups
     are those with the least hash of unit and keys; keys of the same hash come in their own order.
     """
+    names = unit.keys
     if unit.groups is None or not names:
         return frame
-    placed = _placed(frame, unit.placed(names))
+    placed = _placed(frame, unit.placed)
     if frame.implementation.is_duckdb():  # the same number by one sort
         by = ", ".join(f"{name} ASC NULLS LAST" for name in (f"{PLACE} // {_HALF}", *names))
         rank = "dense_rank" if parts else "row_number"
@@ -104,7 +103,7 @@ class UnitRows:
 
 
 def fetch_unit_rows(
-    frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted, *, entry: str | None = None
+    frame: nw.LazyFrame[Any], adopted: Adopted, *, entry: str | None = None
 ) -> UnitRows | None:
     """Return the rows of a frame of known units; None where they stay in the engine.
 
@@ -112,35 +111,32 @@ def fetch_unit_rows(
     """
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed(names))), adopted, entry)
-    return None if table is None else _number_rows(table, names, unit)
+    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed)), adopted, entry)
+    return None if table is None else _number_rows(table, unit)
 
 
-def _number_rows(table: pa.Table, names: Sequence[str], unit: UnitColumn) -> UnitRows:
+def _number_rows(table: pa.Table, unit: UnitColumn) -> UnitRows:
     """Return rows with the numbers of their units and groups."""
-    keys, _, groups = number_groups(table, names)
+    keys, _, groups = number_groups(table, unit.keys)
     units = number_groups(table, [UNIT]).group
     places = table.column(PLACE).to_numpy()
-    columns = table.drop_columns([UNIT, PLACE, *names, *unit.marks])
+    columns = table.drop_columns([PLACE, *unit.entries])
     return UnitRows(keys, units, groups, places, columns)
 
 
-def collect_unit_rows(frame: nw.LazyFrame[Any], names: Sequence[str], adopted: Adopted) -> UnitRows:
+def collect_unit_rows(frame: nw.LazyFrame[Any], adopted: Adopted) -> UnitRows:
     """Return the rows of a frame of known units, however many there are."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    placed = guarded(lambda: _placed(frame, unit.placed(names)))
-    return _number_rows(guarded(lambda: collect(placed, adopted.connection)), names, unit)
+    placed = guarded(lambda: _placed(frame, unit.placed))
+    return _number_rows(guarded(lambda: collect(placed, adopted.connection)), unit)
 
 
-def sum_by_unit(
-    adopted: Adopted, labels: Sequence[Hashable], sources: Sequence[Source]
-) -> nw.LazyFrame[Any]:
+def sum_by_unit(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
     """Return the sums of every unit in every group, without limits."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
-    rows = known_units(with_terms(adopted, labels, sources, nw.Int64()), adopted)
-    names = [key_name(index) for index in range(len(labels))]
-    return add_up(rows, adopted.unit.entries(names), sources)
+    rows = known_units(with_terms(adopted, sources, nw.Int64()), adopted)
+    return add_up(rows, adopted.unit.entries, sources)
 
 
 def mark_first_groups(
@@ -253,7 +249,7 @@ def _tied(index: int, source: Source) -> Iterator[nw.Expr]:
 
 
 def thinned(
-    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, unit: UnitColumn
+    frame: nw.LazyFrame[Any], value: str, counted: str, unit: UnitColumn
 ) -> nw.LazyFrame[Any]:
     """Return how many of a unit's rows with each value count: `unit.rows` in one group at most.
 
@@ -262,11 +258,11 @@ def thinned(
     numbers of rows before and after an entry, scaled, end at whole numbers, so that they add up to
     `rows` exactly.
     """
-    group, rows = [UNIT, *names], unit.rows
+    group, rows = [UNIT, *unit.keys], unit.rows
     values_held = (
         nw.when(~nw.col(value).is_null()).then(nw.col(counted)).otherwise(nw.lit(0, nw.Int64))
     )
-    placed = _placed(frame, unit.placed(names)).with_columns(values_held.alias(_ONE))
+    placed = _placed(frame, unit.placed).with_columns(values_held.alias(_ONE))
     start = (nw.col(PLACE) % _HALF).cast(nw.Float64) / float(_HALF)
     every = nw.col(_ONE).sum().over(*group)
     until = nw.col(_ONE).cum_sum().over(*group, order_by=value)
@@ -279,7 +275,7 @@ def thinned(
 
 
 def few_values(
-    frame: nw.LazyFrame[Any], names: Sequence[str], value: str, counted: str, unit: UnitColumn
+    frame: nw.LazyFrame[Any], value: str, counted: str, unit: UnitColumn
 ) -> nw.LazyFrame[Any]:
     """Return entries of at most `unit.rows` values of a unit in a group, one entry a value.
 
@@ -287,11 +283,11 @@ def few_values(
     chance, so that a value is lost only where all units that have it leave it out. The rows of a
     unit in a group, `unit.rows` at most, stand at the first of its entries.
     """
-    group, there = [UNIT, *names], ~nw.col(value).is_null()
+    group, there = [UNIT, *unit.keys], ~nw.col(value).is_null()
     zero = nw.lit(0, nw.Int64)
     counts = nw.when(there).then(nw.lit(1, nw.Int64)).otherwise(zero).alias(_ONE)
     values_held = nw.when(there).then(nw.col(counted)).otherwise(zero).alias(counted)
-    placed = _placed(frame, [*unit.placed(names), value]).with_columns(counts, values_held)
+    placed = _placed(frame, [*unit.placed, value]).with_columns(counts, values_held)
     number = nw.col(_ONE).cum_sum().over(*group, order_by=[PLACE, value]).alias(_NUMBER)
     every = nw.col(counted).sum().over(*group).clip(None, unit.rows).alias(_EVERY)
     limited = placed.with_columns(number, every).filter(nw.col(_NUMBER) <= unit.rows)

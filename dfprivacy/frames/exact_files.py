@@ -30,7 +30,7 @@ from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
 from dfprivacy.measurement.grid import Moment
 from dfprivacy.measurement.linear import Source
-from dfprivacy.measurement.sums import key_name, sum_names
+from dfprivacy.measurement.sums import key_names, sum_names
 from dfprivacy.release.terms import Unit
 from dfprivacy.statistics import STATISTICS, Statistic
 from dfprivacy.statistics.base import plain
@@ -113,7 +113,7 @@ class Header:
 
     def tables(self) -> list[pa.Schema]:
         """Return the columns of each table."""
-        keys = [(key_name(index), kind) for index, kind in enumerate(self.key_types)]
+        keys = zip(key_names(len(self.key_types)), self.key_types, strict=True)
         sums = [(name, pa.int64()) for name in sum_names(self.sources)]
         bins = [(name, pa.int64()) for name in ("group", "bin", "rows")]
         moments = ([(f"moment_{k + 1}", pa.float64()) for k in range(n)] for _, n in self.bins)
@@ -285,7 +285,7 @@ class StatisticsFile:
 
     def keys(self) -> pa.Table:
         """Return the keys of the groups alone."""
-        names = [key_name(index) for index in range(len(self.header.by))]
+        names = key_names(len(self.header.by))
         _, (table,) = self._read([pa.schema([(name, pa.null()) for name in names])])
         return table
 
@@ -382,7 +382,7 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
         by,
         written["keys"],
         None if unit is None else Unit(**unit),
-        tuple(kinds[key_name(index)] for index in range(len(by))),
+        tuple(kinds[name] for name in key_names(len(by))),
         rows=rows,
     )
     known_parts = told(header.parts, [kind and tuple(kind) for kind in written["kinds"]])
@@ -407,7 +407,7 @@ def _exact(header: Header, groups: pa.Table, *bins: pa.Table) -> ExactTables:
     """Return tables as they were read; a ValueError where one is not as it was written."""
     if not np.array_equal(_numbers(groups, "group"), np.arange(groups.num_rows)):
         raise ValueError("groups are numbered as they stand")
-    keys = groups.select([key_name(index) for index in range(len(header.by))])
+    keys = groups.select(key_names(len(header.by)))
     keys = keys if header.by else pa.table({})
     sums = {name: _numbers(groups, name) for name in sum_names(header.sources)}
     bin_tables = []

@@ -16,7 +16,7 @@ import numpy as np
 
 from dfprivacy.accounting.loss import Contribution, Epsilon, Rho
 from dfprivacy.accounting.spending import PrepaidAccount
-from dfprivacy.engine.adopt import rereadable
+from dfprivacy.engine.adopt import Columns, rereadable
 from dfprivacy.engine.passes import UnitTable, read_unit_table
 from dfprivacy.engine.run import guarded
 from dfprivacy.frames.measuring import measure_plan, read, sums_from_table
@@ -40,7 +40,6 @@ from dfprivacy.statistics.estimators.bounds_search import (
 from dfprivacy.statistics.histogram import HistogramPart
 from dfprivacy.statistics.linear import LinearPart
 from dfprivacy.statistics.octaves import OctavePart
-from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.products import ProductPart
 from dfprivacy.statistics.regression import Coefficient
 
@@ -241,7 +240,7 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
         weights = np.bincount(rows.units, weights=counts_of_values > 0, minlength=units)
         mean = np.bincount(rows.units, weights=steps, minlength=units) / np.maximum(weights, 1)
         by_size[kind] = _histogram_with_means(bins, mean / _MEAN_STEPS)
-    if not table.names:
+    if not table.adopted.keys:
         return Sizes(by_size, None, 1)
     number_of_rows, squares = _row_sums(rows.units, counts, units)
     evenness = number_of_rows**2 / np.maximum(squares * groups, 1)
@@ -796,8 +795,8 @@ def read_sizes(frame: object, plan: Plan) -> tuple[UnitTable, Sizes]:
     values = dict.fromkeys((c for source in sources for c in source.numbers), True)
     values |= {c: False for source in sources for c in source.columns if c not in values}
     categories = dict.fromkeys(category for source in sources for category in source.categories)
-    columns = Grouping(plan.by, plan.keys, plan.unit).columns(values, tuple(categories))
-    _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, plan.by, sources))
+    columns = Columns(plan.by, plan.keys, plan.unit, values, tuple(categories))
+    _, table = read(frame, columns, lambda adopted: read_unit_table(adopted, sources))
     return table, measure_sizes(table, plan.parts, secret=_has_secret_groups(plan))
 
 

@@ -22,7 +22,7 @@ from dfprivacy.statistics.octaves import (
     OctavePart,
     in_fine_bins,
 )
-from dfprivacy.statistics.part import Grouping, Part
+from dfprivacy.statistics.part import Part
 from dfprivacy.statistics.products import MeasuredProducts, ProductPart
 
 T = TypeVar("T")
@@ -36,16 +36,16 @@ def measure_plan(
 
     Frames of statistics register their own way.
     """
-    grouping = Grouping(plan.by, plan.keys, plan.unit)
+    grouped = Columns(plan.by, plan.keys, plan.unit)
     if table is None:
-        return measure(frame, plan.parts, grouping)
-    return _measure_from_table(frame, table, plan, grouping)
+        return measure(frame, plan.parts, grouped)
+    return _measure_from_table(frame, table, plan, grouped)
 
 
 def measure(
-    frame: object, parts: Sequence[Part], grouping: Grouping
+    frame: object, parts: Sequence[Part], grouped: Columns
 ) -> tuple[Adopted, list[Measured]]:
-    """Run the exact passes."""
+    """Run the exact passes; `grouped` says how, without the columns that the parts read."""
     values: dict[Hashable, bool] = {}
     linear = [part for part in parts if isinstance(part, LinearPart)]
     categories = dict.fromkeys(
@@ -54,43 +54,41 @@ def measure(
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
-    has_passes = grouping.unit is not None and any(
+    has_passes = grouped.unit is not None and any(
         len(part.sources) > 1 and not sums_from_table(part) for part in linear
     )
     if len(parts) > 1 or has_passes or any(isinstance(part, ProductPart) for part in parts):
         frame = guarded(lambda: rereadable(frame))
     if isinstance(frame, pa.RecordBatchReader):
         parts = in_fine_bins(parts)
-    columns = grouping.columns(values, tuple(categories))
-    adopted, measured = read(frame, columns, lambda a: _run_passes(parts, a, grouping))
+    columns = replace(grouped, values=values, categories=tuple(categories))
+    adopted, measured = read(frame, columns, lambda opened: _run_passes(parts, opened))
 
     def measure_again(part: Part) -> Any:
         """Measure another part, for what an answer has to know first."""
-        return measure(frame, [part], grouping)[1][0]
+        return measure(frame, [part], grouped)[1][0]
 
     for index, exact in enumerate(measured):
         if isinstance(exact, MeasuredProducts) or (
             isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins
         ):
             measured[index] = replace(exact, again=measure_again)  # type: ignore[arg-type]
-    return adopted, _in_same_groups(measured, parts, grouping)
+    return adopted, _in_same_groups(measured, parts) if grouped.keys else measured
 
 
-def _in_same_groups(
-    measured: list[Measured], parts: Sequence[Part], grouping: Grouping
-) -> list[Measured]:
+def _in_same_groups(measured: list[Measured], parts: Sequence[Part]) -> list[Measured]:
     """Return measurements of the groups that are counted: a frame can have others in each pass."""
-    if not grouping.by or len(parts) < 2:
+    if len(parts) < 2:
         return measured
     keys = measured[index_of_counting_part(parts)].keys
     return [exact.of_groups(keys) for exact in measured]
 
 
 def _measure_from_table(
-    frame: object, table: UnitTable, plan: Plan, grouping: Grouping
+    frame: object, table: UnitTable, plan: Plan, grouped: Columns
 ) -> tuple[Adopted, list[Measured]]:
     """Add up sums within limits; parts that count values by bin read the frame by themselves."""
-    unit, adopted, statistics = grouping.unit, table.adopted, None
+    unit, adopted, statistics = grouped.unit, table.adopted, None
     assert unit is not None  # noqa: S101 there is a table of it
     linear = [part for part in plan.parts if sums_from_table(part)]
     sources = tuple(dict.fromkeys(source for part in linear for source in part.sources))
@@ -99,12 +97,12 @@ def _measure_from_table(
         statistics = table.sum_within_limits(sources, unit.max_rows, unit.max_groups)
     for part, rows in zip(plan.parts, plan.limits, strict=True):
         if statistics is not None and sums_from_table(part):
-            measured.append(part.measured(statistics, adopted, grouping))
+            measured.append(part.measured(statistics, adopted))
             continue
-        within = replace(grouping, unit=replace(unit, max_rows=rows))
+        within = replace(grouped, unit=replace(unit, max_rows=rows))
         adopted, statistics_of_part = measure(frame, [part], within)
         measured += statistics_of_part
-    return adopted, _in_same_groups(measured, plan.parts, grouping)
+    return adopted, _in_same_groups(measured, plan.parts) if grouped.keys else measured
 
 
 def sums_from_table(part: object) -> TypeGuard[LinearPart]:
@@ -112,22 +110,22 @@ def sums_from_table(part: object) -> TypeGuard[LinearPart]:
     return isinstance(part, LinearPart) and not any(s.counts_distinct for s in part.sources)
 
 
-def _run_passes(parts: Sequence[Any], adopted: Adopted, grouping: Grouping) -> list[Measured]:
+def _run_passes(parts: Sequence[Any], adopted: Adopted) -> list[Measured]:
     """Measure parts: one pass for all sums, one for all octaves, one for each other part."""
     queries = [part.query for part in parts if isinstance(part, OctavePart)]
     sources = [s for part in parts if isinstance(part, LinearPart) for s in part.sources]
     if queries:
-        tables = iter(count_bins(adopted, grouping.by, queries, public=grouping.keys is not None))
+        tables = iter(count_bins(adopted, queries))
     if sources:
-        statistics = exact_sums(adopted, grouping.by, tuple(dict.fromkeys(sources)))
+        statistics = exact_sums(adopted, tuple(dict.fromkeys(sources)))
     measured: list[Measured] = []
     for part in parts:
         if isinstance(part, OctavePart):
             measured.append(part.measured(next(tables)))
         elif isinstance(part, LinearPart):
-            measured.append(part.measured(statistics, adopted, grouping))
+            measured.append(part.measured(statistics, adopted))
         else:
-            measured.append(part.measure(adopted, grouping))
+            measured.append(part.measure(adopted))
     return measured
 
 
@@ -135,9 +133,9 @@ def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> t
     """Adopt a frame, measure it, and give up what the call opened."""
     adopted = guarded(lambda: adopt(frame, columns))
     try:
-        if columns.others:
+        if columns.public is not None and columns.public.others:
             opened = adopted
-            adopted = guarded(lambda: with_others(opened, columns.keys[-1]))
+            adopted = guarded(lambda: with_others(opened))
         if adopted.path is None:
             return adopted, measure_(adopted)
         with reading_files([adopted.path]):

@@ -44,7 +44,6 @@ from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
 from dfprivacy.statistics.octaves import in_fine_bins
-from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.split import split
 
 
@@ -129,8 +128,8 @@ def statistics(
     header.json()  # refuses labels that have no name there
 
     storable = keepable(open_source(frame), labels)
-    grouping = Grouping(labels, public, limited)
-    adopted, measured = measure(storable, in_fine_bins(parts), grouping)
+    grouped = Columns(labels, public, limited)
+    adopted, measured = measure(storable, in_fine_bins(parts), grouped)
     group_keys = measured[0].keys
     if labels and isinstance(storable, pd.DataFrame):  # keys may stand for categories or durations
         group_keys = guarded(lambda: frame_table(adopted.wrap(group_keys))).replace_schema_metadata(
@@ -422,12 +421,12 @@ def _parts_per_unit(header: Header, files: int, parts_per_unit: object) -> int:
 @adopt.register
 def _(frame: Pooled, columns: Columns) -> Adopted:  # noqa: ARG001 its passes have been run
     """Let a release come back as an Arrow table."""
-    return adopt(pa.table({"row": pa.nulls(0, pa.bool_())}), Columns((), {}, ()))
+    return adopt(pa.table({"row": pa.nulls(0, pa.bool_())}), Columns())
 
 
 @measure_plan.register
 def _(frame: Pooled, plan: Plan, _: None = None) -> tuple[Adopted, list[Measured]]:
     """Add the files up; no pass is run."""
-    adopted = adopt(frame, Columns((), {}, ()))
+    adopted = adopt(frame, Columns())
     adopted.close()
     return adopted, frame.tables().measured(plan.parts)

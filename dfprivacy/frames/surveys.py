@@ -96,7 +96,7 @@ class FrameProtocols:
             return explain_survey(survey, forecast)
 
         check_charge(survey)
-        adopted = guarded(lambda: adopt(self._frame, Columns((), {column: True}, ())))
+        adopted = guarded(lambda: adopt(self._frame, Columns(values={column: True})))
         try:
             name = adopted.values[column]
             check_number_column(column, adopted.lazy.collect_schema()[name])

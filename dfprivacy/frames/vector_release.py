@@ -30,7 +30,7 @@ from dfprivacy.frames.viz.charts import Dot, vector_chart
 from dfprivacy.frames.viz.text import MeasuredIn, rendered
 from dfprivacy.measurement.exact import decimal_number
 from dfprivacy.measurement.linear import ROWS
-from dfprivacy.measurement.sums import Statistics, key_name, merge, sum_name
+from dfprivacy.measurement.sums import Statistics, key_names, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
 from dfprivacy.noise.entropy import EntropySource, system_entropy
@@ -48,7 +48,6 @@ from dfprivacy.statistics.estimators.vector_means import (
     ShiftedMean,
 )
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.vector_source import VectorSource, by_group, open_source, prepared
 
 
@@ -254,7 +253,7 @@ def group_rows(
     source: VectorSource, question: MeanVector, columns: int, *, public: bool
 ) -> Statistics:
     """Return how many whole vectors each group has, sorted by key, or as listed. Secret."""
-    names = [key_name(index) for index in range(columns)]
+    names = key_names(columns)
     parts: list[Statistics] = []
     grid = None if question.binary else grid_of(question, source.dimension)
     buffers = Buffers()
@@ -394,7 +393,7 @@ def _group_means(
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
-    return Grouping(by, keys).columns(dict.fromkeys(question.labels, question.wide))
+    return Columns(by, keys, values=dict.fromkeys(question.labels, question.wide))
 
 
 def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:

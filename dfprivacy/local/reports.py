@@ -287,7 +287,7 @@ def _batches(source: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(source, pa.Table) and set(COLUMNS) <= set(source.column_names):
         yield from source.select(COLUMNS).to_batches(max_chunksize=ROWS)
         return
-    adopted = guarded(lambda: adopt(source, Columns((), dict.fromkeys(COLUMNS, False), ())))
+    adopted = guarded(lambda: adopt(source, Columns(values=dict.fromkeys(COLUMNS, False))))
     try:
         lazy = adopted.rows().select(*(adopted.values[name] for name in COLUMNS))
         if lazy.implementation.is_duckdb():

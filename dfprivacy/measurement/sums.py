@@ -14,9 +14,9 @@ from dfprivacy.measurement.grid import ROW_LIMIT
 from dfprivacy.measurement.linear import Linear, Source
 
 
-def key_name(index: int) -> str:
-    """Name the column of the index-th group key."""
-    return f"key_{index}"
+def key_names(keys: int) -> list[str]:
+    """Name the columns of so many group keys."""
+    return [f"key_{index}" for index in range(keys)]
 
 
 def sum_name(index: int, position: int = 0) -> str:
@@ -62,7 +62,7 @@ class Statistics:
 
     def key_table(self) -> pa.Table:
         """Return the key columns alone."""
-        return self.table.select([key_name(index) for index in range(self.keys)])
+        return self.table.select(key_names(self.keys))
 
     def checked(self) -> Statistics:
         """Return these statistics if no group has 2**33 rows: int64 sums may have wrapped then."""
@@ -109,7 +109,7 @@ def merge(parts: Sequence[Statistics]) -> Statistics:
     if any(part.sources != first.sources or part.keys != first.keys for part in parts):
         raise ValueError("statistics of different questions can't be merged")
     names = [name for name in first.table.column_names if not name.startswith("key_")]
-    keys = [key_name(index) for index in range(first.keys)]
+    keys = key_names(first.keys)
     table = pa.concat_tables([part.table for part in parts])
     merged = table.group_by(keys).aggregate([(name, "sum") for name in names])
     merged = merged.rename_columns([*keys, *names] if keys else names)

@@ -864,7 +864,7 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
             fit_values(gated(_chosen(frame, names)).to_arrow_table(), names)
         ),
         twin,
-        lambda released: adopt(frame, Columns((), {}, [])).wrap(released),
+        lambda released: adopt(frame, Columns()).wrap(released),
     )
 
 

@@ -29,7 +29,7 @@ from dfprivacy.statistics.base import Question, argument
 from dfprivacy.statistics.estimators.bounds_search import LOOK_SHARE, find_dyadic_bounds
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.octaves import bounds_reach
-from dfprivacy.statistics.part import Grouping, MeasuredTable, Part
+from dfprivacy.statistics.part import MeasuredTable, Part
 
 MOST_BINS = 10_000
 CELLS = 2**20
@@ -211,11 +211,11 @@ class HistogramPart(Part):
             )
         return [forecast]
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredHistogram:
+    def measure(self, adopted: Adopted) -> MeasuredHistogram:
         """Run the pass."""
         edges, column = self.question.edges, self.question.column
         query = HistogramQuery(column, _FINE if edges is None else Edges(edges))
-        (table,) = count_bins(adopted, grouping.by, [query], public=grouping.keys is not None)
+        (table,) = count_bins(adopted, [query])
         return MeasuredHistogram(self, table)
 
 

@@ -60,7 +60,7 @@ from dfprivacy.statistics.forecast import (
     by_size,
     reaching,
 )
-from dfprivacy.statistics.part import Grouping, Part
+from dfprivacy.statistics.part import Part
 
 CLIPPING_DOC = "Spend a twentieth of the loss on a note about the values that given bounds clip."
 
@@ -453,12 +453,10 @@ class LinearPart(Part):
         """The sums that an engine adds up."""
         return tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))
 
-    def measured(
-        self, statistics: Statistics, adopted: Adopted, grouping: Grouping
-    ) -> MeasuredSums:
+    def measured(self, statistics: Statistics, adopted: Adopted) -> MeasuredSums:
         """Return the measurement that sums of a pass are, of the public keys if there are any."""
-        if grouping.keys is not None:
-            statistics = align(statistics, adopted.public_keys)
+        if adopted.listed is not None:
+            statistics = align(statistics, adopted.listed)
         return MeasuredSums(self, statistics)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:

@@ -32,7 +32,6 @@ from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums, Read, build_forecast
-from dfprivacy.statistics.part import Grouping
 
 PARTS = 20
 """Number of equal fractions that the privacy loss is split into."""
@@ -212,11 +211,9 @@ class MarginsPart(LinearPart):
         laws = [Summed(noises.cells, *variance_and_count) for variance_and_count in pairs]
         return Four(noises.cells if summed else laws[0], *laws[1:])
 
-    def measured(
-        self, statistics: Statistics, adopted: Adopted, grouping: Grouping
-    ) -> MeasuredMargins:
+    def measured(self, statistics: Statistics, adopted: Adopted) -> MeasuredMargins:
         """Return the sums of cells, and of the cells of each total that is measured."""
-        cells = super().measured(statistics, adopted, grouping).statistics
+        cells = super().measured(statistics, adopted).statistics
         row, column = map(_codes, cells.key_table().columns)
         numbers = (row, column, np.zeros_like(row))
         part, (rows, columns, _) = self, map(_size, numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.engine.adopt import Adopted, Columns
+from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.histograms import HistogramQuery, count_bins
 from dfprivacy.engine.keys import rows_of_groups
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Octaves, SignificantBits
-from dfprivacy.measurement.linear import Category, CountWeights
+from dfprivacy.measurement.linear import CountWeights
 from dfprivacy.measurement.value_words import ValueWords, table_of
 from dfprivacy.noise.additive import NoisyVector, add_to
 from dfprivacy.noise.laws import KeyRule, Noise
@@ -31,26 +31,8 @@ from dfprivacy.release.answers import (
     all_groups,
 )
 from dfprivacy.release.plan import PartLimits
-from dfprivacy.release.terms import PublicKeys, Unit
 from dfprivacy.statistics.base import Statistic
 from dfprivacy.statistics.forecast import Circumstances, Forecast, Reach, reaching
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """How a release groups: its columns, their keys if these are public, and its unit if any."""
-
-    by: Sequence[Hashable] = ()
-    keys: PublicKeys | None = None
-    unit: Unit | None = None
-
-    def columns(
-        self, values: Mapping[Hashable, bool], categories: Sequence[Category] = ()
-    ) -> Columns:
-        """Return the columns of a release that reads values too, with public keys by column."""
-        rows, others = ((), False) if self.keys is None else (self.keys.rows, self.keys.others)
-        public_keys = [[row[index] for row in rows] for index in range(len(self.by))]
-        return Columns(self.by, values, public_keys, self.unit, categories, others=others)
 
 
 class Part(ABC):
@@ -163,10 +145,9 @@ class ColumnPart(Part):
         """How its table can count."""
         return ((self.binning(), 0),)
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
+    def measure(self, adopted: Adopted) -> MeasuredTable:
         """Run the pass that counts each group's rows by bin."""
-        queries = [HistogramQuery(self.question.column, self.binning())]
-        (table,) = count_bins(adopted, grouping.by, queries, public=grouping.keys is not None)
+        (table,) = count_bins(adopted, [HistogramQuery(self.question.column, self.binning())])
         return self.measured(table)
 
     def measured(self, table: BinTable) -> MeasuredTable:

@@ -41,7 +41,7 @@ from dfprivacy.statistics.estimators.bounds_search import (
 from dfprivacy.statistics.forecast import Circumstances, Forecast
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.octaves import BiasAwareEstimator, UnknownEstimator, bounds_reach
-from dfprivacy.statistics.part import Grouping, Part
+from dfprivacy.statistics.part import Part
 
 SEARCH = Fraction(7, 10)
 """Fraction of the loss that the searches of all columns may use together; they return the rest."""
@@ -120,14 +120,14 @@ class ProductPart(Part):
             for forecast, unit in zip(forecasts, units, strict=True)
         ]
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredProducts:
+    def measure(self, adopted: Adopted) -> MeasuredProducts:
         """Count the values of each column in all groups by bin; the frame adds the second pass."""
         queries = [HistogramQuery(column, FINE, pooled=True) for column in self.searched]
-        tables = tuple(count_bins(adopted, grouping.by, queries, public=grouping.keys is not None))
-        if not grouping.by:
+        tables = tuple(count_bins(adopted, queries))
+        if not adopted.keys:
             return MeasuredProducts(self, tables, pa.table({}))
-        rows = exact_sums(adopted, grouping.by, (Source(),))
-        groups = align(rows, adopted.public_keys) if grouping.keys is not None else rows
+        rows = exact_sums(adopted, (Source(),))
+        groups = rows if adopted.listed is None else align(rows, adopted.listed)
         return MeasuredProducts(self, tables, groups.key_table())
 
 

@@ -64,7 +64,6 @@ from dfprivacy.statistics.part import (
     COUNT_SHARE,
     NO_INTERVAL,
     ColumnPart,
-    Grouping,
     MeasuredTable,
     blank_small_groups,
     noisy_rows,
@@ -406,7 +405,7 @@ class QuantilePart(ColumnPart):
         """Return the part for the limits of a unit."""
         return replace(self, groups=limits.contribution.groups)
 
-    def measure(self, adopted: Adopted, grouping: Grouping) -> MeasuredTable:
+    def measure(self, adopted: Adopted) -> MeasuredTable:
         """Run the pass, once it is known from what is declared which numbers are ranked."""
         column = self.question.column
         part = self.of_kind(adopted.moments(column))
@@ -415,8 +414,7 @@ class QuantilePart(ColumnPart):
         part = replace(part, integers=adopted.holds_integers(column))
         limit = part.clock.most if part.clock is not None and part.clock.is_even else None
         query = HistogramQuery(column, part.binning(), limit=limit)
-        values = read_values(adopted, grouping.by, query, public=grouping.keys is not None)
-        return MeasuredTable(part, values)
+        return MeasuredTable(part, read_values(adopted, query))
 
     def of_kind(self, declared: pa.DataType | None) -> QuantilePart:
         """Return the part for a column that is declared to hold dates or times, or numbers."""

@@ -109,7 +109,7 @@ def _split(block: Block, dimension: int) -> Iterator[Block]:
 def _open(frame: object, question: MeanVector, columns: Columns) -> VectorSource:
     adopted = adopt(frame, columns)
     try:
-        return _adopted_source(adopted, question, columns)
+        return _adopted_source(adopted, question)
     except BaseException:
         adopted.close()
         raise
@@ -145,11 +145,11 @@ def _(frame: pl.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
 
 @_open.register
 def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSource:
-    none = Columns((), dict.fromkeys(question.labels, False), ())
+    none = Columns(values=dict.fromkeys(question.labels, False))
     adopt(frame.iloc[:0], none).close()  # its checks of the columns
-    keyed = adopt(frame, Columns(columns.keys, {}, columns.public_keys))
+    keyed = adopt(frame, replace(columns, values={}))
     try:
-        chosen = key_expressions(keyed, columns.keys)
+        chosen = key_expressions(keyed)
         keys = collect(keyed.lazy.select(*chosen)) if chosen else pa.table({})
     finally:
         keyed.close()
@@ -165,8 +165,8 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
     return VectorSource(dimension, keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close)
 
 
-def _adopted_source(adopted: Adopted, question: MeanVector, columns: Columns) -> VectorSource:
-    rows, keys = adopted.rows(), key_expressions(adopted, columns.keys)
+def _adopted_source(adopted: Adopted, question: MeanVector) -> VectorSource:
+    rows, keys = adopted.rows(), key_expressions(adopted)
     names = [adopted.values[label] for label in question.labels]
     values = [nw.col(name).alias(f"vector_{index}") for index, name in enumerate(names)]
     native: Any = rows.select(*keys, *values).to_native()

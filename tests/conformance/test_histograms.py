@@ -9,13 +9,13 @@ import pytest
 
 import dfprivacy as dfp
 from dfprivacy.engine import histograms, run, units
+from dfprivacy.engine.adopt import Columns
 from dfprivacy.engine.histograms import HistogramQuery, count_bins, count_values
 from dfprivacy.frames.measuring import read
 from dfprivacy.measurement import bin_table
 from dfprivacy.measurement.bin_table import FINE, in_one
 from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 from dfprivacy.release.terms import keys_of
-from dfprivacy.statistics.part import Grouping
 
 pytestmark = pytest.mark.sample(1)
 
@@ -82,10 +82,8 @@ def frames(table, tmp_path):
 def counts(frame, by, queries, keys=None, unit=None):
     """Return every number of the tables of a frame, and the keys."""
     public = keys_of(keys, by) if by else None
-    columns = Grouping(by, public, unit).columns({query.column: True for query in queries})
-    tables = read(
-        frame, columns, lambda adopted: count_bins(adopted, by, queries, public=public is not None)
-    )[1]
+    columns = Columns(by, public, unit, {query.column: True for query in queries})
+    tables = read(frame, columns, lambda adopted: count_bins(adopted, queries))[1]
     return [
         (
             list(map(str, table.keys.to_pylist())), table.groups,
@@ -262,12 +260,10 @@ def test_every_engine_counts_the_same_rows_about_a_center(table, frames, by, key
 def test_pooled_counts_are_those_of_all_groups(table, keys, unit):
     """Pooled, the rows of the listed groups, or of all, count once, and within the same limits."""
     query = HistogramQuery("x", FINE)
-    columns = Grouping(["small"], keys and keys_of(keys, ["small"]), unit).columns({"x": True})
+    columns = Columns(["small"], keys and keys_of(keys, ["small"]), unit, {"x": True})
     for frame in (table, pl.from_arrow(table), duckdb.from_arrow(table)):
         queries = [query, query._replace(pooled=True)]
-        _, (by_group, pooled) = read(
-            frame, columns, lambda a, q=queries: count_bins(a, ["small"], q, public=bool(keys))
-        )
+        _, (by_group, pooled) = read(frame, columns, lambda a, q=queries: count_bins(a, q))
         total = in_one(by_group)
         assert pooled.groups == 1
         assert np.array_equal(total.bins, pooled.bins)

@@ -17,8 +17,8 @@ import io, json, logging, math
 import duckdb, numpy as np, pyarrow as pa
 from pyspark.sql import SparkSession
 import dfprivacy as dfp
+from dfprivacy.engine.adopt import Columns
 from dfprivacy.frames.measuring import measure
-from dfprivacy.statistics.part import Grouping
 from dfprivacy.statistics.linear import LinearPart
 
 spark = (
@@ -39,7 +39,7 @@ theirs = con.from_arrow(table)
 part = LinearPart({"v": dfp.var("x", (0, 100)), "n": dfp.count()}, grouped=True)
 
 def sums(frame):
-    (measured,) = measure(frame, [part], Grouping(("g",)))[1]
+    (measured,) = measure(frame, [part], Columns(("g",)))[1]
     return measured.statistics.table.to_pylist()
 
 results = {"module": type(ours).__module__, "same": sums(ours) == sums(theirs)}
