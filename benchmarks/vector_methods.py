@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from dfprivacy.measurement.vectors import Buffers, ItemRows, vector_grid
-from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.release.pipeline import permit
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
     NoisyMean,
@@ -27,10 +26,6 @@ from dfprivacy.statistics.estimators.vector_means import (
 BLOCK_NUMBERS = 2**19
 DATA = np.random.default_rng(20210607)  # data only: noise comes from the package
 Method = Callable[[np.ndarray, float, Fraction], np.ndarray]
-
-
-def mechanics(neighbors: str) -> Mechanics:
-    return Mechanics(RELATIONS[neighbors], system_entropy)
 
 
 @permit("a benchmark")
@@ -60,13 +55,13 @@ def mean_of(make: Callable[..., Any], x: np.ndarray, radius: float) -> NoisyMean
 
 
 def method(estimator: Callable[..., object], neighbors: str) -> Method:
-    how = mechanics(neighbors)
+    how = RELATIONS[neighbors]
     return lambda x, radius, rho: mean_of(lambda g: estimator(g, rho, how), x, radius).value()
 
 
 def shifted(neighbors: str, halvings: int | None = None) -> Method:
     """Return the shifted mean; with `halvings`, the settings of the authors' code."""
-    how = mechanics(neighbors)
+    how = RELATIONS[neighbors]
 
     def run(x: np.ndarray, radius: float, rho: Fraction) -> np.ndarray:
         def make(grid):
@@ -80,7 +75,7 @@ def shifted(neighbors: str, halvings: int | None = None) -> Method:
 
 
 def plan(neighbors: str, deviations: str = "gaussian") -> Callable[..., NoisyMean]:
-    how = mechanics(neighbors)
+    how = RELATIONS[neighbors]
     return lambda x, radius, rho: mean_of(
         lambda g: PlanMean(g, rho, how, deviations=deviations), x, radius
     )
@@ -90,7 +85,7 @@ def plan_items(x: np.ndarray, rho: Fraction, neighbors: str) -> NoisyMean:
     row, item = np.nonzero(x)
     block = ItemRows(len(x), row, item)
     return run_dense(
-        PlanItems(x.shape[1], rho, mechanics(neighbors)).passes(), lambda: iter([block])
+        PlanItems(x.shape[1], rho, RELATIONS[neighbors]).passes(), lambda: iter([block])
     )
 
 

@@ -2,6 +2,9 @@
 
 import hashlib
 import inspect
+import os
+
+import pytest
 
 
 class NumberedBytes:
@@ -13,6 +16,13 @@ class NumberedBytes:
     def __call__(self, size):
         self.count += 1
         return hashlib.shake_128(b"%d" % self.count).digest(size)
+
+
+def draw_numbered(draw, *arguments, **options):
+    """Return the result of a function that draws, from numbered bytes."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "urandom", NumberedBytes())
+        return draw(*arguments, **options)
 
 
 SOURCE = f"import hashlib\n{inspect.getsource(NumberedBytes)}"

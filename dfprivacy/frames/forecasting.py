@@ -23,7 +23,6 @@ from dfprivacy.frames.vector_release import (
     VectorPlan,
     grid_of,
 )
-from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.release.plan import (
     JointPlan,
@@ -32,7 +31,7 @@ from dfprivacy.release.plan import (
     index_of_counting_part,
 )
 from dfprivacy.release.terms import Unit, UnlimitedUnit
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS
 from dfprivacy.statistics.forecast import (
     SIZES,
     Circumstances,
@@ -261,7 +260,7 @@ def vector_forecast(
         return forecast.noted(_UNTOLD)
     relation, cost, noise = RELATIONS[question.neighbors], Fraction(0), counted
     estimator = DENSE[question.chosen_method](
-        grid_of(question, dimension or 1), loss.value, Mechanics(relation, system_entropy)
+        grid_of(question, dimension or 1), loss.value, relation
     )
     if noise is None and relation.secret_rows:
         cost = loss.value * estimator.count_share

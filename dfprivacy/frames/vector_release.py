@@ -33,11 +33,10 @@ from dfprivacy.measurement.linear import ROWS
 from dfprivacy.measurement.sums import Statistics, key_names, merge, sum_name
 from dfprivacy.measurement.vectors import Buffers, Floats, VectorGrid, VectorTable, vector_grid
 from dfprivacy.noise.additive import add_noise
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.release.pipeline import Release, charged, check_charge
 from dfprivacy.release.plan import Plan, ReleaseInfo, plan_release
 from dfprivacy.release.terms import PublicKeys, Terms, interval_level
-from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, Mechanics, NoisyRows
+from dfprivacy.statistics.estimators.private_quantiles import RELATIONS, NoisyRows
 from dfprivacy.statistics.estimators.vector_means import (
     ClippedMean,
     NoisyMean,
@@ -169,19 +168,19 @@ class VectorEstimate:
 
 
 def estimator(
-    question: MeanVector, dimension: int, rho: Fraction, entropy: EntropySource = system_entropy
+    question: MeanVector, dimension: int, rho: Fraction
 ) -> Callable[[NoisyRows | None], Passes]:
     """Return the passes of the question's method, as a function of the number of rows if known."""
-    mechanics = Mechanics(RELATIONS[question.neighbors], entropy)
+    relation = RELATIONS[question.neighbors]
     p = decimal_number(question.p)
     assert p is not None  # noqa: S101 checked with the question
     if question.binary:
         scaled = question.chosen_method == "plan"
-        return PlanItems(dimension, rho, mechanics, p if scaled else None).passes
+        return PlanItems(dimension, rho, relation, p if scaled else None).passes
     grid = grid_of(question, dimension)
     if question.chosen_method == "plan":
-        return PlanMean(grid, rho, mechanics, p, question.deviations).passes
-    return DENSE[question.chosen_method](grid, rho, mechanics).passes
+        return PlanMean(grid, rho, relation, p, question.deviations).passes
+    return DENSE[question.chosen_method](grid, rho, relation).passes
 
 
 DENSE: dict[str, type[RecenteredMean | ShiftedMean]] = {

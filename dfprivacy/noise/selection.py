@@ -163,7 +163,7 @@ def _whole(sensitivity: object) -> int:
 
 
 @recordable
-def random_signs(size: int, entropy: EntropySource) -> npt.NDArray[np.float64]:
+def random_signs(size: int, entropy: EntropySource = system_entropy) -> npt.NDArray[np.float64]:
     """Return independent signs, 1.0 or -1.0 with equal probability."""
     words = random_words(-(-size // 64), entropy)
     bits = np.unpackbits(words.view(np.uint8))[:size]
@@ -171,6 +171,6 @@ def random_signs(size: int, entropy: EntropySource) -> npt.NDArray[np.float64]:
 
 
 @recordable
-def random_labels(size: int, below: int, entropy: EntropySource) -> Integers:
+def random_labels(size: int, below: int, entropy: EntropySource = system_entropy) -> Integers:
     """Return independent, uniform labels from 0 to below - 1."""
     return uniform_below(np.full(size, below, np.int64), entropy)

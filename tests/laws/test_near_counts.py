@@ -32,7 +32,7 @@ from dfprivacy.statistics.estimators.quantile import (
     select_ends,
     select_quantiles,
 )
-from tests.numbered_bytes import NumberedBytes
+from tests.numbered_bytes import draw_numbered
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -51,9 +51,10 @@ def grids_of(values):
     """Return grids of all kinds: all bins, magnitudes, integers, bounds, even steps."""
     noise = Epsilon(Fraction(40)).noise(1, 1)
     yield Magnitudes(BITS, None)
-    yield find_magnitudes(values.table(), noise, NumberedBytes())
-    yield find_magnitudes(values.table(), noise, NumberedBytes(), integers=True)
-    yield find_magnitudes(values.table(), noise, NumberedBytes(), bounds=Bounds(-3.0, 700.0))
+    yield draw_numbered(find_magnitudes, values.table(), noise)
+    yield draw_numbered(find_magnitudes, values.table(), noise, integers=True)
+    bounds = Bounds(-3.0, 700.0)
+    yield draw_numbered(find_magnitudes, values.table(), noise, bounds=bounds)
     yield steps_within(Bounds(0.0, 900.0), 1)
     yield steps_within(Bounds(-1000.0, 1000.0), 0.25)
 
@@ -79,15 +80,14 @@ def assert_same_answers(values, grid, seed, epsilon):
         law = RankLaw(loss, loss.noise(1, 1), grid.most - grid.first + 1, len(levels))
         near_counts = NearCounts(values, grid)
         chosen, expected = (
-            select_quantiles(counts, levels, rows, law, NumberedBytes())
+            draw_numbered(select_quantiles, counts, levels, rows, law)
             for counts in (near_counts, full)
         )
         np.testing.assert_array_equal(chosen, expected)
     law = EndsLaw(loss, loss.noise(1, 1), loss.noise(1, 1), 2)
     near_counts = NearCounts(values, grid)
     (ends, noisy), (expected_ends, expected_noisy) = (
-        select_ends(counts, LEVELS[1:3], rows, law, NumberedBytes())
-        for counts in (near_counts, full)
+        draw_numbered(select_ends, counts, LEVELS[1:3], rows, law) for counts in (near_counts, full)
     )
     for end, expected in zip(ends, expected_ends, strict=True):
         np.testing.assert_array_equal(end.low, expected.low)
@@ -127,7 +127,7 @@ def test_octaves_are_counted_as_in_the_table(bounds):
     for group, data in samples(4, 5_000, 3):
         values = words_of(group, np.where(group == 0, np.rint(data), data), 3)
         magnitudes, expected = (
-            find_magnitudes(counts, noise, NumberedBytes(), bounds=bounds)
+            draw_numbered(find_magnitudes, counts, noise, bounds=bounds)
             for counts in (values, values.table())
         )
         np.testing.assert_array_equal(magnitudes.starts, expected.starts)

@@ -46,7 +46,7 @@ from dfprivacy.statistics.estimators.quantile import (
 )
 from dfprivacy.statistics.quantile import TOGETHER, QuantilePart
 from dfprivacy.statistics.split import split
-from tests.numbered_bytes import NumberedBytes
+from tests.numbered_bytes import draw_numbered
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -200,11 +200,10 @@ def test_aims_are_the_level_moved_inwards(q, loss):
         assert twice % 2 == 0 or expected.denominator > 1
 
 
-def selected(table, qs, loss, entropy=None):
+def selected(table, qs, loss):
     """Select among exact counts, each level at the whole loss."""
     law = law_of(loss, len(set(qs)), 2 * table.binning.last + 1)
-    entropies = [] if entropy is None else [entropy]
-    return select_quantiles(table, qs, table.totals(), law, *entropies)
+    return select_quantiles(table, qs, table.totals(), law)
 
 
 @given(
@@ -254,9 +253,9 @@ def test_answers_never_cross(epsilon):
 def test_levels_are_answered_in_the_order_asked():
     """Order and repetition of the levels change nothing: same bytes, same answers."""
     table = table_of([[-2, 0, 1, 1], [], [2]] * 50)
-    ascending = selected(table, LEVELS, Epsilon(HALF), NumberedBytes())
+    ascending = draw_numbered(selected, table, LEVELS, Epsilon(HALF))
     order = [3, 0, 5, 3, 1, 4, 2, 0]
-    mixed = selected(table, [LEVELS[i] for i in order], Epsilon(HALF), NumberedBytes())
+    mixed = draw_numbered(selected, table, [LEVELS[i] for i in order], Epsilon(HALF))
     assert mixed.tolist() == ascending[order].tolist()
 
 
@@ -580,9 +579,9 @@ def test_a_row_is_in_one_count_of_all_groups(loss, unit, monkeypatch):
     """
     seen, plain = [], quantile.add_to
 
-    def watched(counts, noise, *entropy):
+    def watched(counts, noise):
         seen.append((counts, noise))
-        return plain(counts, noise, *entropy)
+        return plain(counts, noise)
 
     monkeypatch.setattr(quantile, "add_to", watched)
     values = np.random.default_rng(1).lognormal(3, 2, 600) * np.repeat([-1, 1, 0], 200)

@@ -32,10 +32,8 @@ from dfprivacy.measurement.vectors import (
     squared_limit,
     vector_grid,
 )
-from dfprivacy.noise.entropy import system_entropy
 from dfprivacy.statistics.estimators.private_quantiles import (
     RELATIONS,
-    Mechanics,
     public_middle,
 )
 from dfprivacy.statistics.estimators.vector_means import RecenteredMean
@@ -287,8 +285,7 @@ def relation(request):
 def test_medians_without_noise(relation):
     """At a huge rho each coordinate gets a bin that at least half of its rows reach and exceed."""
     values = np.random.default_rng(0).integers(0, 16, (7, 31))
-    how = Mechanics(relation, system_entropy)
-    bins = how.search(counted(values), how.median(31), NEARLY_EXACT)
+    bins = relation.search(counted(values), relation.median(31), NEARLY_EXACT)
     assert bins.tolist() == np.median(values, axis=1).tolist()
 
 
@@ -296,7 +293,7 @@ def test_medians_without_noise(relation):
 def test_thresholds_without_noise(relation, rank):
     """At a huge rho as many rows as the rank are in bins beyond, or ties make them fewer."""
     counts = np.bincount(np.random.default_rng(2).integers(3, 60, 101), minlength=700)
-    bin_ = Mechanics(relation, system_entropy).threshold(counts, rank, NEARLY_EXACT)
+    bin_ = relation.threshold(counts, rank, NEARLY_EXACT)
     outer_rows = counts[bin_ + 1 :].sum()
     assert outer_rows <= rank <= outer_rows + counts[bin_]
 
@@ -305,7 +302,7 @@ def test_scores_move_by_their_sensitivity():
     """A row more, or another one, moves a score by at most what is claimed, and by that much."""
     upto, rows = np.arange(20), 19
     for relation, more in (("add-remove", 1), ("replace", 0)):
-        how = Mechanics(RELATIONS[relation], system_entropy)
+        how = RELATIONS[relation]
         before, after = how.median(rows), how.median(rows + more)
         shifts = (0, 1) if more else (-1, 0, 1)
         moved = [after.score(upto + by) - before.score(upto) for by in shifts]
@@ -319,8 +316,7 @@ def test_scores_move_by_their_sensitivity():
 @pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 2), Fraction(10**9)])
 def test_rounds_share_rho_exactly(relation, dimension, rho):
     """Whatever the noisy number of rows, rounds add up to rho, and the last has over two thirds."""
-    how = Mechanics(relation, system_entropy)
-    mean = RecenteredMean(vector_grid(dimension, 8.0), rho, how)
+    mean = RecenteredMean(vector_grid(dimension, 8.0), rho, relation)
     for rows in (1, 2, 57, 4000, 10**9):
         rounds = mean.rounds(rho, rows)
         parts = [

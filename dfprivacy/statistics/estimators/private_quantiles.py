@@ -19,7 +19,6 @@ import numpy as np
 from dfprivacy.accounting.loss import Rho
 from dfprivacy.measurement.vectors import Floats, Integers, VectorTable, Windows
 from dfprivacy.noise.additive import add_to
-from dfprivacy.noise.entropy import EntropySource
 from dfprivacy.noise.laws import DiscreteGaussian
 from dfprivacy.noise.race import Runs
 from dfprivacy.noise.selection import ExponentialMechanism
@@ -44,28 +43,6 @@ class NoisyRows:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """A neighbor relation on tables of vectors.
-
-    A sum of vectors of norm at most C moves by at most `sum_factor` times C in L2 norm, and twice
-    the rows up to a bin, less all rows, by `median_moves`. Rows that are no whole vectors count as
-    zeros if it `keeps_incomplete`, else not at all. Where it has `secret_rows` their number is paid
-    for.
-    """
-
-    sum_factor: int
-    median_moves: int
-    keeps_incomplete: bool
-    secret_rows: bool
-
-
-RELATIONS = {
-    "add-remove": Relation(1, 1, keeps_incomplete=False, secret_rows=True),
-    "replace": Relation(2, 2, keeps_incomplete=True, secret_rows=False),
-}
-
-
-@dataclass(frozen=True)
 class Middle:
     """The middle of some rows: a bin lies beyond it if `times` the rows up to it exceed `half`.
 
@@ -87,15 +64,23 @@ def public_middle(total: int) -> Middle:
 
 
 @dataclass(frozen=True)
-class Mechanics:
-    """How a release draws: the neighbor relation, the random source."""
+class Relation:
+    """A neighbor relation on tables of vectors.
 
-    relation: Relation
-    entropy: EntropySource
+    A sum of vectors of norm at most C moves by at most `sum_factor` times C in L2 norm, and twice
+    the rows up to a bin, less all rows, by `median_moves`. Rows that are no whole vectors count as
+    zeros if it `keeps_incomplete`, else not at all. Where it has `secret_rows` their number is paid
+    for.
+    """
+
+    sum_factor: int
+    median_moves: int
+    keeps_incomplete: bool
+    secret_rows: bool
 
     def median(self, rows: int) -> Middle:
         """Return the middle of so many rows, whose number may be secret."""
-        return Middle(2, rows, self.relation.median_moves)
+        return Middle(2, rows, self.median_moves)
 
     def counted(
         self, rows: NoisyRows | None, exact: int, rho: Fraction
@@ -103,10 +88,10 @@ class Mechanics:
         """Return the number of rows, free where it is public, else for `rho` (sensitivity 1)."""
         if rows is not None:
             return rows, Fraction(0)
-        if not self.relation.secret_rows:
+        if not self.secret_rows:
             return NoisyRows(exact, None), Fraction(0)
         noise = Rho(rho).noise(1, 1)
-        noisy = add_to(np.array([exact], np.int64), noise, self.entropy)
+        noisy = add_to(np.array([exact], np.int64), noise)
         return NoisyRows(int(noisy[0]), noise), rho
 
     def search(self, counts: Integers, middle: Middle, rho: Fraction) -> Integers:
@@ -125,7 +110,7 @@ class Mechanics:
         while width > 1:
             width //= 2
             scores = middle.score(upto[every, low + width])  # up to bin low + width - 1
-            low += np.where(add_to(scores, noise, self.entropy) <= 0, width, 0)
+            low += np.where(add_to(scores, noise) <= 0, width, 0)
         return low
 
     def threshold(self, counts: Integers, rank: int, rho: Fraction) -> int:
@@ -138,7 +123,13 @@ class Mechanics:
         losses = np.maximum(np.maximum(rows_beyond - rank, rank - rows_beyond - counts), 0)
         candidates = np.arange(len(counts))
         runs = Runs(np.array([0]), candidates, np.ones_like(candidates), losses)
-        return int(ExponentialMechanism.for_rho(rho, 1).select(runs, self.entropy)[0])
+        return int(ExponentialMechanism.for_rho(rho, 1).select(runs)[0])
+
+
+RELATIONS = {
+    "add-remove": Relation(1, 1, keeps_incomplete=False, secret_rows=True),
+    "replace": Relation(2, 2, keeps_incomplete=True, secret_rows=False),
+}
 
 
 SURE = 16
@@ -168,7 +159,7 @@ def coordinate_medians(
     make: Callable[[Windows], VectorTable],
     halvings: Halvings,
     rho: Fraction,
-    mechanics: Mechanics,
+    relation: Relation,
 ) -> Generator[VectorTable, None, tuple[Floats, int]]:
     """Return the median of each coordinate, and the exact number of rows of the first pass.
 
@@ -180,8 +171,8 @@ def coordinate_medians(
         table = make(windows)
         yield table
         rows = rows or table.rows
-        median = mechanics.median(table.rows)
-        chosen = mechanics.search(table.counts, median, rho * Fraction(halvings_of_pass, total))
+        median = relation.median(table.rows)
+        chosen = relation.search(table.counts, median, rho * Fraction(halvings_of_pass, total))
         if index + 1 < len(halvings):
             windows = windows.within(chosen, 1 << halvings[index + 1])
     return windows.middles(chosen), rows

@@ -25,7 +25,6 @@ from dfprivacy.measurement.binning import LEAST_EXPONENT, Floats, Integers, Sign
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector, add_to
-from dfprivacy.noise.entropy import EntropySource, system_entropy
 from dfprivacy.noise.laws import Noise, compute_heights, reach_of
 from dfprivacy.noise.race import LARGEST_LOSS, Runs
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
@@ -171,7 +170,6 @@ def select_rank(
     ranked: RankedRows,
     targets: Integers,
     law: Selection,
-    entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return a position in each block, selected by the losses of `rank_runs`."""
     cap = largest_loss(law)
@@ -180,7 +178,7 @@ def select_rank(
     sizes = np.minimum(ranked.before[stop] - ranked.before[first], (stop - first) * ranked.ties)
     for chunk in _chunks(sizes):
         runs = rank_runs(ranked.part(chunk), targets[chunk], cap)
-        answers[chunk] = law.select(runs, entropy)
+        answers[chunk] = law.select(runs)
     return answers
 
 
@@ -269,7 +267,6 @@ def select_ranks(
     aims: Integers,
     rows: Integers,
     law: Selection,
-    entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return a bin for each of several ascending ranks of each group: ascending too.
 
@@ -294,7 +291,7 @@ def select_ranks(
         if isinstance(counts, NearCounts):
             slices = entries_near(blocks.within(counts.cells), targets, largest_loss(law))
             blocks = blocks.within(counts.read_slices(*slices))
-        chosen = select_rank(blocks, targets, law, entropy)
+        chosen = select_rank(blocks, targets, law)
         numbers = chosen // ranked.ties
         answers[[middle - 1 for middle in middles]] = numbers.reshape(len(todo), len(rows))
         if all(high - low == 2 for low, high, _ in todo):
@@ -463,7 +460,6 @@ def _count_octaves(
 def find_magnitudes(
     table: BinTable | ValueWords,
     noise: Noise,
-    entropy: EntropySource = system_entropy,
     *,
     integers: bool = False,
     bounds: Bounds | None = None,
@@ -482,7 +478,7 @@ def find_magnitudes(
         low, high = grid.numbers(grid.labels(np.array([bounds.lower, bounds.upper]))).tolist()
         limit, ends = min(max(abs(low), abs(high)) + 1, limit), (low, high)
     counts = _count_octaves(table, grid, ends)
-    noisy = add_to(counts.reshape(-1), noise, entropy).astype(np.float64)
+    noisy = add_to(counts.reshape(-1), noise).astype(np.float64)
     stands_out = compute_heights(noisy, noise).reshape(counts.shape) >= STANDS
     integers = integers or bool(stands_out[1].any() and not stands_out[0].any())
     first_octave = int(grid.numbers(np.ones(1))[0]) // sizes_in_octave if integers else 0
@@ -519,13 +515,12 @@ def select_quantiles(
     qs: Sequence[Fraction],
     rows: Integers,
     law: RankLaw,
-    entropy: EntropySource = system_entropy,
 ) -> Integers:
     """Return private quantiles of each group, about its noisy number of rows, public by now."""
     levels = sorted(set(qs))
     counts = _whole_counts(rows)
     aims = np.maximum.accumulate(np.stack([law.aims(q, counts) for q in levels]))
-    chosen = select_ranks(table, aims, counts, law.selection, entropy)
+    chosen = select_ranks(table, aims, counts, law.selection)
     return chosen[[levels.index(q) for q in qs]]
 
 
@@ -603,7 +598,6 @@ def select_ends(
     levels: Sequence[Fraction],
     rows: Integers,
     law: EndsLaw,
-    entropy: EntropySource = system_entropy,
 ) -> tuple[list[RankEnds], NoisyVector]:
     """Return the ends of each level, ascending, by group; then the noisy rows between all ends.
 
@@ -621,9 +615,7 @@ def select_ends(
             inside = rank if side < 0 else row_counts - rank
             is_far.append(inside < law.reach)
     order = np.argsort(np.stack(aims), axis=0, kind="stable")
-    chosen = select_ranks(
-        table, np.sort(np.stack(aims), axis=0), row_counts, law.selection, entropy
-    )
+    chosen = select_ranks(table, np.sort(np.stack(aims), axis=0), row_counts, law.selection)
     ends = np.take_along_axis(chosen, np.argsort(order, axis=0), axis=0)
     cuts = ends - np.tile([1, 0], len(levels))[:, None]
     order = np.argsort(cuts, axis=0, kind="stable")
@@ -632,7 +624,7 @@ def select_ends(
         group = np.broadcast_to(np.arange(len(rows)), cuts.shape)
         table = table.read_candidates(group.reshape(-1), cuts.reshape(-1))
     parts = rows_between(table, cuts)
-    noisy = NoisyVector(add_to(parts, law.noise, entropy), law.noise)
+    noisy = NoisyVector(add_to(parts, law.noise), law.noise)
     parts_before = np.argsort(order, axis=0) + 1
     rank_ends = [
         RankEnds(

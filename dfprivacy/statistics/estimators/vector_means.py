@@ -47,7 +47,6 @@ from dfprivacy.noise.selection import random_labels, random_signs
 from dfprivacy.statistics.estimators.private_quantiles import (
     SURE,
     Halvings,
-    Mechanics,
     NoisyRows,
     Relation,
     coordinate_medians,
@@ -171,17 +170,17 @@ class Clipping:
 
 
 def clipped_around(
-    norms: npt.NDArray[np.int64], clipping: Clipping, rows: NoisyRows, mechanics: Mechanics
+    norms: npt.NDArray[np.int64], clipping: Clipping, rows: NoisyRows, relation: Relation
 ) -> Passes:
     """Choose a threshold off the counts of norms, ask for the sum, and return the mean."""
     off = margin(clipping.cost.threshold)
     rank = min(math.ceil(clipping.rank + off), int(rows.least * MOST_CLIPPED))
-    limit = squared_limit(mechanics.threshold(norms, rank, clipping.cost.threshold))
+    limit = squared_limit(relation.threshold(norms, rank, clipping.cost.threshold))
     sums = clipping.summed(limit)
     yield sums
-    factor = mechanics.relation.sum_factor
+    factor = relation.sum_factor
     noise = DiscreteGaussian(factor**2 * Fraction(limit) / (2 * clipping.cost.sum))
-    noisy = add_to(sums.counts, noise, mechanics.entropy)
+    noisy = add_to(sums.counts, noise)
     center, scale = clipping.shifted.center, clipping.shifted.scale
     return NoisyMean(
         center,
@@ -231,12 +230,12 @@ class RecenteredMean:
     """The mean of vectors in three rounds: clip around the center, and go on from that mean.
 
     Under add-remove a hundredth of rho counts the rows; the rounds share the rest. Privacy:
-    rho-zCDP for the relation of `mechanics`.
+    rho-zCDP for the relation of `relation`.
     """
 
     grid: VectorGrid
     rho: Fraction
-    mechanics: Mechanics
+    relation: Relation
 
     count_share: ClassVar[Fraction] = COUNT_SHARE
 
@@ -245,22 +244,22 @@ class RecenteredMean:
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for norms and sums, in every round; return the mean."""
-        grid, mechanics = self.grid, self.mechanics
+        grid, relation = self.grid, self.relation
         shifted = Shifted(np.zeros(grid.dimension), grid.bits + self.moved)
         norms = NormCounts(shifted)
         yield norms
-        rows, cost = mechanics.counted(rows, norms.rows, self.rho * self.count_share)
+        rows, cost = relation.counted(rows, norms.rows, self.rho * self.count_share)
         *pilots, last = self.rounds(self.rho - cost, rows.least)
         needed = 0
         for pilot in pilots:
-            clipping = dense_clipping(grid, shifted, pilot, mechanics.relation, needed)
-            mean = yield from clipped_around(norms.counts, clipping, rows, mechanics)
+            clipping = dense_clipping(grid, shifted, pilot, relation, needed)
+            mean = yield from clipped_around(norms.counts, clipping, rows, relation)
             needed = mean.needed
             shifted = Shifted(np.rint(mean.value() / grid.step), grid.bits + 1)
             norms = NormCounts(shifted)
             yield norms
-        clipping = dense_clipping(grid, shifted, last, mechanics.relation, needed)
-        return (yield from clipped_around(norms.counts, clipping, rows, mechanics))
+        clipping = dense_clipping(grid, shifted, last, relation, needed)
+        return (yield from clipped_around(norms.counts, clipping, rows, relation))
 
     def last(self, counted: Fraction, rows: int) -> Round:
         """Return the cost of the last round, after `counted` for the number of rows."""
@@ -273,7 +272,7 @@ class RecenteredMean:
         sum whose noise has `NEAR` of the threshold as its norm.
         """
         threshold = min(rho * THRESHOLD_SHARE, Fraction(8 * SURE**2, rows**2))
-        factor = self.mechanics.relation.sum_factor
+        factor = self.relation.sum_factor
         enough = factor**2 * Fraction(self.grid.dimension, 2 * rows**2) / NEAR**2
         pilots = [Round(threshold, min(rho * limit, enough)) for limit in PILOTS]
         left = rho - sum(pilot.threshold + pilot.sum for pilot in pilots)
@@ -285,7 +284,7 @@ class ClippedMean(RecenteredMean):
     """The mean of vectors, each shortened to a private threshold, in one round.
 
     A quarter of rho finds the threshold, the rest pays for the sum; of that, under add-remove, a
-    tenth for the number of rows. Privacy: rho-zCDP for the relation of `mechanics`.
+    tenth for the number of rows. Privacy: rho-zCDP for the relation of `relation`.
     """
 
     count_share: ClassVar[Fraction] = Fraction(3, 40)
@@ -309,12 +308,12 @@ class ShiftedMean:
     Medians cost rho/4, the threshold 3 rho/16, the sum 9 rho/16; of the last, under add-remove, a
     hundredth of rho pays for the number of rows. Rotated coordinates are looked for within `reach`
     times radius / sqrt(d): a rotated vector of norm `radius` has such coordinates with high
-    probability, and others count as the ends. Privacy: rho-zCDP for the relation of `mechanics`.
+    probability, and others count as the ends. Privacy: rho-zCDP for the relation of `relation`.
     """
 
     grid: VectorGrid
     rho: Fraction
-    mechanics: Mechanics
+    relation: Relation
     median_halvings: Halvings = MEDIAN_HALVINGS
     reach: int = REACH
 
@@ -323,24 +322,23 @@ class ShiftedMean:
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for rotated counts, norms and sums; return the mean."""
         size = padded_size(self.grid.dimension)
-        rotation = Rotation(random_signs(size, self.mechanics.entropy), self.grid.dimension)
+        rotation = Rotation(random_signs(size), self.grid.dimension)
         turned, _ = yield from coordinate_medians(
             first_windows(size, self.grid.bits + self.reach.bit_length() - 1, self.median_halvings),
             lambda windows: CoordinateCounts(windows, rotation),
             self.median_halvings,
             self.rho / 4,
-            self.mechanics,
+            self.relation,
         )
         center = np.clip(np.rint(rotation.undo(turned)), -self.grid.largest, self.grid.largest)
         shifted = Shifted(center, self.grid.bits + 1)
         norms = NormCounts(shifted)
         yield norms
-        rows, cost = self.mechanics.counted(rows, norms.rows, self.rho * self.count_share)
-        relation = self.mechanics.relation
-        needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, relation)
+        rows, cost = self.relation.counted(rows, norms.rows, self.rho * self.count_share)
+        needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, self.relation)
         last = self.last(cost, rows.least)
-        clipping = dense_clipping(self.grid, shifted, last, relation, needed)
-        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
+        clipping = dense_clipping(self.grid, shifted, last, self.relation, needed)
+        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
 
     def last(self, counted: Fraction, rows: int) -> Round:  # noqa: ARG002 one interface
         """Return the cost of the mean, after `counted` for the number of rows."""
@@ -381,24 +379,24 @@ class Spread:
         return self.grid.bits + 2
 
 
-def _of_pairs(spread: Spread, rho: Fraction, mechanics: Mechanics, pairs: int) -> Deviations:
+def _of_pairs(spread: Spread, rho: Fraction, relation: Relation, pairs: int) -> Deviations:
     table = PairDistances(spread.grid.dimension, spread.bits, pairs)
     yield table
-    chosen = mechanics.search(table.counts, public_middle(table.groups), rho)
+    chosen = relation.search(table.counts, public_middle(table.groups), rho)
     return distance_of(chosen) / 2**0.5
 
 
-def gaussian_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
+def gaussian_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
     """Return sigma_j by the median of |x_j - center_j|, or of |x_j - x'_j| over pairs."""
     if spread.rows.noise is None:
-        return (yield from _of_pairs(spread, rho, mechanics, 1)) / NORMAL_MEDIAN
+        return (yield from _of_pairs(spread, rho, relation, 1)) / NORMAL_MEDIAN
     table = Distances(spread.center, spread.bits)
     yield table
-    chosen = mechanics.search(table.counts, mechanics.median(table.rows), rho)
+    chosen = relation.search(table.counts, relation.median(table.rows), rho)
     return distance_of(chosen) / NORMAL_MEDIAN
 
 
-def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> Deviations:
+def generic_deviations(spread: Spread, rho: Fraction, relation: Relation) -> Deviations:
     """Return sigma_j up to a constant factor, for any data with a bounded fourth moment.
 
     The median over groups of the sample deviation of a few rows; no factor corrects it for a law.
@@ -406,17 +404,17 @@ def generic_deviations(spread: Spread, rho: Fraction, mechanics: Mechanics) -> D
     buckets follows from the noisy number of rows; under replace groups are consecutive rows.
     """
     if spread.rows.noise is None:
-        return (yield from _of_pairs(spread, rho, mechanics, PAIRS))
+        return (yield from _of_pairs(spread, rho, relation, PAIRS))
     bucket_limit = min(MOST_BUCKETS, max(MOST_SUMS // spread.grid.dimension, 1))
     buckets = min(max(spread.rows.value // ROWS_A_BUCKET, 1), bucket_limit)
     table = BucketSpreads(
         spread.center,
         buckets,
         spread.bits,
-        lambda size: random_labels(size, buckets, mechanics.entropy),
+        lambda size: random_labels(size, buckets),
     )
     yield table
-    return distance_of(mechanics.search(table.distances(), public_middle(buckets), rho))
+    return distance_of(relation.search(table.distances(), public_middle(buckets), rho))
 
 
 PLAN_HALVINGS = (10, 10)
@@ -424,7 +422,7 @@ BETA = 0.1
 
 ROWS_A_VALUE = {"gaussian": 1, "generic": ROWS_A_BUCKET}
 
-DEVIATIONS: dict[str, Callable[[Spread, Fraction, Mechanics], Deviations]] = {
+DEVIATIONS: dict[str, Callable[[Spread, Fraction, Relation], Deviations]] = {
     "gaussian": gaussian_deviations,
     "generic": generic_deviations,
 }
@@ -436,12 +434,12 @@ class PlanMean:
 
     Of rho, 1/16 goes to the center, 3/16 to standard deviations, 1/32 to the threshold and 23/32 to
     the sum; of the last, under add-remove, a hundredth of rho pays for the number of rows. Privacy:
-    rho-zCDP for the relation of `mechanics`.
+    rho-zCDP for the relation of `relation`.
     """
 
     grid: VectorGrid
     rho: Fraction
-    mechanics: Mechanics
+    relation: Relation
     p: Fraction = Fraction(2)
     deviations: str = "gaussian"
     median_halvings: Halvings = PLAN_HALVINGS
@@ -450,23 +448,22 @@ class PlanMean:
         """Ask for medians, spreads, norms and sums; return the mean."""
         windows = first_windows(self.grid.dimension, self.grid.bits, self.median_halvings)
         center, exact = yield from coordinate_medians(
-            windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.mechanics
+            windows, CoordinateCounts, self.median_halvings, self.rho / 16, self.relation
         )
-        rows, paid = self.mechanics.counted(rows, exact, self.rho * COUNT_SHARE)
+        rows, paid = self.relation.counted(rows, exact, self.rho * COUNT_SHARE)
         spread = Spread(self.grid, center, rows)
         deviation = yield from DEVIATIONS[self.deviations](
-            spread, self.rho * Fraction(3, 16), self.mechanics
+            spread, self.rho * Fraction(3, 16), self.relation
         )
         shifted = self._shifted(center, deviation)
         norms = NormCounts(shifted)
         yield norms
         cost = Round(self.rho / 32, self.rho * Fraction(23, 32) - paid)
-        relation = self.mechanics.relation
         clipping = replace(
-            dense_clipping(self.grid, shifted, cost, relation, self._needed()),
+            dense_clipping(self.grid, shifted, cost, self.relation, self._needed()),
             rank=math.sqrt(rows.least),
         )
-        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
+        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
 
     def _shifted(self, center: Floats, deviation: Floats) -> Shifted:
         """Return rows scaled to the universe of their norms; everything in it is public by now.
@@ -480,7 +477,7 @@ class PlanMean:
         return Shifted(center, top, regular ** (-2 / (p + 2)) * (math.ldexp(1.0, top) / universe))
 
     def _needed(self) -> int:
-        relation, size = self.mechanics.relation, self.grid.dimension
+        relation, size = self.relation, self.grid.dimension
         medians = rows_for_medians(size, sum(self.median_halvings), self.rho / 16, relation)
         halvings = distance_bins(self.grid.bits + 2).bit_length() - 1
         spreads = rows_for_medians(size, halvings, self.rho * Fraction(3, 16), relation)
@@ -498,19 +495,19 @@ class PlanItems:
     Of rho, a tenth pays for first means, whose deviations set the scale, 4% for the threshold,
     under add-remove 1% for the number of sets, the rest for the sum. Without `p` all items weigh
     the same, and nothing is spent on means: the clipped mean. Privacy: rho-zCDP for the relation
-    of `mechanics`.
+    of `relation`.
     """
 
     universe: int
     rho: Fraction
-    mechanics: Mechanics
+    relation: Relation
     p: Fraction | None = Fraction(1)
 
     def passes(self, rows: NoisyRows | None = None) -> Passes:
         """Ask for counts, norms and sums; return the mean."""
         counts = ItemCounts(self.universe)
         yield counts
-        rows, cost = self.mechanics.counted(rows, counts.rows, self.rho * COUNT_SHARE)
+        rows, cost = self.relation.counted(rows, counts.rows, self.rho * COUNT_SHARE)
         left, weights = self.rho - cost, np.ones(self.universe)
         if self.p is not None:
             means = self._first_means(counts, rows, self.rho / 10)
@@ -529,11 +526,11 @@ class PlanItems:
             0.0,
             1.0,
         )
-        return (yield from clipped_around(norms.counts, clipping, rows, self.mechanics))
+        return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
 
     def _first_means(self, counts: ItemCounts, rows: NoisyRows, rho: Fraction) -> Floats:
         """Return private means, away from 0 and 1. A set moves the counts by sqrt(d) at most."""
         noise = Rho(rho).noise(self.universe, self.universe)
-        noisy = add_to(counts.counts, noise, self.mechanics.entropy).astype(np.float64)
+        noisy = add_to(counts.counts, noise).astype(np.float64)
         margin = min(self.universe**-0.4, 0.5)
         return np.clip(noisy / rows.least, margin, 1 - margin)
