@@ -17,8 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -38,40 +37,32 @@ _LEAST_EXPONENT = -1022  # 2**1022 is the largest inverse step that is a normal 
 
 @dataclass(frozen=True)
 class Grid:
-    """Integers for values in [lower, upper], in steps of 2**exponent, or `EVEN` ones."""
+    """Integers for values in [lower, upper], in steps of 2**exponent, or `EVEN` ones.
+
+    `inverse_step` is the factor from units of the column to grid integers; what lies below `origin`
+    would round to a negative one. `first` is the integer of `lower` and of everything below, `last`
+    that of `upper` and of everything above.
+    """
 
     lower: float
     upper: float
     anchor: float
     exponent: int
     even: bool = False
+    step: float = field(init=False, repr=False, compare=False)
+    inverse_step: float = field(init=False, repr=False, compare=False)
+    origin: float = field(init=False, repr=False, compare=False)
+    first: int = field(init=False, repr=False, compare=False)
+    last: int = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def step(self) -> float:
-        """The distance between neighboring grid points."""
-        return 1 / self.inverse_step if self.even else math.ldexp(1.0, self.exponent)
-
-    @cached_property
-    def inverse_step(self) -> float:
-        """The factor from units of the column to grid integers."""
+    def __post_init__(self) -> None:
+        step, inverse = math.ldexp(1.0, self.exponent), math.ldexp(1.0, -self.exponent)
         if self.even:
-            return min(EVEN / (self.upper - self.lower), math.ldexp(1.0, -_LEAST_EXPONENT))
-        return math.ldexp(1.0, -self.exponent)
-
-    @cached_property
-    def origin(self) -> float:
-        """The value below which everything would round to a negative integer."""
-        return self.anchor - self.step / 2
-
-    @cached_property
-    def first(self) -> int:
-        """The integer of `lower`, and of everything below."""
-        return self.integer(self.lower)
-
-    @cached_property
-    def last(self) -> int:
-        """The integer of `upper`, and of everything above."""
-        return self.integer(self.upper)
+            largest = math.ldexp(1.0, -_LEAST_EXPONENT)
+            inverse = min(EVEN / (self.upper - self.lower), largest)
+            step = 1 / inverse
+        vars(self).update(step=step, inverse_step=inverse, origin=self.anchor - step / 2)
+        vars(self).update(first=self.integer(self.lower), last=self.integer(self.upper))
 
     @property
     def largest(self) -> int:
