@@ -25,6 +25,7 @@ import pyarrow as pa
 from dfprivacy.engine.adopt import Adopted, Columns, Wrap, adopt
 from dfprivacy.engine.columns import no_numbers
 from dfprivacy.engine.keys import key_expressions
+from dfprivacy.engine.pandas import value_column
 from dfprivacy.engine.run import collect, guarded
 from dfprivacy.errors import InvalidQuestionError, UnsupportedDtypeError, UnsupportedFrameError
 from dfprivacy.measurement.binning import Integers
@@ -154,15 +155,28 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
     finally:
         keyed.close()
     labels = list(question.labels)
-    dimension, convert = _pandas_converter(frame.iloc[:0][labels], question)
-    step = _converted_rows(dimension)
+    series = [frame[label] for label in labels]
+    if question.wide and all(column.dtype.kind in "biuf" for column in series):
+        step = _converted_rows(len(labels))
 
-    def read() -> Iterator[Block]:
-        for first in range(0, len(frame), step):
-            part = frame.iloc[first : first + step][labels]
-            yield convert(part, keys.slice(first, step))
+        def read() -> Iterator[Block]:  # numpy's columns lie beside each other already
+            for first in range(0, len(frame), step):
+                part = frame.iloc[first : first + step][labels]
+                matrix = np.ascontiguousarray(part.to_numpy(np.float64, na_value=np.nan))
+                yield _block_of_matrix(matrix, question, keys.slice(first, step))
 
-    return VectorSource(dimension, keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close)
+        return VectorSource(
+            len(labels), keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close
+        )
+    if question.wide:
+        vectors = [value_column(*pair) for pair in zip(labels, series, strict=True)]
+    elif series[0].dtype == object:
+        vectors = [_lists_of_objects(series[0], has_items=question.universe is not None)]
+    else:
+        vectors = [pa.array(series[0])]
+    names = [*keys.column_names, *(f"vector_{index}" for index in range(len(vectors)))]
+    table = pa.table([*keys.columns, *vectors], names)
+    return _arrow_source(table.schema, table.to_batches, question, keyed)
 
 
 def _adopted_source(adopted: Adopted, question: MeanVector) -> VectorSource:
@@ -234,44 +248,6 @@ def _block_of_matrix(matrix: Floats, question: MeanVector, keys: pa.Table) -> Bl
     missing = np.asarray(np.isnan(matrix).any(axis=1))
     row, item = np.nonzero((matrix > 0.5) & ~missing[:, np.newaxis])
     return Block(len(matrix), None, (row, item, missing), keys)
-
-
-def _pandas_converter(
-    frame: pd.DataFrame, question: MeanVector
-) -> tuple[int, Callable[[pd.DataFrame, pa.Table], Block]]:
-    """Return the dimension of a pandas frame's vectors, and what turns its rows into a block."""
-    if question.wide:
-        kinds = [_pandas_type(frame.iloc[:, i].dtype) for i in range(frame.shape[1])]
-        dimension = _find_dimension(kinds, question)
-        return dimension, lambda part, keys: _block_of_matrix(_plain(part), question, keys)
-    column = frame.columns[0]
-    if frame[column].dtype == object:
-        dimension = _find_dimension([pa.list_(pa.int64())], question)
-        return dimension, lambda part, keys: _object_block(part[column], question, dimension, keys)
-    dimension = _find_dimension([_pandas_type(frame[column].dtype)], question)
-
-    def convert(part: pd.DataFrame, keys: pa.Table) -> Block:
-        array: Any = pa.array(part[column])
-        array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        batch = pa.record_batch({"vector": array})
-        return replace(_arrow_block(batch, question, dimension, Buffers()), keys=keys)
-
-    return dimension, convert
-
-
-def _plain(part: pd.DataFrame) -> Floats:
-    if all(isinstance(dtype, np.dtype) for dtype in part.dtypes):
-        return np.ascontiguousarray(part.to_numpy(np.float64))
-    return np.ascontiguousarray(part.to_numpy(np.float64, na_value=np.nan))
-
-
-def _pandas_type(dtype: Any) -> pa.DataType:
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.pyarrow_dtype
-    plain = getattr(dtype, "numpy_dtype", dtype)
-    if isinstance(plain, np.dtype) and plain.kind in "biuf":
-        return pa.from_numpy_dtype(plain)
-    return pa.string()
 
 
 def _find_dimension(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
@@ -387,24 +363,20 @@ def _entries_of_lists(column: pa.Array, universe: int) -> Entries:
     return _distinct(row[in_universe], item[in_universe].astype(np.int64), universe, missing)
 
 
-def _object_block(
-    part: pd.Series[Any], question: MeanVector, dimension: int, keys: pa.Table
-) -> Block:
-    """Return Python objects as a block; what is no vector of the dimension is NaN, or no set."""
-    vectors = [_vector(value) for value in part.to_numpy()]
-    if question.universe is None:
-        matrix = np.full((len(vectors), dimension), np.nan)
-        for index, vector in enumerate(vectors):
-            if vector is not None and len(vector) == dimension:
-                matrix[index] = vector
-        return _block_of_matrix(matrix, question, keys)
-    missing = np.array([vector is None for vector in vectors], dtype=bool)
+def _lists_of_objects(series: pd.Series[Any], *, has_items: bool) -> pa.Array:
+    """Return Python objects as lists of numbers, or of items; whatever is none is NULL.
+
+    A fraction is an item of no universe.
+    """
+    vectors = [_vector(value) for value in series.to_numpy()]
     filled = [np.empty(0) if vector is None else vector for vector in vectors]
-    row = np.repeat(np.arange(len(filled)), [len(vector) for vector in filled])
-    item = np.concatenate(filled) if filled else np.empty(0)
-    in_universe = (item >= 0) & (item < dimension) & (np.floor(item) == item)
-    entries = _distinct(row[in_universe], item[in_universe].astype(np.int64), dimension, missing)
-    return Block(len(vectors), None, entries, keys)
+    numbers = np.concatenate([np.empty(0), *filled])
+    if has_items:
+        is_item = (np.floor(numbers) == numbers) & (np.abs(numbers) < LARGEST_DIMENSION)
+        numbers = np.where(is_item, numbers, -1).astype(np.int64)
+    starts = np.cumsum([0, *map(len, filled)])
+    missing = pa.array([vector is None for vector in vectors])
+    return pa.LargeListArray.from_arrays(starts, numbers, mask=missing)
 
 
 def _vector(value: Any) -> Floats | None:
