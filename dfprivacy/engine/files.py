@@ -16,7 +16,7 @@ from functools import partial
 from glob import escape, glob, has_magic
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import duckdb
@@ -515,43 +515,31 @@ def _match_directories(
 _FOLDER = "="  # no key has this name
 
 
-def put_whole(path: Path, fill: Callable[[Path], object]) -> None:
+def put_whole(path: Path, fill: Callable[[Path], object], *, is_new: bool = False) -> None:
     """Make a file beside its place, and move it there once it is on the disk.
 
-    Raises
-    ------
-    OSError
-        When a ledger is there, or the operating system does not let us write; what was there stays.
-    """
-    if is_ledger(path):
-        raise FileExistsError(errno.EEXIST, "it is a ledger, which nothing replaces")
-    folder = path.absolute().parent
-    with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=folder) as directory:
-        temporary = Path(directory) / path.name
-        fill(temporary)
-        with temporary.open("rb+") as file:
-            flush(file.fileno())
-        temporary.replace(path)
-
-
-def put_new(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Make a file that only its owner can read, durable before it is seen, and never over another.
+    One that `is_new` can be read by its owner alone, and is never put over another.
 
     Raises
     ------
     FileExistsError
-        When something is there already; it stays.
+        When a ledger is there, or something where the file is to be new; it stays.
     OSError
-        When the operating system does not let us write there.
+        When the operating system does not let us write; what was there stays.
     """
+    if not is_new and is_ledger(path):
+        raise FileExistsError(errno.EEXIST, "it is a ledger, which nothing replaces")
     folder = path.absolute().parent
     with tempfile.TemporaryDirectory(prefix=".dfprivacy-", dir=folder) as directory:
         temporary = Path(directory) / path.name
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            fill(file)
-            file.flush()
+        if is_new:
+            temporary.touch(0o600, exist_ok=False)
+        fill(temporary)
+        with temporary.open("rb+") as file:
             flush(file.fileno())
+        if not is_new:
+            temporary.replace(path)
+            return
         os.link(temporary, path)
     sync_directory(folder)
 

@@ -154,7 +154,7 @@ def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[
             for index, query in enumerate(batch)
         ]
         number = stride * len(batch)
-        stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), _VALUE, batch[0])
+        stack = _count_rows_in_memory(pa.table({}), number, pl.concat(columns), batch[0])
         return stack.unstacked(pa.table({}) if is_pooled else keys, len(batch))
 
     size = max(_STACKED_ROWS // max(rows.height, 1), 1)
@@ -224,22 +224,22 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
     """Count values in memory by the number of their group and by bin; NaN has no bin."""
     rows = pl.DataFrame({_GROUP: group, _VALUE: values})
-    return _count_rows_in_memory(pa.table({}), groups, rows, _VALUE, query)
+    return _count_rows_in_memory(pa.table({}), groups, rows, query)
 
 
 def _count_rows_in_memory(
-    keys: pa.Table, groups: int, rows: pl.DataFrame, name: str, query: HistogramQuery
+    keys: pa.Table, groups: int, rows: pl.DataFrame, query: HistogramQuery
 ) -> BinTable:
     """Return the table of `_build_query` for a column of rows with the numbers of their groups."""
-    binning, rows = query.binning, rows.select(_GROUP, pl.col(name).cast(pl.Float64))
+    binning, rows = query.binning, rows.select(_GROUP, pl.col(_VALUE).cast(pl.Float64))
     if isinstance(binning, SignificantBits):
-        return _words_of(keys, groups, rows[_GROUP].to_numpy(), rows[name], query).table()
-    if rows[name].null_count() or rows[name].is_nan().any():
-        rows = rows.filter(pl.col(name).is_not_null() & pl.col(name).is_not_nan())
-    frame = nw.from_native(rows.lazy().select(name))
+        return _words_of(keys, groups, rows[_GROUP].to_numpy(), rows[_VALUE], query).table()
+    if rows[_VALUE].null_count() or rows[_VALUE].is_nan().any():
+        rows = rows.filter(pl.col(_VALUE).is_not_null() & pl.col(_VALUE).is_not_nan())
+    frame = nw.from_native(rows.lazy().select(_VALUE))
     sums = [power.alias(title) for title, power in list(_powers().items())[: query.moments]]
     twice = (nw.col(_LABEL) * 2.0).cast(nw.Float32)
-    labeled: Any = _with_labels(_with_values(frame, [], name, query), query).select(twice, *sums)
+    labeled: Any = _with_labels(_with_values(frame, [], _VALUE, query), query).select(twice, *sums)
     with watched():
         columns = labeled.to_native().collect(engine="streaming").get_columns()
     group, *values = (column.to_numpy() for column in (rows[_GROUP], *columns))
@@ -358,10 +358,10 @@ def _count_columns_of_units(
         counted, value = _thin_rows(entries, column.filter(is_within), places, unit.rows, bits)
         if query.pooled or not unit.keys:
             pooled = pl.DataFrame({_GROUP: np.zeros_like(counted), _VALUE: value})
-            return _count_rows_in_memory(pa.table({}), 1, pooled, _VALUE, query)
+            return _count_rows_in_memory(pa.table({}), 1, pooled, query)
         group = group_of_entry[counted]
         grouped = pl.DataFrame({_GROUP: group, _VALUE: value}).filter(group >= 0)
-        return _count_rows_in_memory(keys, number, grouped, _VALUE, query)
+        return _count_rows_in_memory(keys, number, grouped, query)
 
     return [guarded(partial(count, query)) for query in queries]
 

@@ -99,8 +99,6 @@ def with_categories(adopted: Adopted, categories: Mapping[str, Category]) -> nw.
 
     Where there is a constant, a whole stands for it and 0 for other values.
     """
-    if not categories:
-        return adopted.lazy
     columns = (
         category_expression(adopted, comparison).alias(name)
         for name, comparison in categories.items()
@@ -188,26 +186,20 @@ def align(statistics: Statistics, public_keys: Listed) -> Statistics:
     return Statistics(public, statistics.keys, statistics.sources)
 
 
-def bins_of_groups(table: BinTable, keys: pa.Table) -> BinTable:
-    """Return the counts of exactly the groups with these keys, in their order; none if absent."""
-    if table.keys.equals(keys):
-        return table
-    group = find_keys(table.keys, keys)[1][table.group]
-    is_counted = group >= 0
-    bins, rows = table.bins[is_counted], table.rows[is_counted]
-    moments = tuple(moment[is_counted] for moment in table.moments)
-    return added_up(
-        BinTable(keys, keys.num_rows, table.binning, group[is_counted], bins, rows, moments)
-    )
-
-
 def rows_of_groups(values: BinTable | ValueWords, keys: pa.Table) -> BinTable | ValueWords:
     """Return the rows of exactly the groups with these keys, in their order; none if absent."""
-    if isinstance(values, BinTable):
-        return bins_of_groups(values, keys)
     if values.keys.equals(keys):
         return values
-    return values.renumbered(keys, keys.num_rows, find_keys(values.keys, keys)[1])
+    numbers = find_keys(values.keys, keys)[1]
+    if isinstance(values, ValueWords):
+        return values.renumbered(keys, keys.num_rows, numbers)
+    group = numbers[values.group]
+    is_counted = group >= 0
+    bins, rows = values.bins[is_counted], values.rows[is_counted]
+    moments = tuple(moment[is_counted] for moment in values.moments)
+    return added_up(
+        BinTable(keys, keys.num_rows, values.binning, group[is_counted], bins, rows, moments)
+    )
 
 
 def find_keys(keys: pa.Table, public_keys: Listed) -> tuple[pa.Table, Integers]:

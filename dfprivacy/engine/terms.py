@@ -45,10 +45,18 @@ def with_terms(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> n
     """Return the keys, and one column of integers for each term of each source.
 
     A row that holds no value in one of a source's columns has NULL in all its terms. Integers that
-    are only added up are of the type `numbers`. For errors see `passes.build_pass`.
+    are only added up are of the type `numbers`.
+
+    Raises
+    ------
+    UnsupportedDtypeError, InvalidBoundsError
+        When a column's declared dtype does not allow what is asked of it.
     """
-    leaves = [
-        {leaf: f"leaf_{index}_{position}" for position, leaf in enumerate(_leaves(source))}
+    leaves: list[dict[Any, str]] = [
+        {
+            leaf: f"leaf_{index}_{position}"
+            for position, leaf in enumerate(source.leaves or map(_Presence, source.columns))
+        }
         for index, source in enumerate(sources)
     ]
     frame, titles = _with_leaves(adopted, sources, leaves, numbers)
@@ -75,7 +83,7 @@ def with_terms(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> n
             if isinstance(term, Product):
                 products[_term_name(index, position)] = (term, names)
             else:
-                title = titles[names[term]]  # type: ignore[index]
+                title = titles[names[term]]
                 unmasked.append(nw.col(title).alias(_term_name(index, position)))
     if single:
         return frame.select(*keys, *unmasked)
@@ -188,30 +196,10 @@ _Number = OnGrid | Above | _Presence
 _Leaf = _Number | Distinct | Equal
 
 
-def _leaves(source: Source) -> list[_Leaf]:
-    """Return the expressions over single columns: terms, factors of products, or presence."""
-    leaves = dict.fromkeys(leaf for term in source.terms for leaf in leaves_of(term))
-    return list(leaves) or [_Presence(column) for column in source.columns]
-
-
-def leaves_of(term: Term) -> Iterator[_Leaf]:
-    """Yield what a term reads off single columns."""
-    if isinstance(term, Product):
-        yield from leaves_of(term.left)
-        yield from leaves_of(term.right)
-    else:
-        assert isinstance(term, OnGrid | Above | Distinct | Equal)  # noqa: S101 there are no other terms
-        yield term
-
-
-def _in_product(leaf: Any, source: Source) -> bool:
-    return any(leaf in leaves_of(term) for term in source.terms if isinstance(term, Product))
-
-
 def _is_shifted(leaf: Any, source: Source) -> bool:
     """Return True if a leaf is added up as a number shifted by the same constant in each row."""
     single = isinstance(leaf, OnGrid) and len(source.columns) == 1
-    return single and not _in_product(leaf, source)
+    return single and leaf not in source.factors
 
 
 def _with_leaves(
@@ -249,7 +237,7 @@ def _with_leaves(
                     ).alias(free_title)
                 )
             elif engine.is_duckdb():
-                is_integer = numbers.is_integer() or _in_product(leaf, source)
+                is_integer = numbers.is_integer() or leaf in source.factors
                 kind = "BIGINT" if is_integer else "DOUBLE"
                 term = _duckdb_leaf(quoted(name), leaf, kind, floating=floating, shifted=shifted)
                 columns.append(f"{term} AS {quoted(free_title)}")
@@ -257,7 +245,7 @@ def _with_leaves(
                 columns.append(f"{_spark_leaf(name, leaf, floating=floating)} AS {free_title}")
             else:
                 columns.append(_ibis_leaf(name, leaf).alias(free_title))
-    lazy = with_categories(adopted, categories)
+    lazy = with_categories(adopted, categories) if categories else adopted.lazy
     unit = [] if adopted.unit is None else [adopted.unit.name, *adopted.unit.marks]
     selected = dict.fromkeys([*adopted.keys.values(), *unit, *categories])
     return (_with_numbers(lazy, columns, list(selected)) if columns else lazy), titles

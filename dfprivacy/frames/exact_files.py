@@ -16,13 +16,13 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.memory import release_bytes
-from dfprivacy.engine.files import put_new
+from dfprivacy.engine.files import put_whole
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
 from dfprivacy.frames.exact_tables import ExactTables, kind_of_part, list_sources, told
 from dfprivacy.measurement.bin_table import BinTable
@@ -212,7 +212,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
         rows=(tables.groups, *(len(table.rows) for table in tables.bins)),
     )
     try:
-        put_new(path, lambda file: _fill(file, complete_header, tables))
+        put_whole(path, lambda file: _fill(file, complete_header, tables), is_new=True)
     except FileExistsError:
         raise _taken(path) from None
     except OSError as error:
@@ -222,7 +222,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
         ) from None
 
 
-def _fill(file: IO[bytes], header: Header, tables: ExactTables) -> None:
+def _fill(file: Path, header: Header, tables: ExactTables) -> None:
     import pyarrow.parquet as pq  # noqa: PLC0415 it loads network code: on first use
 
     groups = [np.arange(tables.groups), *tables.keys.columns, *tables.sums.values()]

@@ -23,6 +23,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class Term(ABC):
     def categories(self) -> tuple[Category, ...]:
         """The columns of any type whose values are told apart, instead of read as numbers."""
         return ()
+
+    @property
+    def leaves(self) -> tuple[Term, ...]:
+        """The terms over single columns that it is made of: itself, if it is no product."""
+        return (self,)
 
     @property
     def largest(self) -> int:
@@ -216,6 +222,11 @@ class Product(Term):
         return tuple(dict.fromkeys(self.left.columns + self.right.columns))
 
     @property
+    def leaves(self) -> tuple[Term, ...]:
+        """The terms over single columns that it is made of: those of both factors."""
+        return self.left.leaves + self.right.leaves
+
+    @property
     def least(self) -> int:
         """Nothing, or the product of the least factors."""
         return max(self.left.least, 0) * max(self.right.least, 0) // self.divisor
@@ -275,6 +286,17 @@ class Source:
     def categories(self) -> tuple[Category, ...]:
         """The categorical columns."""
         return tuple(dict.fromkeys(column for term in self.terms for column in term.categories))
+
+    @cached_property
+    def leaves(self) -> tuple[Term, ...]:
+        """The distinct terms over single columns that its terms are made of."""
+        return tuple(dict.fromkeys(leaf for term in self.terms for leaf in term.leaves))
+
+    @cached_property
+    def factors(self) -> frozenset[Term]:
+        """The terms over single columns that products are made of."""
+        products = (term for term in self.terms if isinstance(term, Product))
+        return frozenset(leaf for term in products for leaf in term.leaves)
 
     @property
     def counts_distinct(self) -> bool:
