@@ -73,13 +73,12 @@ def measure(
             isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins
         ):
             measured[index] = replace(exact, again=measure_again)  # type: ignore[arg-type]
-    return adopted, _in_same_groups(measured, parts) if grouped.keys else measured
+    is_several = grouped.keys and len(parts) > 1
+    return adopted, _in_same_groups(measured, parts) if is_several else measured
 
 
 def _in_same_groups(measured: list[Measured], parts: Sequence[Part]) -> list[Measured]:
     """Return measurements of the groups that are counted: a frame can have others in each pass."""
-    if len(parts) < 2:
-        return measured
     keys = measured[index_of_counting_part(parts)].keys
     return [exact.of_groups(keys) for exact in measured]
 

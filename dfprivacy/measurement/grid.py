@@ -18,6 +18,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,7 @@ class Grid:
         return np.floor((clipped - self.origin) * self.inverse_step).astype(np.int64)
 
 
+@lru_cache(maxsize=256)  # public arguments only
 def grid_from_lower(bounds: Bounds) -> Grid:
     """Return the grid that counts from `lower`: integers 0 to at most 2**30."""
     return Grid(bounds.lower, bounds.upper, bounds.lower, _exponent(bounds.width))
@@ -94,6 +96,7 @@ def even_grid(bounds: Bounds) -> Grid:
     return Grid(bounds.lower, bounds.upper, bounds.lower, _exponent(bounds.width), even=True)
 
 
+@lru_cache(maxsize=256)  # public arguments only
 def grid_from_zero(bounds: Bounds) -> Grid:
     """Return the grid that counts from 0: the largest less the least is at most 2**30."""
     size = max(bounds.upper, 0.0) - min(bounds.lower, 0.0)

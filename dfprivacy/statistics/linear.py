@@ -170,21 +170,6 @@ def read_percents(counts: NoisyVector, index: int, level: float) -> list[Floats]
     return [100 * column for column in (share.value(counts), *share.interval(counts, level))]
 
 
-def measure_rooms(
-    linear: Linear, noisy: NoisyVector, column: Hashable, bounds: Bounds
-) -> list[Floats]:
-    """Return the most rows of each group at the lower and at the upper bound, in units of `WHOLE`.
-
-    In a partition of unity a row at a bound adds all of its `l1` to one coordinate, and no row
-    adds less than 0. Other sums leave room for any number.
-    """
-    is_unity = linear.count == CountWeights(tuple(range(len(linear.matrix))), linear.l1)
-    if not is_unity or linear.source.totals or len(linear.source.columns) > 1:
-        return [np.full(noisy.coordinates.shape[1], np.inf)] * 2
-    ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
-    return [noisy.coordinates[end.argmax()].astype(float) * (WHOLE / linear.l1) for end in ends]
-
-
 class LinearStatistic(Statistic):
     """A statistic that is read off one noisy vector of exact sums."""
 
@@ -341,24 +326,6 @@ def plan_vectors(
     return Vectors(tuple(places), tuple(answers))
 
 
-def with_clipping(vectors: Vectors, questions: Mapping[str, LinearStatistic]) -> Vectors:
-    """Return the vectors with others that count what is clipped: one for each column and bounds."""
-    linears, counts = list(vectors.linears), {}
-    clipped_indexes: dict[Hashable, tuple[int, ...]] = {}
-    for answer in vectors.answers:
-        clipped = questions[answer.name].clipped
-        if not clipped or answer.vector in counts:
-            continue
-        about = tuple(clipped.items())
-        if about not in clipped_indexes:
-            first = len(linears)
-            linears[answer.vector], *others = with_clip_counts(linears[answer.vector], clipped)
-            linears += others
-            clipped_indexes[about] = tuple(range(first, len(linears)))
-        counts[answer.vector] = clipped_indexes[about]
-    return Vectors(tuple(linears), vectors.answers, counts)
-
-
 def _carrier(
     name: str, questions: Mapping[str, LinearStatistic], linears: Mapping[str, Linear]
 ) -> str:
@@ -397,7 +364,7 @@ class LinearPart(Part):
 
     @cached_property
     def vectors(self) -> Vectors:
-        """The vectors that the questions share."""
+        """The vectors that the questions share, and those that count what bounds clip."""
         if self.read is not None:
             terms = {"cluster": self.cluster} if self.cluster else {}
             vectors = self.read(self.questions, grouped=self.grouped, **terms)
@@ -411,7 +378,20 @@ class LinearPart(Part):
                 source = replace(linear.source, totals=totals, rows=self.rows)
                 linears.append(replace(linear, source=source))
             vectors = replace(vectors, linears=tuple(linears))
-        return with_clipping(vectors, self.questions)
+        linears, counts = list(vectors.linears), {}
+        places: dict[tuple[object, ...], tuple[int, ...]] = {}  # one for each column and bounds
+        for answer in vectors.answers:
+            clipped = self.questions[answer.name].clipped
+            if not clipped or answer.vector in counts:
+                continue
+            about = tuple(clipped.items())
+            if about not in places:
+                first = len(linears)
+                linears[answer.vector], *others = with_clip_counts(linears[answer.vector], clipped)
+                linears += others
+                places[about] = tuple(range(first, len(linears)))
+            counts[answer.vector] = places[about]
+        return Vectors(tuple(linears), vectors.answers, counts)
 
     @property
     def weight(self) -> Fraction:
@@ -576,14 +556,24 @@ class MeasuredSums(Measured):
     def _note_clipping(
         self, index: int, question: LinearStatistic, noisy: Sequence[NoisyVector]
     ) -> list[str | None]:
-        """Return the note of each group on what bounds clip, by column where there are several."""
-        vectors = self.part.vectors
+        """Return the note of each group on what bounds clip, by column where there are several.
+
+        In a partition of unity a row at a bound adds all of its `l1` to one coordinate, and no row
+        adds less than 0: that limits the rows at each bound. Other sums leave room for any number.
+        """
+        vectors, linear = self.part.vectors, self.part.vectors.linears[index]
+        is_unity = linear.count == CountWeights(tuple(range(len(linear.matrix))), linear.l1)
+        is_limited = is_unity and not linear.source.totals and len(linear.source.columns) == 1
+        sums = noisy[index].coordinates
         counting = len(vectors.linears) - vectors.answering
         outside = _ALONE / (self.part.sharing * counting)
         lines = {}
         pairs = zip(question.clipped.items(), vectors.counts_clipped[index], strict=True)
         for (column, bounds), counts in pairs:
-            rooms = measure_rooms(vectors.linears[index], noisy[index], column, bounds)
+            rooms = [np.full(sums.shape[1], np.inf)] * 2
+            if is_limited:
+                ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
+                rooms = [sums[end.argmax()].astype(float) * (WHOLE / linear.l1) for end in ends]
             lines[column] = note_clipping(
                 noisy[counts], rooms, bounds, outside, grouped=self.part.grouped
             )
