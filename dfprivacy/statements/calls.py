@@ -30,8 +30,6 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.expressions import (
     AGGREGATES,
     OF_FRAMES,
-    display,
-    display_call,
     is_dp,
     of_frame,
     span_of,
@@ -63,6 +61,7 @@ from dfprivacy.statements.nodes import (
     rebuild,
     rebuild_part,
     refuse_node,
+    shown,
     text_of,
     text_of_query,
     walk,
@@ -132,7 +131,7 @@ def rewrite(node: Any) -> Any:
             result = replace(node, arguments=(Argument(replace(row, name="hash")),))
         case _:
             return node
-    return replace(result, alias=node.alias)
+    return replace(result, alias=node.alias, written=node)
 
 
 def _read_clock(sort: str) -> str:
@@ -173,8 +172,8 @@ MOST_RELATIONS = 500
 def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})) -> Any:
     """Return a tree with a subquery in the place of each name of a CTE.
 
-    `written` is the name of the CTE there, and the text of an expression that has changed. A
-    recursive CTE stays in a subquery that selects all of its rows.
+    An item that has changed keeps its name. A recursive CTE stays in a subquery that selects all
+    of its rows.
     """
     match node:
         case Table(path=(name,)) if folded(name) in visible:
@@ -194,13 +193,13 @@ def inline_ctes(node: Any, visible: Mapping[str, Derived] = MappingProxyType({})
                 _require_few_relations(query)
                 source = select_from(query, (), "t").source
                 columns = () if is_recursive else entry.columns
-                visible[folded(entry.name)] = replace(source, written=entry.name, columns=columns)
+                visible[folded(entry.name)] = replace(source, cte=entry.name, columns=columns)
             node = inline_ctes(replace(node, ctes=()), visible)
             _require_few_relations(node)
             return node
     changed = rebuild(node, lambda part: inline_ctes(part, visible))
     if changed is not node and isinstance(node, Subquery):
-        return replace(changed, written=name_item(replace(node, alias="")))
+        return replace(changed, written=node)
     if changed is node or not isinstance(node, Select):
         return changed
     items = [
@@ -271,6 +270,22 @@ def name_item(node: Node) -> str:
         return node.alias
     if isinstance(node, Name):
         return node.path[-1]
+    return display(node)
+
+
+def display(node: Node) -> str:
+    """Return an expression as the statement has it, in DuckDB's words."""
+    if isinstance(node, Name):
+        return ".".join(map(shown, node.path))
+    return _text_of_item(replace(_as_written(node), alias=""))
+
+
+def _as_written(node: Any) -> Any:
+    return rebuild(node, _as_written) if node.written is None else _as_written(node.written)
+
+
+@lru_cache(4096)
+def _text_of_item(node: Node) -> str:
     with embedded(idle=True) as engine:
         return text_of_query(select_item(node), engine).removeprefix("SELECT ")
 
@@ -768,7 +783,7 @@ def private(select: Select) -> Select:
                     both = "k AND x" if node.name == "bool_or" else "NOT k OR x"
                     test = fill_template(both, {"k": node.filter, "x": test})
                 answer: Node = fill_template(_ANY[node.name], {"x": test})
-                return replace(answer, alias=node.alias, written=display_call(node))
+                return replace(answer, alias=node.alias, written=node)
             if is_dp(node) or _name(node) in kinds:
                 return _asked(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
@@ -856,7 +871,7 @@ def _name(node: Node) -> str:
 
 
 def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
-    """Return an aggregate as a dp_ call, with the text by which DuckDB would name it."""
+    """Return an aggregate as a dp_ call, and what is written in its place."""
     call = node
     if not is_dp(node):
         if len(node.orders) == 1:  # quantile_cont(0.5) WITHIN GROUP (ORDER BY x)
@@ -868,12 +883,12 @@ def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
         kind = dp_names[_name(call)]
         if kind == "quantile" and call.arguments and called(call.operands[-1]) == "list_value":
             kind = "quantiles"
-        call = replace(call, name=f"dp_{kind}", distinct=False, written=display_call(node))
+        call = replace(call, name=f"dp_{kind}", distinct=False, written=node)
         if node.name in {"count_if", "countif"} and len(call.arguments) == 1:
             call = replace(call, arguments=_chosen((), call.operands[0]))
     if node.filter is not None:
         arguments = _chosen(call.arguments, node.filter)
-        call = replace(call, filter=None, written=display_call(node), arguments=arguments)
+        call = replace(call, filter=None, written=node, arguments=arguments)
     return call
 
 

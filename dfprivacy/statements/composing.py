@@ -35,12 +35,12 @@ from dfprivacy.statements.calls import (
     CLOCK,
     KEEP,
     Call,
+    display,
     find_alternative,
     find_item,
     has_aggregates,
     holds_dp,
     inline_ctes,
-    name_item,
     private,
     read_call,
     read_keep,
@@ -57,7 +57,6 @@ from dfprivacy.statements.expressions import (
     ColumnRef,
     condition,
     direction,
-    display,
     is_dp,
     substitute,
     window,
@@ -134,7 +133,7 @@ def statement(select: Query, reader: Reader) -> Statement:
     select = private(select)
     order, limit, offset = _modifiers(select)
     rows = read_rows(select, reader)
-    items = [named_item(node, rows.names, display) for node in select.items]
+    items = [named_item(node, rows.names) for node in select.items]
     secret_keys = () if reader.has_public_keys else select.keys
     notes_limits = needs_limits(reader.unit, secret_keys, None)
     if reader.intervals and not select.is_value:  # a number in an expression is a number
@@ -235,7 +234,7 @@ def _key(node: Node, rows: Rows, items: Items) -> Column:
         # that of its column in the result, else its own text
         if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
             return Column(name, key.sql, key.by_row, key.uses)
-    return Column(named_item(node, rows.names, display)[0], key.sql, key.by_row, key.uses)
+    return Column(named_item(node, rows.names)[0], key.sql, key.by_row, key.uses)
 
 
 def _having(
@@ -614,7 +613,7 @@ class _Taken:
                 return self.query(node)
             case Table():
                 return self._table(node)
-            case Derived(written=str(name)):
+            case Derived(cte=str(name)):
                 try:
                     return rebuild(node, self._part)
                 except _Unreleased:
@@ -715,8 +714,8 @@ class _Taken:
                         operand = rebuild_part(node.operand, self._inside)
                         return replace(node, query=lent, operand=operand)
                     value = replace(lent, items=(read_template("any_value(value)"),))
-                    text = scalar.written or name_item(scalar)
-                    return replace(scalar, query=value, released=name, written=text)
+                    written = scalar.written or scalar
+                    return replace(scalar, query=value, released=name, written=written)
         return rebuild(node, self._inside)
 
     def _taken_of(self, node: Derived | Subquery, scalar: Subquery | None) -> str | None:
@@ -725,7 +724,7 @@ class _Taken:
         try:
             with suppress(_Unreleased):
                 rest = self.query(node.query)
-                is_cte = isinstance(node, Derived) and node.written is not None
+                is_cte = isinstance(node, Derived) and node.cte is not None
                 if is_cte or not {folded(n) for n in self.names}.isdisjoint(_named(rest)):
                     if scalar is None:
                         columns = select_all("").items

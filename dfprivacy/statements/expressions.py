@@ -32,7 +32,6 @@ from dfprivacy.statements.nodes import (
     Cast,
     Constant,
     Function,
-    Name,
     Node,
     Operator,
     Order,
@@ -534,69 +533,28 @@ def substitute(node: Any, leaf: Callable[[Node], Node | None]) -> Any:
     return rebuild(node, lambda part: substitute(part, leaf))
 
 
-def write(node: Node, *, shields: bool = True) -> str:
+def write(node: Node) -> str:
     """Return the SQL of an expression that is known to be a function of one row.
 
-    Its names have been resolved. `shields` are put around arguments of calls about dates where they
-    run; a text that is only shown or compared does not have them.
+    Its names have been resolved.
     """
-
-    def inner(part: Node) -> str:
-        return write(part, shields=shields)
-
     match node:
         case ColumnRef():
             return node.sql
         case Constant():
             return _write_constant(node)
         case Function():
-            return _write_call(node, shielded(node, inner) if shields else inner)
+            return _write_call(node, shielded(node, write))
         case Operator():
-            return _write_operator(node, inner)
+            return _write_operator(node)
         case Case():
-            checks = (f" WHEN ({inner(b.when)}) THEN ({inner(b.then)})" for b in node.branches)
-            whens, default = "".join(checks), inner(node.default)
+            checks = (f" WHEN ({write(b.when)}) THEN ({write(b.then)})" for b in node.branches)
+            whens, default = "".join(checks), write(node.default)
             return f"CASE {whens}{'' if default == 'NULL' else f' ELSE {default}'} END"
         case Cast():
             word = "TRY_CAST" if node.tries else "CAST"
-            return f"{word}({inner(node.operand)} AS {type_name(node.type)})"
+            return f"{word}({write(node.operand)} AS {type_name(node.type)})"
     raise refuse_node(node)
-
-
-def display(node: Node) -> str:
-    """Return an expression with its names as they were written, as DuckDB would show it."""
-
-    def leaf(part: Node) -> Node | None:  # noqa: PLR0911 one line a class
-        match part:
-            case Node(written=str(text)):  # by another text than it is answered by
-                return ColumnRef(text)
-            case Name():
-                return ColumnRef(".".join(map(shown, part.path)))
-            case Operator(sort="STRUCT_EXTRACT"):
-                owner, name = _field(part)
-                return ColumnRef(f"({display(owner)}).{shown(name)}")
-            case Operator(sort="GROUPING_FUNCTION"):
-                return ColumnRef(f"GROUPING({', '.join(map(display, part.operands))})")
-            case Over():
-                return ColumnRef(window(part, display))
-            case Function() if is_dp(part):
-                return ColumnRef(display_call(part))
-        return None
-
-    return write(substitute(node, leaf), shields=False)
-
-
-def display_call(call: Function) -> str:
-    """Return an aggregate or dp_ call as DuckDB would name its column."""
-    texts = [
-        (f"{shown(argument.name)} := " if argument.name else "") + display(argument.value)
-        for argument in call.arguments
-        if not isinstance(argument.value, Star)
-    ]
-    inside = f"{'DISTINCT ' if call.distinct else ''}{', '.join(texts)}"
-    inside += f" ORDER BY {display(call.orders[0].value)}" if call.orders else ""
-    filter_text = "" if call.filter is None else condition(call.filter, display(call.filter))
-    return f"{shown(call.name)}({inside}){f' FILTER (WHERE {filter_text})' if filter_text else ''}"
 
 
 def is_dp(node: object) -> bool:
@@ -705,18 +663,20 @@ def _write_call(call: Function, inner: Inner) -> str:
     return f"{name}({', '.join(map(inner, operands))})"
 
 
-def _write_operator(node: Operator, inner: Inner) -> str:
+def _write_operator(node: Operator) -> str:
     sort, operands = node.sort, node.operands
     if sort == "STRUCT_EXTRACT":
-        owner, name = _field(node)
-        return field_of(inner(owner), name)
+        owner, name = operands[0], text_of(operands[1])
+        if name is None:
+            raise refuse_node(node)
+        return field_of(write(owner), name)
     if sort == "ARRAY_EXTRACT":
         kind, text = literal(operands[1])
         if kind != "INTEGER" or not text.removeprefix("-").isdecimal():
             raise refuse("ARRAY_SLICE")
-        start = inner(operands[0])
+        start = write(operands[0])
         return f"({start})[{text}]" if start.startswith(("-", "CASE")) else f"{start}[{text}]"
-    parts = list(map(inner, operands)) if sort in {*_TRUTHS, "OPERATOR_COALESCE"} else []
+    parts = list(map(write, operands)) if sort in {*_TRUTHS, "OPERATOR_COALESCE"} else []
     if sort in _FORMS and _FORMS[sort].count("{}") == len(parts):
         return _FORMS[sort].format(*parts)
     match sort, parts:
@@ -727,14 +687,6 @@ def _write_operator(node: Operator, inner: Inner) -> str:
         case "OPERATOR_COALESCE", (_, *_):
             return f"coalesce({', '.join(parts)})"
     raise refuse_node(node)
-
-
-def _field(node: Operator) -> tuple[Node, str]:
-    owner, name = node.operands
-    text = text_of(name)
-    if text is None:
-        raise refuse_node(node)
-    return owner, text
 
 
 def field_of(sql: str, name: str) -> str:

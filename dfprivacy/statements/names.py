@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,13 +12,14 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
+    display,
     inline_ctes,
     list_aggregates,
     read_name,
     rewrite,
     select_all,
 )
-from dfprivacy.statements.expressions import display, field_of
+from dfprivacy.statements.expressions import field_of
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
@@ -144,22 +145,12 @@ def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None: 
         raise refuse("several protected rows", what=what) if bag.single else refuse(rule, **words)
 
 
-def named_item(
-    node: Node, columns: Iterable[str], shown: Callable[[Node], str] | None = None
-) -> tuple[str, Node]:
+def named_item(node: Node, columns: Iterable[str]) -> tuple[str, Node]:
     """Return an item of a SELECT list with its name; a column's as its relation spells it."""
     if not node.alias and isinstance(node, Name):
         name = node.path[-1]
         return next((column for column in columns if folded(column) == folded(name)), name), node
-    return node.alias or (shown or name_unnamed)(node), node
-
-
-def name_unnamed(node: Node) -> str:
-    """Return the name of an expression without one: its text, or its place in the statement."""
-    try:
-        return display(node)
-    except RefusedStatementError:
-        return f"column {node.json.get('query_location', 0)}"
+    return node.alias or display(node), node
 
 
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:

@@ -32,8 +32,8 @@ class Node:
     """A syntax node; `json` is the object that it was read from, without later changes."""
 
     alias: str = field(default="", kw_only=True)
-    written: str | None = field(default=None, kw_only=True)
-    """The text by which the statement has it, where it is another one."""
+    written: Node | None = field(default=None, kw_only=True)
+    """What the statement has in its place, where that is another node."""
     json: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
     def __init_subclass__(cls, sort: str | None = None) -> None:
@@ -218,6 +218,8 @@ class Derived(Node, sort="SUBQUERY"):
 
     query: Annotated[Query, "subquery.node"]
     columns: Annotated[tuple[str, ...], "column_name_alias"]
+    cte: str | None = None
+    """The name of the CTE that it stands for."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
     MOST_RELATIONS,
     bounds_of_choices,
+    display,
     find_item,
     list_aggregates,
 )
@@ -62,7 +63,6 @@ from dfprivacy.statements.names import (
     definition_of,
     is_plain,
     list_operands,
-    name_unnamed,
     put_beside,
     refuse_table_function,
     refuse_view,
@@ -901,7 +901,7 @@ class Subqueries:
             bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
             self.used_names.add(folded(term))
             self.view = replace(self.view, bag=bag)
-            seen.append(VisibleColumn(path, item.alias or name_unnamed(item), term))
+            seen.append(VisibleColumn(path, item.alias or display(item), term))
         return Scope(self.view.bag, tuple(seen))
 
     def _scalar(self, node: Subquery) -> ColumnRef:
@@ -981,7 +981,7 @@ def _is_beside(node: Join) -> bool:
 
 def _names_left(node: Join, left: Sequence[Scope], error: MissingColumnError) -> bool:
     """Check if a column that a subquery in FROM lacks is one of the relations before it."""
-    if not isinstance(node.right, Derived) or node.right.written is not None:  # a CTE
+    if not isinstance(node.right, Derived) or node.right.cte is not None:  # a CTE
         return False
     if node.way not in {"INNER", "LEFT"}:
         return False

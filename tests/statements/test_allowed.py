@@ -24,7 +24,7 @@ PLANS = [
     ("dp_avg(age, 0, 100), dp_mean(age, 0, 100)", [AGE], "", 1),
     ("dp_mean_interval(age, 0, 100).low, dp_mean(age, 0, 100)", [AGE], "", 1),
     ("dp_mean(income, 0.25), dp_count(*)", ["mean('income')", "count()"], "", 1.25),
-    ("dp_count(day AT TIME ZONE 'UTC')", ["count(\"timezone('UTC', day)\")"], "", 1),
+    ("dp_count(day AT TIME ZONE 'UTC')", ["count('timezone(\\'UTC\\', \"day\")')"], "", 1),
     ("city AS town, vip, dp_count(*) AS n", ["count()"], "town, vip", 1),
     ("upper(city), dp_count(*), dp_mean(age, 0, 100)", ["count()", AGE], "upper(city)", 1),
 ]

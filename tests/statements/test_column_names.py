@@ -85,3 +85,30 @@ def test_a_name_with_a_dot_stands_in_quotes():
     frame = pl.DataFrame({"price.eur": [1.0]})
     with pytest.raises(dfp.MissingColumnError, match=r'in double quotes: "price\.eur"'):
         dfp.sql("SELECT avg(price.eur) FROM t", t=frame)
+
+
+EXPRESSIONS = [
+    "CASE WHEN x > 3 AND y < 4 THEN date_part('day', day) + 1 END",
+    "if(x > 1, 2, 3)",
+    "coalesce(x, 1)",
+    "x::text",
+    "week(day)",
+    "place.city",
+    "name->>'a'",
+    "position('a' IN name)",
+    "day + INTERVAL 3 DAY",
+]
+
+
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_a_column_is_called_as_duckdb_calls_it(expression):
+    """A key and a call without an alias are columns of the names that DuckDB gives them."""
+    con = duckdb.connect()
+    con.execute("""
+        CREATE TABLE t (x INTEGER, y INTEGER, day DATE, name VARCHAR, place STRUCT(city VARCHAR));
+        CREATE MACRO dp_count(value) AS count(value);
+    """)
+    query = f"SELECT {expression}, dp_count({expression}) FROM t GROUP BY ALL"
+    plan = dfp.explain(query, con=con, delta=1e-6)
+    assert [name for name, _ in plan.columns] == con.sql(query).columns
