@@ -64,6 +64,7 @@ from dfprivacy.statements.expressions import (
 )
 from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
+    Scope,
     named_item,
     refuse_table_function,
     require_handling,
@@ -100,8 +101,8 @@ from dfprivacy.statements.nodes import (
     text_of_query,
     walk,
 )
-from dfprivacy.statements.relations import Expression
-from dfprivacy.statements.rows import Rows, about_all, list_keys, read_rows
+from dfprivacy.statements.relations import OWNER, Expression
+from dfprivacy.statements.rows import about_all, list_keys, range_of, read_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.select import Compiler, Items
 from dfprivacy.statements.tables import Tables
@@ -132,14 +133,15 @@ def statement(select: Query, reader: Reader) -> Statement:
             select = replace(select, modifiers=(*others,), handling="FORCE_AGGREGATES")
     select = private(select)
     order, limit, offset = _modifiers(select)
-    rows = read_rows(select, reader)
-    items = [named_item(node, rows.names) for node in select.items]
+    scope, compiler = read_rows(select, reader)
+    names = [seen.name for seen in scope.seen if seen.plain]
+    items = [named_item(node, names) for node in select.items]
     secret_keys = () if reader.has_public_keys else select.keys
     notes_limits = needs_limits(reader.unit, secret_keys, None)
     if reader.intervals and not select.is_value:  # a number in an expression is a number
         items = with_intervals(items, notes_limits=notes_limits)
-    keys, sets = _keys(select, rows, items)
-    release = Statement(rows, keys, items, sets, notes_limits, limit=limit, offset=offset)
+    release = Statement(scope, compiler, items, notes_limits, limit=limit, offset=offset)
+    release.keys, release.sets = _keys(select, release)
     release.outputs = tuple(
         Column(name, release.written(node, index)) for index, (name, node) in enumerate(items)
     )
@@ -159,14 +161,16 @@ def statement(select: Query, reader: Reader) -> Statement:
             sql = release.item(by.path) if isinstance(by, Name) else None
             sqls = [sql or release.written(find_item(by, items))]
         release.order += tuple((sql, direction(item)) for sql in sqls)
-    if not release.answers and (not keys or reader.has_public_keys):
+    if not release.answers and (not release.keys or reader.has_public_keys):
         raise refuse("no dp_ call")
     named = {node.name for node in walk(select) if isinstance(node, Table)}
     release.givens = tuple(table for name, table in reader.givens.items() if name in named)
-    release.table_keys = list_keys(rows, [Expression(key.sql, key.uses) for key in keys])
-    key_table = rows.compiler.key_table
+    release.table_keys = list_keys(
+        compiler, [Expression(key.sql, key.uses) for key in release.keys]
+    )
+    key_table = compiler.key_table
     public = () if key_table is None else key_table.bag.columns
-    mine = {quoted(name) for name in {*rows.columns} - {*public}}
+    mine = {quoted(name) for name in {*release.columns} - {*public}}
     for call in release.answers if release.table_keys is not None else ():
         values = call.values or [""]  # count(*) would count public rows without a match
         if not isinstance(call.question, Count | NUnique) or not mine.issuperset(values):
@@ -189,7 +193,7 @@ def _modifiers(select: Select) -> tuple[tuple[Order, ...], int | None, int | Non
 
 
 def _keys(
-    select: Select, rows: Rows, items: Items
+    select: Select, release: Statement
 ) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
     """Return the keys of GROUP BY, and the grouping sets, the finest first."""
     grouped, sets = select.keys, select.sets
@@ -197,12 +201,12 @@ def _keys(
     if sets == ((),):
         raise refuse("GROUP BY ()")
     if select.groups_all:
-        nodes = (node for _, node in items if not _is_released(node) and holds(node, Name))
+        nodes = (n for _, n in release.items if not _is_released(n) and holds(n, Name))
         grouped = (*nodes,)
     keys: dict[str, Column] = {}
     places = []
     for node in grouped:
-        key = _key(node, rows, items)
+        key = _key(node, release)
         keys.setdefault(key.sql, key)
         places.append(list(keys).index(key.sql))
     sets_found = [tuple(sorted({places[index] for index in members})) for members in sets]
@@ -225,16 +229,19 @@ def _is_released(node: Node) -> bool:
     return is_grouping or holds_dp(node) or holds(node, Over)
 
 
-def _key(node: Node, rows: Rows, items: Items) -> Column:
-    node = find_item(node, items)
-    key = rows.written(node, items)
+def _key(node: Node, release: Statement) -> Column:
+    node = find_item(node, release.items)
+    key = release.over_rows(node)
     if not holds(node, Name):
         raise refuse("GROUP BY a constant")
-    for index, (name, item) in enumerate(items):
-        # that of its column in the result, else its own text
-        if not _is_released(item) and rows.written(item, items[:index]).sql == key.sql:
-            return Column(name, key.sql, key.by_row, key.uses)
-    return Column(named_item(node, rows.names)[0], key.sql, key.by_row, key.uses)
+    names = (
+        name
+        for index, (name, item) in enumerate(release.items)
+        if not _is_released(item) and release.over_rows(item, index).sql == key.sql
+    )
+    plain = [seen.name for seen in release.scope.seen if seen.plain]
+    name = next(names, "") or named_item(node, plain)[0]  # of its column in the result, or its own
+    return Column(name, key.sql, key.by_row, key.uses)
 
 
 def _having(
@@ -273,12 +280,14 @@ class Statement:
     `order` are SQL texts, each with its direction.
     """
 
-    rows: Rows
-    keys: tuple[Column, ...]
+    scope: Scope
+    """The protected rows: FROM and WHERE, as one relation with owners."""
+    compiler: Compiler
     items: Items
-    sets: tuple[tuple[int, ...], ...]
     notes_limits: bool
     """True if each interval stands beside a note, because limits of a unit may be found."""
+    keys: tuple[Column, ...] = ()
+    sets: tuple[tuple[int, ...], ...] = ()
     limit: int | None = None
     offset: int | None = None
     answers: dict[Call, str] = field(default_factory=dict)
@@ -297,6 +306,15 @@ class Statement:
     """Tables that it takes of the releases before it."""
     table_keys: list[Any] | None = None
     """The keys that a public table lists, if one does."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the protected rows, the owner's last."""
+        return (*self.scope.bag.columns, OWNER)
+
+    def over_rows(self, node: Node, before: int | None = None) -> Expression:
+        """Return an expression over the protected rows; it may name items `before` one."""
+        return self.compiler.written(node, self.scope, self.items[:before])
 
     @cached_property
     def calls(self) -> list[tuple[str, Call]]:
@@ -342,22 +360,22 @@ class Statement:
                 return f"released.window_{_index_of(sql, self.windows)}"
         if self.keys and not holds_dp(node):
             with suppress(RefusedStatementError, MissingColumnError):
-                sql, keys = self.rows.written(node, self.items).sql, [key.sql for key in self.keys]
+                sql, keys = self.over_rows(node).sql, [key.sql for key in self.keys]
                 if sql in keys:
                     return f"released.key_{keys.index(sql)}"
         if not isinstance(node, Name):
             return None
-        parts, is_known = node.path, self.rows.scope.find(node.path) is not None
+        parts, is_known = node.path, self.scope.find(node.path) is not None
         text = self.item(parts, before) or (None if is_known else node.clock)
         if text is not None:
             return text
         if not is_known:
-            raise self.rows.scope.missing(parts)
+            raise self.scope.missing(parts)
         raise refuse("column outside a dp_ call", quoted=quoted(parts[-1]), name=parts[-1])
 
     def _grouping(self, node: Operator) -> str:
         """Return GROUPING(...): a bit for each key, the last one first, 1 where it is added up."""
-        sqls = [self.rows.written(operand, self.items).sql for operand in node.operands]
+        sqls = [self.over_rows(operand).sql for operand in node.operands]
         texts = [key.sql for key in self.keys]
         if not all(sql in texts for sql in sqls):
             raise refuse("GROUPING of no key")
@@ -372,11 +390,10 @@ class Statement:
 
     def _named(self, node: Function) -> tuple[Call, str]:
         """Return a call with the name of its answer."""
-        written = partial(self.rows.written, items=self.items)
-        range_of = partial(self.rows.range_of, items=self.items)
-        seen = self.rows.scope.seen
+        seen, tables = self.scope.seen, self.compiler.tables
         bounds = {quoted(term.column): term.bounds for term in seen if term.bounds is not None}
-        call = read_call(node, written, bounds, range_of)
+        found = partial(range_of, scope=self.scope, tables=tables)
+        call = read_call(node, self.over_rows, bounds, lambda part: found(self.over_rows(part)))
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 

@@ -82,7 +82,6 @@ from dfprivacy.statements.names import Scope, VisibleColumn
 from dfprivacy.statements.nodes import Select, folded, fresh, parse
 from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
-from dfprivacy.statements.rows import Rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, declared
 from dfprivacy.statements.select import Compiler
@@ -115,17 +114,17 @@ class Plan:
         keys, calls = self.statement.keys, [call for _, call in self.statement.calls]
         safe = {key.sql for key in keys if key.by_row}.union(
             *(call.values for call in calls if call.by_row),
-            map(quoted, self.statement.rows.columns),
+            map(quoted, self.statement.columns),
         )
         is_computed = any(sql not in safe for _, sql in self.columns)
-        rows = self.statement.rows
-        can_fail = not rows.bag.sure or "TRY(" in rows.bag.sql(self.used, rows.tables.twin)
+        bag, tables = self.statement.scope.bag, self.statement.compiler.tables
+        can_fail = not bag.sure or "TRY(" in bag.sql(self.used, tables.twin)
         return is_computed or can_fail
 
     @property
     def projection(self) -> str:
         """The SELECT list of the row query."""
-        plain, items = {*map(quoted, self.statement.rows.columns)}, list[str]()
+        plain, items = {*map(quoted, self.statement.columns)}, list[str]()
         for label, sql in self.columns:
             text = sql if sql in plain else f"TRY({sql})"
             items.append(text if text == quoted(label) else f"{text} AS {quoted(label)}")
@@ -134,14 +133,19 @@ class Plan:
     @property
     def row_query(self) -> str:
         """The row query as one SELECT."""
-        rows = self.statement.rows
-        return f"SELECT {self.projection} FROM ({rows.bag.sql(self.used, rows.tables.shown)})"  # noqa: S608 every part was written by rules
+        bag, tables = self.statement.scope.bag, self.statement.compiler.tables
+        return f"SELECT {self.projection} FROM ({bag.sql(self.used, tables.shown)})"  # noqa: S608 every part was written by rules
 
     @property
     def used(self) -> tuple[str, ...]:
         """The columns of the protected relation that the row query reads."""
         texts = [sql for _, sql in self.columns]
-        return tuple(n for n in self.statement.rows.columns if any(quoted(n) in t for t in texts))
+        return tuple(n for n in self.statement.columns if any(quoted(n) in t for t in texts))
+
+    def read(self, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """Return the columns that the row query reads; no row is read yet."""
+        bag, tables = self.statement.scope.bag, self.statement.compiler.tables
+        return tables.place.query(bag.sql(self.used, tables.leaves(bag, self.used)), engine)
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -183,8 +187,8 @@ class Plan:
 
 def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
     """Return the plan of a statement under a caller's terms."""
-    rows = statement.rows
-    unit_columns = {*map(quoted, (OWNER, *rows.bag.keys))}
+    bag = statement.scope.bag
+    unit_columns = {*map(quoted, (OWNER, *bag.keys))}
     if keys is None and any(key.sql in unit_columns for key in statement.keys):
         raise refuse("GROUP BY the unit")
     columns: dict[str, str] = {}
@@ -199,7 +203,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         start += "_"
     for index, (_, call) in enumerate(statement.calls):
         name = f"{start}answer_{index}"
-        questions[name] = _question(rows, call, unit, columns)
+        questions[name] = _question(statement, call, unit, columns)
         if call.epsilon is not None:
             losses[name] = call.epsilon
     if statement.selection is not None:
@@ -214,7 +218,7 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
         keys = {labels[folded(str(name))]: values for name, values in keys.items()}
     public = keys_of(keys, by)
-    delta, copies = _delta(statement, terms, keys), rows.bag.copies
+    delta, copies = _delta(statement, terms, keys), bag.copies
     terms = replace(terms, unit=unit, delta=delta, copies=copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, losses, terms)
 
@@ -303,12 +307,18 @@ def _label(labels: dict[str, str], name: str, sql: str) -> str:
     return label
 
 
-def _question(rows: Rows, call: Call, unit: Unit | None, columns: dict[str, str]) -> Statistic:
+def _question(
+    statement: Statement, call: Call, unit: Unit | None, columns: dict[str, str]
+) -> Statistic:
     """Return the question of a call about its columns: texts of files as numbers, units as owners.
 
     Where its values are units and NULL, it is how many units there are.
     """
-    question, facts, unit_key = call.question, rows.bag.facts, rows.tables.unit_key
+    question, facts, unit_key = (
+        call.question,
+        statement.scope.bag.facts,
+        statement.compiler.tables.unit_key,
+    )
     units = {quoted(name) for name, fact in facts.items() if fact.key == unit_key}
     is_about_numbers = question.finds_bounds or any(part_of(question).columns.values())
     as_read: dict[str, str] = {}
@@ -565,7 +575,7 @@ class Job:
         """Return the released rows as a frame of the source's type."""
         table, origin = self.release()
         last = 0 if self.script.rest else -1
-        tables = [plan.statement.rows.tables.protected for plan in self.plans]
+        tables = [plan.statement.compiler.tables.protected for plan in self.plans]
         read = tables or [relation for _, relation in self.script.public]
         return with_origin(read[last].table.wrap(table) if read else table, origin)
 
@@ -577,7 +587,7 @@ class Job:
             page = {"explain_key": pa.array(keys), "explain_value": pa.array(values)}
             return pa.table(page), Origin(_PLAN, "epsilon=0", None, ())
         releases = _Drawn(self)
-        tables = [table for p in self.plans for table in p.statement.rows.tables.used.values()]
+        tables = [table for p in self.plans for table in p.statement.compiler.tables.used.values()]
         files = dict.fromkeys(table.table.path for table in tables if table.table.path is not None)
         with reading_files(list(files)):
             answers = self._answers(releases) if self.plans else ()
@@ -616,7 +626,7 @@ class Job:
             else:
                 releases.give(plan)
         opened = [plan for plan in self.plans if not _waits(plan)]
-        rows = guarded(lambda: [p.statement.rows.read(p.used, self.engine) for p in opened])
+        rows = guarded(lambda: [p.read(self.engine) for p in opened])
         read = guarded(lambda: list(map(_gated, opened, rows)))
         try:
             with self.reading(plain=all(map(is_, read, rows))):
@@ -649,7 +659,7 @@ class Job:
         with reading_files(()):
             releases.add(answers)
             releases.give(plan)
-        rows = guarded(lambda: plan.statement.rows.read(plan.used, self.engine))
+        rows = guarded(lambda: plan.read(self.engine))
         return guarded(lambda: Stored(_gated(plan, rows).project(plan.projection)))
 
 
@@ -679,13 +689,13 @@ class _Drawn:
 
 
 def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    facts = plan.statement.rows.bag.facts
+    facts = plan.statement.scope.bag.facts
     return gated(rows, {OWNER, *(name for name in facts if facts[name].is_read)})
 
 
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
-    rows = plan.statement.rows
-    return guarded(lambda: _gated(plan, rows.tables.planned(rows.bag, plan.used)))
+    bag, tables = plan.statement.scope.bag, plan.statement.compiler.tables
+    return guarded(lambda: _gated(plan, tables.planned(bag, plan.used)))
 
 
 def _waits(plan: Plan) -> bool:
@@ -770,7 +780,7 @@ def job_of(
         target = script.target
         if target is not None:
             read_of = [
-                table for plan in plans for table in plan.statement.rows.tables.used.values()
+                table for plan in plans for table in plan.statement.compiler.tables.used.values()
             ]
             for relation in (*read_of, *(table for _, table in script.public)):
                 catalog.check(target, relation, empty)
@@ -874,7 +884,7 @@ def explanation_of(job: Job, target: Target | None = None) -> StatementExplanati
         if script.rest is not None:
             queries.append(script.rest)
         texts = [f"{plan.row_query} {' '.join(map(str, _twin(plan).types))}" for plan in plans]
-        protected = (plan.statement.rows.tables.protected.name for plan in plans)
+        protected = (plan.statement.compiler.tables.protected.name for plan in plans)
         return StatementExplanation(
             **vars(in_one(pages, request)),
             relation=", ".join(dict.fromkeys(protected)),

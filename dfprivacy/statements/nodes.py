@@ -33,7 +33,7 @@ class Node:
 
     alias: str = field(default="", kw_only=True)
     written: Node | None = field(default=None, kw_only=True)
-    """What the statement has in its place, where that is another node."""
+    """The node that the statement has in its place, where that is another one."""
     json: Mapping[str, Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
     def __init_subclass__(cls, sort: str | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -16,67 +16,28 @@ from dfprivacy.statements.calls import holds_dp
 from dfprivacy.statements.expressions import is_dp
 from dfprivacy.statements.gate import Reader
 from dfprivacy.statements.names import Scope
-from dfprivacy.statements.nodes import Node, Query, Select, Subquery, folded, walk
-from dfprivacy.statements.relations import OWNER, Bag, Expression, chosen, list_uses
+from dfprivacy.statements.nodes import Query, Select, Subquery, folded, walk
+from dfprivacy.statements.relations import Expression, chosen, list_uses
 from dfprivacy.statements.rules import refuse
-from dfprivacy.statements.select import Compiler, Items
+from dfprivacy.statements.select import Compiler
 from dfprivacy.statements.tables import Tables
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The protected rows of a release: its FROM and WHERE, as one relation with owners."""
-
-    scope: Scope
-    compiler: Compiler
-
-    @property
-    def bag(self) -> Bag:
-        """The relation."""
-        return self.scope.bag
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the relation, the owner's last."""
-        return (*self.bag.columns, OWNER)
-
-    @property
-    def names(self) -> list[str]:
-        """The columns that their names alone mean."""
-        return [seen.name for seen in self.scope.seen if seen.plain]
-
-    def range_of(self, node: Node, items: Items) -> Bounds | None:
-        """Return the bounds of a column of constants, or of what is true or false by its type."""
-        expression = self.written(node, items)
-        for seen in self.scope.seen:
-            if seen.choices is not None and quoted(seen.column) == expression.sql:
-                return seen.choices
-        with suppress(DPError, duckdb.Error):
-            used = [name for name in self.bag.columns if name in expression.uses]
-            planned = self.tables.planned(self.bag, used)
-            if str(planned.project(expression.sql).types[0]) == "BOOLEAN":
-                return Bounds(0, 1)
-        return None
-
-    def written(self, node: Node, items: Items) -> Expression:
-        """Return an expression over the rows; `items` are aliases that it may name."""
-        return self.compiler.written(node, self.scope, items)
-
-    @property
-    def tables(self) -> Tables:
-        """The tables that the rows are made of."""
-        return self.compiler.tables
-
-    def read(
-        self, names: Sequence[str], engine: duckdb.DuckDBPyConnection
-    ) -> duckdb.DuckDBPyRelation:
-        """Return some columns; no row is read yet."""
-        text = self.bag.sql(names, self.tables.leaves(self.bag, names))
-        return self.tables.place.query(text, engine)
+def range_of(expression: Expression, scope: Scope, tables: Tables) -> Bounds | None:
+    """Return the bounds of a column of constants, or of what is true or false by its type."""
+    for seen in scope.seen:
+        if seen.choices is not None and quoted(seen.column) == expression.sql:
+            return seen.choices
+    with suppress(DPError, duckdb.Error):
+        used = [name for name in scope.bag.columns if name in expression.uses]
+        planned = tables.planned(scope.bag, used)
+        if str(planned.project(expression.sql).types[0]) == "BOOLEAN":
+            return Bounds(0, 1)
+    return None
 
 
-def read_rows(select: Select, reader: Reader) -> Rows:
-    """Return the rows of the outermost SELECT: its FROM and WHERE."""
+def read_rows(select: Select, reader: Reader) -> tuple[Scope, Compiler]:
+    """Return the rows of the outermost SELECT, its FROM and WHERE, and what has read them."""
     compiler = Compiler(tables_of(reader))
     items = [(item.alias, item) for item in select.items if item.alias]
     compiler.outermost = select.source
@@ -97,14 +58,14 @@ def read_rows(select: Select, reader: Reader) -> Rows:
         row = Scope(replace(value, unique=frozenset()), ())
         scope = replace(scope, bag=compiler.join(scope, row, "INNER", []))
         constants[name] = quoted(column)
-    return Rows(replace(scope, constants=constants), compiler)
+    return replace(scope, constants=constants), compiler
 
 
-def list_keys(rows: Rows, keys: Sequence[Expression]) -> list[Any] | None:
+def list_keys(compiler: Compiler, keys: Sequence[Expression]) -> list[Any] | None:
     """Return all values of keys over the public table that lists them, if there is one."""
-    if rows.compiler.key_table is None:
+    if compiler.key_table is None:
         return None
-    tables, bag = rows.tables, rows.compiler.key_table.bag
+    tables, bag = compiler.tables, compiler.key_table.bag
     uses = list_uses(keys)
     if not keys or not uses <= frozenset(bag.columns) or tables.is_released(bag, bag.columns):
         raise refuse("keys of a public table")

@@ -85,9 +85,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
                 release.table = lent(release, job.engine)
         else:  # of public tables alone
             _Drawn(job).give(plan)
-        protected = plan.statement.rows
-        rows = protected.read(plan.used, job.engine)
-        facts = protected.bag.facts
+        rows, facts = plan.read(job.engine), plan.statement.scope.bag.facts
         read = gated(rows, {"owner", *(name for name in facts if facts[name].is_read)})
         try:
             with job.reading(plain=read is rows):
