@@ -255,13 +255,13 @@ _BY_VALUE = {
 """Aggregates over single values x, as functions of the released counts n of the values."""
 
 
-def find_alternative(select: Query) -> Query | None:
-    """Return a statement with the same answer as a refused one, or None."""
+def find_alternative(select: Query) -> Query:
+    """Return a statement with the same answer as a refused one; itself if none is known."""
     if not isinstance(select, Select):
-        return None
+        return select
     other = _count_distinct_rows(select) or _group_by_value(select) or select
-    other = _release_correlated(other)
-    return None if other == select else other
+    alternative: Select = _release_correlated(other)
+    return alternative
 
 
 def name_item(node: Node) -> str:

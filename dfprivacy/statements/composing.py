@@ -467,25 +467,23 @@ def read(text: object, reader: Reader) -> Script:
     try:
         text, explains = split_explain(text)
         target, select = parse(text, reader.engine)
-        script = _read_query(inline_ctes(rewrite(select)), reader)
+        select = inline_ctes(rewrite(select))
+        try:
+            script = _taken_apart(select, reader)
+        except RefusedStatementError as refusal:  # another statement may have the same answer
+            reader.givens.clear()
+            try:
+                alternative = find_alternative(select)
+                if alternative == select:
+                    raise
+                script = _taken_apart(alternative, reader)
+            except DPError:
+                raise refusal from None
         return replace(script, target=target, explains=explains)
     except RecursionError:
         raise refuse("nested") from None
     finally:
         CLOCK.reset(token)
-
-
-def _read_query(select: Query, reader: Reader) -> Script:
-    """Return the releases of a statement, or those of another with the same answer."""
-    try:
-        return _taken_apart(select, reader)
-    except RefusedStatementError:
-        with suppress(DPError):
-            alternative = find_alternative(select)
-            if alternative is not None:
-                reader.givens.clear()
-                return _taken_apart(alternative, reader)
-        raise
 
 
 def _taken_apart(select: Query, reader: Reader) -> Script:

@@ -55,10 +55,10 @@ from dfprivacy.statements.nodes import (
 from dfprivacy.statements.rules import REFUSALS, nearly, refuse, refuse_part, words
 from dfprivacy.statistics.forms import example_calls, functions
 
-_WHOLE = words("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT")
+WHOLE = words("TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT")
 FLOATS = words("FLOAT DOUBLE")
 SINGLE = (
-    _WHOLE
+    WHOLE
     | FLOATS
     | words("HUGEINT UHUGEINT BOOLEAN VARCHAR BLOB UUID DATE TIME")
     | words("TIMESTAMP TIMESTAMP_S TIMESTAMP_MS TIMESTAMP_NS")
@@ -103,19 +103,14 @@ def one_float(name: str, sort: str) -> str:
 
 def require_exact(sort: str, name: str) -> None:
     """Refuse a running sum of numbers that depends on their order."""
-    if base_of(sort) not in _WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
+    if base_of(sort) not in WHOLE | {"BOOLEAN"} and not 0 < _digits(sort) <= _SMALL:
         raise refuse("running sum", name=name, base=base_of(sort))
-
-
-def both_whole(first: str, second: str) -> bool:
-    """Return True for two types of whole numbers."""
-    return base_of(first) in _WHOLE and base_of(second) in _WHOLE
 
 
 def alike(first: str, second: str) -> bool:
     """Return True for types that compare without a cast that can fail."""
     bases = {base_of(first), base_of(second)}
-    is_close = bases <= _WHOLE - {"UBIGINT"} or bases == FLOATS
+    is_close = bases <= WHOLE - {"UBIGINT"} or bases == FLOATS
     return is_close or first == second
 
 
@@ -186,12 +181,12 @@ def exact_sum(call: Aggregate, kinds: Mapping[str, str]) -> tuple[str, str]:
         if base != "BOOLEAN":
             raise refuse("no conditions", name=name, base=base)
         return f"{name}({text})", ""
-    small = base in _WHOLE or 0 < _digits(sort) <= _SMALL
+    small = base in WHOLE or 0 < _digits(sort) <= _SMALL
     if base == "BOOLEAN":
         text, small = f"CAST({text} AS INTEGER)", True
     if name in {"sum", "avg", "mean"} and small:
         return f"{'sum' if name == 'sum' else 'avg'}({once}{text})", ""
-    if base not in _WHOLE | FLOATS | {"DECIMAL", "HUGEINT", "UHUGEINT", "BOOLEAN"}:
+    if base not in WHOLE | FLOATS | {"DECIMAL", "HUGEINT", "UHUGEINT", "BOOLEAN"}:
         raise refuse("no numbers", name=name, base=base)
     function = {"sum": "sum", "avg": "avg", "mean": "avg", **BY_LIST}[name]
     number = f"CAST({text} AS DOUBLE)"
@@ -220,7 +215,7 @@ WINDOWS: Mapping[str, _Rule] = {
     **dict.fromkeys(("sum", "avg"), _Rule(1, orders=False, sums=True)),
 }
 CALLED = {"count_star": "count"}
-_ENDS = words(
+FRAME_ENDS = words(
     "UNBOUNDED_PRECEDING UNBOUNDED_FOLLOWING CURRENT_ROW_ROWS CURRENT_ROW_RANGE "
     "EXPR_PRECEDING_ROWS EXPR_FOLLOWING_ROWS"
 )
@@ -244,15 +239,6 @@ def is_number_of_rows(node: Node) -> bool:
     """
     sort, text = literal(node)
     return sort == "INTEGER" and text.isdecimal() and int(text) < _MOST
-
-
-def check_frame(node: Over) -> None:
-    """Refuse the frame of a window, unless it counts rows by plain numbers."""
-    for end, size in ((node.start, node.start_size), (node.end, node.end_size)):
-        if end not in _ENDS:
-            raise refuse("a window frame by RANGE or GROUPS")
-        if end.startswith("EXPR") and (size is None or not is_number_of_rows(size)):
-            raise refuse("a window frame without a constant size")
 
 
 NUMBERS = words(

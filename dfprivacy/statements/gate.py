@@ -455,7 +455,18 @@ class Place:
 
     def in_time_zone(self, name: str | None) -> AbstractContextManager[None]:
         """Return a block in the named zone, in the one that all times declare, or in UTC."""
-        zones = {zone for frame in self.frames.values() for zone in _declared_zones(frame)}
+        zones = set[str]()
+        for frame in self.frames.values():
+            kinds: Iterable[Any] = ()
+            if isinstance(frame, pd.DataFrame):
+                kinds = [getattr(kind, "pyarrow_dtype", kind) for kind in frame.dtypes]
+            elif isinstance(frame, pl.DataFrame | pl.LazyFrame):
+                kinds = frame.lazy().collect_schema().values()
+            elif isinstance(frame, pa.Table | pa.RecordBatchReader):
+                kinds = frame.schema.types
+            found = (getattr(k, "tz", None) or getattr(k, "time_zone", None) for k in kinds)
+            zones |= {str(zone) for zone in found if zone}
+        zones = {zone for zone in zones if not {":", "("} & {*zone}}  # no offsets such as +01:00
         if name is None:
             name = zones.pop() if len(zones) == 1 else UTC
         return in_time_zone(name)
@@ -735,19 +746,6 @@ def _own_functions() -> tuple[
             arguments.setdefault(name, set()).add(str(kinds))
     names = frozenset(map(folded, arguments)) | ROW_FUNCTIONS
     return names, arguments, {tuple(mark): names}
-
-
-def _declared_zones(frame: object) -> set[str]:
-    """Return the time zones of the columns of a frame, without offsets such as +01:00."""
-    kinds: Iterable[Any] = ()
-    if isinstance(frame, pd.DataFrame):
-        kinds = [getattr(kind, "pyarrow_dtype", kind) for kind in frame.dtypes]
-    elif isinstance(frame, pl.DataFrame | pl.LazyFrame):
-        kinds = frame.lazy().collect_schema().values()
-    elif isinstance(frame, pa.Table | pa.RecordBatchReader):
-        kinds = frame.schema.types
-    zones = (getattr(kind, "tz", None) or getattr(kind, "time_zone", None) for kind in kinds)
-    return {str(zone) for zone in zones if zone and not {":", "("} & {*str(zone)}}
 
 
 @singledispatch

@@ -78,13 +78,13 @@ from dfprivacy.statements.gate import (
     reads,
     twin_of,
 )
-from dfprivacy.statements.names import Scope, VisibleColumn
+from dfprivacy.statements.names import Scope, VisibleColumn, split_condition
 from dfprivacy.statements.nodes import Select, folded, fresh, parse
 from dfprivacy.statements.relations import OWNER, Expression, stored
 from dfprivacy.statements.relations import filtered as filtered_rows
 from dfprivacy.statements.rules import refuse
 from dfprivacy.statements.schema import Schema, declared
-from dfprivacy.statements.select import Compiler
+from dfprivacy.statements.select import Compiler, compare_as_numbers
 from dfprivacy.statements.tables import WHY, Tables, unplanned
 from dfprivacy.statistics import Count, NUnique, Statistic
 from dfprivacy.statistics.count import ChosenUnits
@@ -146,15 +146,6 @@ class Plan:
         """Return the columns that the row query reads; no row is read yet."""
         bag, tables = self.statement.scope.bag, self.statement.compiler.tables
         return tables.place.query(bag.sql(self.used, tables.leaves(bag, self.used)), engine)
-
-    @property
-    def shares(self) -> tuple[str, ...]:
-        """The columns of the result that are shares as they were drawn."""
-        numbered = enumerate(self.questions.values())
-        shares_drawn = {
-            f"released.answer_{index}" for index, question in numbered if question.kind == "share"
-        }
-        return tuple(output.name for output in self.statement.outputs if output.sql in shares_drawn)
 
     @cached_property
     def request(self) -> ReleasePlan:
@@ -226,8 +217,13 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
 def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
     """Return the plans of all releases in a text, which share its terms' epsilon and delta."""
     statements = script.statements
-    public = [_keys_of(statement, keys) for statement in statements]
-    pairs = list(zip(statements, public, strict=True))
+    pairs = []
+    for statement in statements:  # of a mapping, the keys of its own columns
+        public = statement.table_keys if keys is None else keys
+        if isinstance(keys, Mapping):
+            names = {folded(key.name) for key in statement.keys}
+            public = {name: keys[name] for name in keys if folded(str(name)) in names} or None
+        pairs.append((statement, public if statement.keys else None))
     deltas = [terms.delta] * len(pairs)
     if len(pairs) > 1:
         sharing = sum(any(call.epsilon is None for _, call in s.calls) for s in statements)
@@ -246,16 +242,6 @@ def plan_script(script: Script, terms: Terms, keys: object) -> tuple[Plan, ...]:
         plan_statement(statement, replace(terms, delta=delta), public_keys)
         for (statement, public_keys), delta in zip(pairs, deltas, strict=True)
     )
-
-
-def _keys_of(statement: Statement, keys: object) -> object:
-    """Return the public keys of one release: of a mapping, those of its own columns."""
-    if not statement.keys:
-        return None
-    if not isinstance(keys, Mapping):
-        return statement.table_keys if keys is None else keys
-    names = {folded(key.name) for key in statement.keys}
-    return {name: keys[name] for name in keys if folded(str(name)) in names} or None
 
 
 def check_keys(script: Script, keys: object) -> None:
@@ -611,7 +597,10 @@ class Job:
             before = takewhile(lambda f: not any(is_a(f.type) for is_a in is_number), table.schema)
             keys = tuple(field.name for field in before)
         numbers = tuple(name for name in table.column_names if name not in keys)
-        shares = self.plans[-1].shares if self.script.rest is None else ()
+        last = () if self.script.rest else enumerate(self.plans[-1].questions.values())
+        drawn = {f"released.answer_{n}" for n, question in last if question.kind == "share"}
+        outputs = self.plans[-1].statement.outputs if drawn else ()
+        shares = tuple(output.name for output in outputs if output.sql in drawn)
         pairs = zip(table.column_names, table.columns, strict=True)
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
@@ -974,7 +963,8 @@ def filtered(
                 "this is more than a condition on rows",
                 hint="write what stands behind WHERE alone, e.g. age >= 18 AND city = 'Rome'",
             )
-        rules = compiler.row_conditions(condition, scope)
+        parts = split_condition(compare_as_numbers(condition, scope))
+        rules = [compiler.condition_of(part, scope) for part in parts]
         used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
         tables.planned(filtered_rows(bag, rules), used)
     conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import duckdb
 
@@ -13,10 +12,8 @@ from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
     display,
-    inline_ctes,
     list_aggregates,
     read_name,
-    rewrite,
     select_all,
 )
 from dfprivacy.statements.expressions import field_of
@@ -33,7 +30,6 @@ from dfprivacy.statements.nodes import (
     Star,
     conjuncts,
     folded,
-    parse_view,
     text_of,
     text_of_query,
 )
@@ -156,15 +152,6 @@ def named_item(node: Node, columns: Iterable[str]) -> tuple[str, Node]:
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Check if parts of a name before a column mean a relation of this path."""
     return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
-
-
-def definition_of(view: Relation, engine: duckdb.DuckDBPyConnection) -> Any:
-    """Return the tree of the query that a view stands for."""
-    text = view.definition
-    select = parse_view(text, engine) if text and "_scan(" not in text else None
-    if select is None:
-        raise refuse_view(view)
-    return inline_ctes(rewrite(select))
 
 
 def refuse_view(view: Relation) -> RefusedStatementError:

@@ -20,7 +20,9 @@ from dfprivacy.statements.calls import (
     bounds_of_choices,
     display,
     find_item,
+    inline_ctes,
     list_aggregates,
+    rewrite,
 )
 from dfprivacy.statements.expressions import (
     AGGREGATES,
@@ -29,6 +31,7 @@ from dfprivacy.statements.expressions import (
     COMPARED,
     EXACT,
     FLOATS,
+    FRAME_ENDS,
     LIST,
     ORDERED,
     ORDERED_BY_VALUE,
@@ -40,7 +43,6 @@ from dfprivacy.statements.expressions import (
     by_row,
     certain,
     check_constants,
-    check_frame,
     condition,
     direction,
     exact_sum,
@@ -60,7 +62,6 @@ from dfprivacy.statements.gate import TEXT, Relation
 from dfprivacy.statements.names import (
     Scope,
     VisibleColumn,
-    definition_of,
     is_plain,
     list_operands,
     put_beside,
@@ -96,6 +97,7 @@ from dfprivacy.statements.nodes import (
     fresh,
     holds,
     literal,
+    parse_view,
     rebuild,
     refuse_node,
     split_modifiers,
@@ -169,7 +171,7 @@ class Compiler:
         later, self.later = self.later, before
         joint = replace(put_beside(views), outer=outer)
         around: list[Expression] = []
-        for node in split_condition(_compare_as_numbers(select.where, joint)):
+        for node in split_condition(compare_as_numbers(select.where, joint)):
             if holds(node, Subquery):
                 later.append(node)
                 continue
@@ -192,9 +194,14 @@ class Compiler:
         """Yield certain conditions on one relation each that follow from an OR over several."""
         if not isinstance(node, Operator) or node.sort != "CONJUNCTION_OR":
             return
+
+        def is_about(part: Node, view: Scope) -> bool:
+            found = [view.find(n.path) is not None for n in walk(part) if isinstance(n, Name)]
+            return bool(found) and all(found)
+
         sides = [split_condition(child) for child in node.operands]
         for view in views if len(views) > 1 else ():
-            term = [[part for part in side if _is_about(view, part)] for side in sides]
+            term = [[part for part in side if is_about(part, view)] for side in sides]
             if all(term) and term != sides:
                 every = [replace(node, sort="CONJUNCTION_AND", operands=tuple(t)) for t in term]
                 compiled = self.condition_of(replace(node, operands=(*every,)), joint, items)
@@ -465,7 +472,11 @@ class Compiler:
         try:
             if names_units:  # rows below the view belong to nobody yet
                 self.tables = replace(self.tables, givens={}, unit_column=None, lone=None)
-            compiled = self.query(definition_of(relation, self.tables.engine))
+            text = relation.definition
+            select = None if "_scan(" in text else parse_view(text, self.tables.engine)
+            if select is None:
+                raise refuse_view(relation)
+            compiled = self.query(inline_ctes(rewrite(select)))
             if len(compiled.seen) != len(relation.columns):
                 raise refuse_view(relation)
         except RefusedStatementError as error:
@@ -715,11 +726,6 @@ class Compiler:
         left, right = (self.written(side, view, items) for side in node.operands)
         return replace(compiled, pair=(left, right))
 
-    def row_conditions(self, node: Node, scope: Scope) -> list[Expression]:
-        """Return the parts that AND combines of a condition on single rows, without a subquery."""
-        parts = split_condition(_compare_as_numbers(node, scope))
-        return [self.condition_of(part, scope) for part in parts]
-
     def _where(self, node: Node, view: Scope, items: Items, used_names: set[str]) -> Scope:
         """Return the rows of a view that fulfill a condition with subqueries."""
         sub, denied = node, False
@@ -821,7 +827,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
 
 
-def _compare_as_numbers(where: Any, scope: Scope) -> Any:
+def compare_as_numbers(where: Any, scope: Scope) -> Any:
     """Mark the names of texts of files that a WHERE compares with numbers."""
     if where is None or all(fact.kind != TEXT for fact in scope.bag.facts.values()):
         return where
@@ -832,7 +838,7 @@ def _compare_as_numbers(where: Any, scope: Scope) -> Any:
         is_text = isinstance(part, Name) and scope.kind(part.path) == TEXT
         return replace(part, is_number=True) if is_text else part
 
-    node = rebuild(where, lambda part: _compare_as_numbers(part, scope))
+    node = rebuild(where, lambda part: compare_as_numbers(part, scope))
     compares = isinstance(node, Operator) and node.sort.startswith("COMPARE_")
     if not compares and called(node) not in _ARITHMETIC:
         return node
@@ -961,12 +967,6 @@ def _renamed(scope: Scope, used_names: set[str], path: tuple[str, ...] = ()) -> 
     bag, new = renamed(scope.bag, used_names)
     seen = (replace(term, path=path, column=new[term.column]) for term in scope.seen)
     return Scope(bag, tuple(seen))
-
-
-def _is_about(view: Scope, node: Node) -> bool:
-    """Check if a condition names columns of one relation, and no others."""
-    names = [part.path for part in walk(node) if isinstance(part, Name)]
-    return bool(names) and all(view.find(path) is not None for path in names)
 
 
 def _is_beside(node: Join) -> bool:
@@ -1311,7 +1311,11 @@ class _Select:
             raise refuse("no argument of a window function", name=name)
         partition = tuple(self._ahead(item) for item in node.partition)
         order = tuple((self._ahead(item.value), direction(item)) for item in node.orders)
-        check_frame(node)
+        for end, size in ((node.start, node.start_size), (node.end, node.end_size)):
+            if end not in FRAME_ENDS:
+                raise refuse("a window frame by RANGE or GROUPS")
+            if end.startswith("EXPR") and (size is None or not is_number_of_rows(size)):
+                raise refuse("a window frame without a constant size")
         frame = write_frame(node, lambda size: literal(size)[1])
         numbers, ties = tuple(literal(term)[1] for term in constants), frame.startswith("ROWS")
         function, breaks_ties = CALLED.get(name, name), rule.orders or ties

@@ -13,7 +13,7 @@ import duckdb
 from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.statements.expressions import FLOATS, SINGLE, alike, base_of, both_whole, one_float
+from dfprivacy.statements.expressions import FLOATS, SINGLE, WHOLE, alike, base_of, one_float
 from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, fit_values, reads
 from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.relations import (
@@ -220,7 +220,7 @@ class Tables:
             target, owner = f"{path}.{folded(key)}", None
             if target == self.unit_key and kind == above_kind:
                 owner = owner_of(unit, kind)
-            elif target == self.unit_key and both_whole(kind, above_kind):
+            elif target == self.unit_key and {base_of(kind), base_of(above_kind)} <= WHOLE:
                 owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
             bag = linked(Link(rows, unit, above, above_key, target, owner=owner))
         links = schema.links.items() if schema else ()

@@ -415,7 +415,7 @@ def test_broken_texts(statement):
         assert read.statements or not read.public
         for release in read.statements:
             assert release.calls or release.keys  # keys alone are selected by a noisy count
-            assert release.rows.tables.protected.path[-1] == "visits"
+            assert release.compiler.tables.protected.path[-1] == "visits"
 
 
 @pytest.mark.parametrize(
