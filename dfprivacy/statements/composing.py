@@ -392,8 +392,8 @@ class Statement:
         """Return a call with the name of its answer."""
         seen, tables = self.scope.seen, self.compiler.tables
         bounds = {quoted(term.column): term.bounds for term in seen if term.bounds is not None}
-        found = partial(range_of, scope=self.scope, tables=tables)
-        call = read_call(node, self.over_rows, bounds, lambda part: found(self.over_rows(part)))
+        choices_of = partial(range_of, scope=self.scope, tables=tables)
+        call = read_call(node, self.over_rows, bounds, lambda part: choices_of(self.over_rows(part)))
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 

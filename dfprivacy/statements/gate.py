@@ -464,8 +464,8 @@ class Place:
                 kinds = frame.lazy().collect_schema().values()
             elif isinstance(frame, pa.Table | pa.RecordBatchReader):
                 kinds = frame.schema.types
-            found = (getattr(k, "tz", None) or getattr(k, "time_zone", None) for k in kinds)
-            zones |= {str(zone) for zone in found if zone}
+            declared = (getattr(k, "tz", None) or getattr(k, "time_zone", None) for k in kinds)
+            zones |= {str(zone) for zone in declared if zone}
         zones = {zone for zone in zones if not {":", "("} & {*zone}}  # no offsets such as +01:00
         if name is None:
             name = zones.pop() if len(zones) == 1 else UTC

@@ -196,8 +196,8 @@ class Compiler:
             return
 
         def is_about(part: Node, view: Scope) -> bool:
-            found = [view.find(n.path) is not None for n in walk(part) if isinstance(n, Name)]
-            return bool(found) and all(found)
+            names = [view.find(n.path) is not None for n in walk(part) if isinstance(n, Name)]
+            return bool(names) and all(names)
 
         sides = [split_condition(child) for child in node.operands]
         for view in views if len(views) > 1 else ():
