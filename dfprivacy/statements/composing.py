@@ -30,6 +30,7 @@ from dfprivacy.errors import (
     MissingColumnError,
     RefusedStatementError,
 )
+from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.release.plan import GROUPING, needs_limits
 from dfprivacy.statements.calls import (
     CLOCK,
@@ -392,8 +393,11 @@ class Statement:
         """Return a call with the name of its answer."""
         seen, tables = self.scope.seen, self.compiler.tables
         bounds = {quoted(term.column): term.bounds for term in seen if term.bounds is not None}
-        choices_of = partial(range_of, scope=self.scope, tables=tables)
-        call = read_call(node, self.over_rows, bounds, lambda part: choices_of(self.over_rows(part)))
+
+        def choices_of(part: Node) -> Bounds | None:
+            return range_of(self.over_rows(part), self.scope, tables)
+
+        call = read_call(node, self.over_rows, bounds, choices_of)
         self.answers.setdefault(call, display(node))
         return call, f"answer_{list(self.answers).index(call)}"
 

@@ -598,9 +598,9 @@ class Job:
             keys = tuple(field.name for field in before)
         numbers = tuple(name for name in table.column_names if name not in keys)
         last = () if self.script.rest else enumerate(self.plans[-1].questions.values())
-        drawn = {f"released.answer_{n}" for n, question in last if question.kind == "share"}
-        outputs = self.plans[-1].statement.outputs if drawn else ()
-        shares = tuple(output.name for output in outputs if output.sql in drawn)
+        of_shares = {f"released.answer_{n}" for n, question in last if question.kind == "share"}
+        outputs = self.plans[-1].statement.outputs if of_shares else ()
+        shares = tuple(output.name for output in outputs if output.sql in of_shares)
         pairs = zip(table.column_names, table.columns, strict=True)
         computed = tuple(name for name, column in pairs if name in numbers and column.null_count)
         origin = Origin.of(self.request) if self.plans else Origin(_EXACT, "epsilon=0", None, ())
