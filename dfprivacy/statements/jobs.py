@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -472,8 +472,8 @@ def planned(
         return released_rows(engine.sql(released_query(plan.statement)))
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
-    types = dict(zip(twin.columns, map(str, twin.types), strict=True))
-    what, names, kinds = "the whole of it", list[str](), list[str]()
+    types = dict(zip(twin.columns, twin.types, strict=True))
+    what, failing = "the whole of it", ""
     expressions = [(twin, label, sql) for label, sql in plan.columns]
     with suppress(duckdb.Error):
         answers, statement = engine.sql("FROM released"), plan.statement
@@ -485,11 +485,9 @@ def planned(
         try:
             relation.project(f"TRY({sql}) AS x").to_arrow_table()
         except (duckdb.Error, pa.ArrowException) as error:
-            names = [name for name in plan.used if quoted(name) in sql]
-            kinds = [types[name].split("(")[0] for name in names]
-            what, kind = text, type(error)
+            what, failing, kind = text, sql, type(error)
             break
-    raise unplanned(what, names, kinds, kind)
+    raise unplanned(what, failing, types, kind)
 
 
 _CONDITION = "a condition or an order of released answers"
@@ -586,8 +584,7 @@ class Job:
             for line in list_notes(plan, answered, has_columns=self.intervals):
                 log_note(line)
                 lines.append(line)
-        public = _public(self.script, self.engine, rows=True)
-        table = guarded(lambda: resulting(self.script, releases.tables, public))
+        table = guarded(lambda: resulting(self.script, releases.tables, self.engine))
         if self.script.target is not None:
             self.place.make(self.script.target, table)
         if self.script.rest is None:
@@ -672,8 +669,7 @@ class _Drawn:
             if derived.name not in self.derived_names:
                 self.derived_names.add(derived.name)
                 before = self.tables[: len(derived.script.statements)]
-                public = _public(derived.script, self.job.engine, rows=True)
-                table = guarded(lambda: resulting(derived.script, before, public))  # noqa: B023 at once
+                table = guarded(lambda: resulting(derived.script, before, self.job.engine))  # noqa: B023 at once
                 derived.table = guarded(lambda: table.cast(derived.table.schema))  # noqa: B023 as above
 
 
@@ -696,22 +692,23 @@ _CHOSEN = "rows are compared with released numbers: intervals leave out the nois
 """The note on answers about rows that released numbers choose or change."""
 
 
-def _public(script: Script, engine: duckdb.DuckDBPyConnection, *, rows: bool) -> Iterator[pa.Table]:
-    """Yield the public tables that the rest of a text names, or twins of them without rows."""
-    for _, relation in script.public:
-        read = relation.table.rows if rows else relation.table.twin
-        yield gated(read(relation.columns, engine)).to_arrow_table()
-
-
-def resulting(script: Script, tables: Sequence[pa.Table], public: Iterable[pa.Table]) -> pa.Table:
-    """Run a text over the tables of its releases and public tables, and return its result."""
+def resulting(
+    script: Script,
+    tables: Sequence[pa.Table],
+    engine: duckdb.DuckDBPyConnection,
+    *,
+    rows: bool = True,
+) -> pa.Table:
+    """Run a text over the tables of its releases and public ones, or their twins."""
     if script.rest is None:
         return tables[-1]
-    names = [*script.names, *(name for name, _ in script.public)]
-    with apart() as engine:
-        for name, table in zip(names, [*tables, *public], strict=True):
-            engine.register(name, table)
-        return released_rows(engine.sql(script.rest))
+    with apart() as inside:
+        for name, table in zip(script.names, tables, strict=True):
+            inside.register(name, table)
+        for name, relation in script.public:
+            read = relation.table.rows if rows else relation.table.twin
+            inside.register(name, gated(read(relation.columns, engine)).to_arrow_table())
+        return released_rows(inside.sql(script.rest))
 
 
 @contextmanager
@@ -759,7 +756,7 @@ def job_of(
             keys is not None,
             planned=lambda nested: _without_rows(nested, plan_script(nested, terms, keys), engine),
             computed=lambda nested, types: guarded(
-                lambda: resulting(nested, (), _public(nested, engine, rows=True)).cast(types)
+                lambda: resulting(nested, (), engine).cast(types)
             ),
         )
         script = read(query, reader)
@@ -782,7 +779,7 @@ def _without_rows(
     """Return the result of a text over releases without rows, in declared types."""
     tables = [planned(plan, _twin(plan), engine) for plan in plans]
     try:
-        return resulting(script, tables, _public(script, engine, rows=False))
+        return resulting(script, tables, engine, rows=False)
     except (duckdb.Error, pa.ArrowException) as error:
         why = WHY.get(type(error), "a name or a type in it has no place")
     raise InvalidQuestionError(

@@ -670,9 +670,10 @@ class Compiler:
     def check_owner(self, left: Scope, right: Scope, conditions: Sequence[Expression]) -> None:
         """Refuse a join of owned relations whose conditions compare no unit, and no key of one."""
         pairs = [_across(term, left.bag, right.bag) for term in conditions]
-        is_said = not (left.bag.owned and right.bag.owned) or _says_owner(
-            left.bag, right.bag, pairs
-        )
+        both = left.bag.owned and right.bag.owned
+        is_said = not both or _says_owner(left.bag, right.bag, pairs)
+        if is_said:
+            return
         mine, theirs = self._keys(left), self._keys(right)
         names = " and ".join(sorted({name for name, _ in (*mine, *theirs)}))
         names = names or "keep the key columns in subqueries"

@@ -52,9 +52,14 @@ WHY: Mapping[type[Exception], str] = {
 
 
 def unplanned(
-    text: str, names: Sequence[str], kinds: Sequence[str], error: type[Exception]
+    text: str, sql: str, types: Mapping[str, object], error: type[Exception]
 ) -> InvalidQuestionError:
-    """Return the error for an expression that DuckDB can't plan, in words that are not DuckDB's."""
+    """Return the error for an expression that DuckDB can't plan, in words that are not DuckDB's.
+
+    `types` are those of the columns that its SQL may name.
+    """
+    names = [name for name in types if quoted(name) in sql]
+    kinds = [base_of(str(types[name])) for name in names]
     declared = ", ".join(f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True))
     shown = f"{text}{f' ({declared})' if declared else ''}: " if text else ""
     texts = [name for name, kind in zip(names, kinds, strict=True) if kind == "VARCHAR"]
@@ -267,10 +272,9 @@ class Tables:
             try:
                 self.engine.sql(filtered(unfiltered, [condition]).sql([], self.twin))
             except duckdb.Error as error:
-                names = [name for name in bag.columns if name in condition.uses]
-                kinds = [*map(base_of, self.kinds(unfiltered, names).values())]
-                return unplanned(condition.sql, names, kinds, type(error))
-        return unplanned("", [], [], duckdb.BinderException)
+                types = self.kinds(unfiltered, [*condition.uses])
+                return unplanned(condition.sql, condition.sql, types, type(error))
+        return unplanned("", "", {}, duckdb.BinderException)
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
