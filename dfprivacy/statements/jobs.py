@@ -209,8 +209,16 @@ def plan_statement(statement: Statement, terms: Terms, keys: object) -> Plan:
         labels = {folded(key.name): label for key, label in zip(statement.keys, by, strict=True)}
         keys = {labels[folded(str(name))]: values for name, values in keys.items()}
     public = keys_of(keys, by)
-    delta, copies = _delta(statement, terms, keys), bag.copies
-    terms = replace(terms, unit=unit, delta=delta, copies=copies)
+    if statement.delta is not None and (terms.delta is not None or keys is not None):
+        raise refuse("dp_keep and terms", other="delta=" if keys is None else "keys=")
+    delta = terms.delta if statement.delta is None else statement.delta
+    if delta is None and statement.keys and keys is None:
+        raise MissingDeltaError(
+            "group keys are secret, and showing them needs a delta",
+            hint="write HAVING dp_keep(1e-6), pass delta=1e-6, or list keys that are public "
+            "anyway: keys=['Rome', 'Oslo']",
+        )
+    terms = replace(terms, unit=unit, delta=delta, copies=bag.copies)
     return Plan(statement, tuple(columns.items()), by, public, questions, losses, terms)
 
 
@@ -319,22 +327,6 @@ def _question(
             as_read.setdefault(quoted(name), number_in_text(quoted(name)))
     pairs = zip(call.shown, call.values, strict=True)
     return question.about(*(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs))
-
-
-def _delta(statement: Statement, terms: Terms, keys: object) -> object:
-    """Return the delta that selects groups, from the terms or from dp_keep."""
-    if statement.delta is None:
-        if statement.keys and keys is None and terms.delta is None:
-            raise MissingDeltaError(
-                "group keys are secret, and showing them needs a delta",
-                hint="write HAVING dp_keep(1e-6), pass delta=1e-6, or list keys that are public "
-                "anyway: keys=['Rome', 'Oslo']",
-            )
-        return terms.delta
-    if terms.delta is not None or keys is not None:
-        other = "delta=" if keys is None else "keys="
-        raise refuse("dp_keep and terms", other=other)
-    return statement.delta
 
 
 _PLACE = "place"

@@ -187,12 +187,6 @@ class Schema:
         linked = (_split(child, "a link")[0] for child in self.links)
         return tuple(dict.fromkeys([self.unit_table, *linked]))
 
-    def link_of(self, table: str) -> tuple[str, str, str]:
-        """Return the link of a table: its column, and the table and column that it leads to."""
-        links = ((_split(child, "a link"), parent) for child, parent in self.links.items())
-        (column, parent), *_ = [(c, parent) for (t, c), parent in links if folded(t) == table]
-        return column, *_split(parent, "a link")
-
     @property
     def unit_table(self) -> str:
         """The table of the unit, or of the rows that are protected by themselves."""
@@ -202,13 +196,6 @@ class Schema:
     def unit_column(self) -> str:
         """The column that names the unit."""
         return _split(self.unit, "the unit")[1]
-
-    @property
-    def key_columns(self) -> tuple[tuple[str, str], ...]:
-        """Every table and column that a link, the unit, a bound or a number of matches names."""
-        unit = [] if self.unit is None else [self.unit]
-        named = [*unit, *self.links, *self.links.values(), *self.bounds, *self.matches]
-        return tuple(_split(name, "a link") for name in named)
 
     def __repr__(self) -> str:
         """Return the call that makes it; nothing is left at its default."""

@@ -106,7 +106,10 @@ class Tables:
                 if self._name(relation) is not None:
                     raise refuse("table twice", name=name)
                 self.relations[folded(name)] = relation
-            for table, column in self.schema.key_columns:
+            links, ends = self.schema.links, (*self.schema.bounds, *self.schema.matches)
+            unit = () if self.schema.unit is None else (self.schema.unit,)
+            for name in (*unit, *links, *links.values(), *ends):
+                table, _, column = name.rpartition(".")
                 if folded(table) not in self.relations:
                     raise refuse("table without a link", table=table)
                 self._spelt(self.relations[folded(table)], column)
@@ -207,16 +210,19 @@ class Tables:
         if self.unit_column is None:
             return replace(stored(name, columns, ("", "true"), kinds), single=True), pairs
         has_unit = schema is None or name == folded(schema.unit_table)
-        link = schema.link_of(name) if schema is not None and not has_unit else None
-        source_column = self._spelt(relation, link[0] if link else self.unit_column)
+        links = (
+            [(child.rpartition("."), up) for child, up in schema.links.items()] if schema else []
+        )
+        column, to = next(((c, up) for (t, _, c), up in links if folded(t) == name), ("", ""))
+        source_column = self._spelt(relation, column or self.unit_column)
         unit, rows = new[source_column], stored(name, columns, kinds=kinds)
         kind = self.kind_of(rows, unit)
-        if link is None:
+        if has_unit:
             bag = stored(name, columns, (unit, owner_of(unit, kind)), kinds)
         else:
-            path = folded(link[1])
-            above, above_columns = self.bag(self.relations[path])
-            key = self._spelt(self.relations[path], link[2])
+            path, _, key = to.rpartition(".")
+            above, above_columns = self.bag(self.relations[path := folded(path)])
+            key = self._spelt(self.relations[path], key)
             above_key = dict(above_columns)[key]
             above_kind = self.kind_of(above, above_key)
             if not alike(kind, above_kind):
@@ -228,8 +234,7 @@ class Tables:
             elif target == self.unit_key and {base_of(kind), base_of(above_kind)} <= WHOLE:
                 owner = f"TRY_CAST({quoted(unit)} AS {above_kind})"
             bag = linked(Link(rows, unit, above, above_key, target, owner=owner))
-        links = schema.links.items() if schema else ()
-        ends = [(end.rpartition("."), pair[1]) for pair in links for end in pair]
+        ends = [*links, *((up.rpartition("."), up) for _, up in links)]
         keys = {  # of columns that belong to one owner
             new[self._spelt(relation, column)]: folded(parent)
             for (table, _, column), parent in ends
@@ -256,25 +261,25 @@ class Tables:
         return self.kinds(bag, [name])[name]
 
     def planned(self, bag: Bag, names: Sequence[str]) -> duckdb.DuckDBPyRelation:
-        """Return some columns of a relation over tables without rows, which plans its text."""
+        """Return some columns of a relation over tables without rows, which plans its text.
+
+        An error names the first condition that DuckDB can't plan.
+        """
         with suppress(duckdb.Error):
             text = bag.sql(names, self.twin)
             if text not in self.plans:
                 self.plans[text] = self.engine.sql(text)
             return self.plans[text]
-        raise self._unplanned(bag)
-
-    def _unplanned(self, bag: Bag) -> InvalidQuestionError:
-        """Return the error for a relation that DuckDB can't plan; it names the first condition."""
-        for condition in bag.text.conditions if isinstance(bag.text, StoredRead) else ():
-            assert isinstance(bag.text, StoredRead)  # noqa: S101 it has conditions
-            unfiltered = replace(bag, text=replace(bag.text, conditions=()))
+        read = bag.text
+        for condition in read.conditions if isinstance(read, StoredRead) else ():
+            assert isinstance(read, StoredRead)  # noqa: S101 it has conditions
+            unfiltered = replace(bag, text=replace(read, conditions=()))
             try:
                 self.engine.sql(filtered(unfiltered, [condition]).sql([], self.twin))
             except duckdb.Error as error:
                 types = self.kinds(unfiltered, [*condition.uses])
-                return unplanned(condition.sql, condition.sql, types, type(error))
-        return unplanned("", "", {}, duckdb.BinderException)
+                raise unplanned(condition.sql, condition.sql, types, type(error)) from None
+        raise unplanned("", "", {}, duckdb.BinderException)
 
     def is_released(self, bag: Bag, names: Sequence[str]) -> bool:
         """Check whether a relation holds released rows, which are not known before the charge."""
