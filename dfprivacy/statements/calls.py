@@ -264,13 +264,12 @@ def find_alternative(select: Query) -> Query:
     return alternative
 
 
-def name_item(node: Node) -> str:
-    """Return the name that DuckDB gives an item of a SELECT list."""
-    if node.alias:
-        return node.alias
-    if isinstance(node, Name):
-        return node.path[-1]
-    return display(node)
+def name_item(node: Node, columns: Iterable[str] = ()) -> str:
+    """Return DuckDB's name of an item of a SELECT list, a column's as `columns` have it."""
+    if node.alias or not isinstance(node, Name):
+        return node.alias or display(node)
+    name = node.path[-1]
+    return next((column for column in columns if folded(column) == folded(name)), name)
 
 
 def display(node: Node) -> str:

@@ -42,6 +42,7 @@ from dfprivacy.statements.calls import (
     has_aggregates,
     holds_dp,
     inline_ctes,
+    name_item,
     private,
     read_call,
     read_keep,
@@ -66,7 +67,6 @@ from dfprivacy.statements.expressions import (
 from dfprivacy.statements.gate import TEXT, Given, Reader, Relation
 from dfprivacy.statements.names import (
     Scope,
-    named_item,
     refuse_table_function,
     require_handling,
 )
@@ -136,7 +136,7 @@ def statement(select: Query, reader: Reader) -> Statement:
     order, limit, offset = _modifiers(select)
     scope, compiler = read_rows(select, reader)
     names = [seen.name for seen in scope.seen if seen.plain]
-    items = [named_item(node, names) for node in select.items]
+    items = [(name_item(node, names), node) for node in select.items]
     secret_keys = () if reader.has_public_keys else select.keys
     notes_limits = needs_limits(reader.unit, secret_keys, None)
     if reader.intervals and not select.is_value:  # a number in an expression is a number
@@ -241,7 +241,7 @@ def _key(node: Node, release: Statement) -> Column:
         if not _is_released(item) and release.over_rows(item, index).sql == key.sql
     )
     plain = [seen.name for seen in release.scope.seen if seen.plain]
-    name = next(names, "") or named_item(node, plain)[0]  # of its column in the result, or its own
+    name = next(names, "") or name_item(node, plain)  # of its column in the result, or its own
     return Column(name, key.sql, key.by_row, key.uses)
 
 

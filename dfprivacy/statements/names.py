@@ -11,8 +11,8 @@ from dfprivacy.engine.files import quoted
 from dfprivacy.errors import MissingColumnError, RefusedStatementError
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
-    display,
     list_aggregates,
+    name_item,
     read_name,
     select_all,
 )
@@ -20,7 +20,6 @@ from dfprivacy.statements.expressions import field_of
 from dfprivacy.statements.gate import Relation
 from dfprivacy.statements.nodes import (
     Function,
-    Name,
     Node,
     Operator,
     Other,
@@ -141,14 +140,6 @@ def require(holds: bool, rule: str, bag: Bag, what: str, **words: str) -> None: 
         raise refuse("several protected rows", what=what) if bag.single else refuse(rule, **words)
 
 
-def named_item(node: Node, columns: Iterable[str]) -> tuple[str, Node]:
-    """Return an item of a SELECT list with its name; a column's as its relation spells it."""
-    if not node.alias and isinstance(node, Name):
-        name = node.path[-1]
-        return next((column for column in columns if folded(column) == folded(name)), name), node
-    return node.alias or display(node), node
-
-
 def qualifies(path: Sequence[str], parts: Sequence[str]) -> bool:
     """Check if parts of a name before a column mean a relation of this path."""
     return list(map(folded, path))[len(path) - len(parts) :] == list(map(folded, parts))
@@ -196,7 +187,7 @@ def put_beside(views: Sequence[Scope]) -> Scope:
 def unfold_star(node: Node, view: Scope) -> list[tuple[str, Node]]:
     """Return items of a SELECT list with their names, * written out."""
     if not isinstance(node, Star) or node.is_columns:
-        return [named_item(node, (column.name for column in view.seen))]
+        return [(name_item(node, (column.name for column in view.seen)), node)]
     table = node.table
     seen = [
         column

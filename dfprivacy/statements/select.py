@@ -18,10 +18,10 @@ from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.statements.calls import (
     MOST_RELATIONS,
     bounds_of_choices,
-    display,
     find_item,
     inline_ctes,
     list_aggregates,
+    name_item,
     rewrite,
 )
 from dfprivacy.statements.expressions import (
@@ -908,7 +908,7 @@ class Subqueries:
             bag, term = as_column(self.view.bag, Expression(ref.sql, ref.uses), [*self.used_names])
             self.used_names.add(folded(term))
             self.view = replace(self.view, bag=bag)
-            seen.append(VisibleColumn(path, item.alias or display(item), term))
+            seen.append(VisibleColumn(path, name_item(item), term))
         return Scope(self.view.bag, tuple(seen))
 
     def _scalar(self, node: Subquery) -> ColumnRef:
