@@ -534,9 +534,8 @@ def write(node: Node) -> str:
         case Operator():
             return _write_operator(node)
         case Case():
-            checks = (f" WHEN ({write(b.when)}) THEN ({write(b.then)})" for b in node.branches)
-            whens, default = "".join(checks), write(node.default)
-            return f"CASE {whens}{'' if default == 'NULL' else f' ELSE {default}'} END"
+            checks = (f" WHEN {write(b.when)} THEN {write(b.then)}" for b in node.branches)
+            return f"CASE{''.join(checks)} ELSE {write(node.default)} END"
         case Cast():
             word = "TRY_CAST" if node.tries else "CAST"
             return f"{word}({write(node.operand)} AS {type_name(node.type)})"
@@ -579,12 +578,7 @@ def window(node: Over, inner: Inner) -> str:
 
 
 def _order_by(orders: Sequence[Order], inner: Inner) -> str:
-    items = []
-    for item in orders:  # a direction is shown as far as it is none of DuckDB's defaults
-        text = direction(item)
-        if item.nulls == "ORDER_DEFAULT":
-            text = text.removesuffix(" NULLS LAST")
-        items.append(f"{inner(item.value)} {text}".removesuffix(" ASC"))
+    items = [f"{inner(item.value)} {direction(item)}" for item in orders]
     return f" ORDER BY {', '.join(items)}" if items else ""
 
 
