@@ -57,13 +57,12 @@ from dfprivacy.frames.tables import released_arrow
 from dfprivacy.frames.viz.text import legible, shortened
 from dfprivacy.measurement.exact import whole_number
 from dfprivacy.measurement.grid import plain_type
-from dfprivacy.release.answers import Answers, Measured, join_notes
+from dfprivacy.release.answers import TOO_FEW, Answers, Measured, join_notes
 from dfprivacy.release.pipeline import Release, run_mechanisms
 from dfprivacy.release.plan import JointPlan, Plan
 from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit, label_of
 from dfprivacy.statistics import Count, Mean, Quantiles, Share, StandardDeviation, Statistic
 from dfprivacy.statistics.base import Question, argument
-from dfprivacy.statistics.quantile import TOO_FEW
 from dfprivacy.statistics.split import shares, split
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -126,6 +126,9 @@ UNKNOWN = (np.nan, -np.inf, np.inf)
 NO_COUNT = (np.int64(0), -np.inf, np.inf)
 """The same for a count, which is an integer."""
 
+TOO_FEW = "too few rows for this loss"
+"""The note on answers that noise alone may have made."""
+
 FAR_ROWS = "some groups have rows far beyond their bounds"
 """The note on answers of groups that together have more far rows than noise makes."""
 
@@ -162,9 +165,11 @@ class Estimated(Answer):
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes.
 
-        Intervals are those given that a group is shown.
+        Intervals are those given that a group is shown. One that holds every possible answer has a
+        note of its own.
         """
         parts = []
+        notes = np.full(self.groups, None, dtype=object)
         for piece in self.pieces:
             if len(piece.groups) or not self.groups:
                 estimator, vector, threshold = piece.estimator, piece.vector, piece.threshold
@@ -174,6 +179,11 @@ class Estimated(Answer):
                     else threshold.interval(estimator, vector, level)
                 )
                 parts.append((piece.groups, (estimator.value(vector), low, high)))
+                if piece.notes is not None:
+                    notes[piece.groups] = piece.notes
+                smallest, largest = getattr(estimator, "limits", UNKNOWN[1:])
+                for group in piece.groups[(low <= smallest) & (high >= largest)].tolist():
+                    notes[group] = notes[group] or TOO_FEW
         is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
         columns: list[Column] = []
         for index in range(3):
@@ -181,13 +191,7 @@ class Estimated(Answer):
             for groups, ends in () if is_complete else parts:
                 column[groups] = ends[index]
             columns.append(column)
-        if self.has_notes:  # None for most groups
-            notes = np.full(self.groups, None, dtype=object)
-            for piece in self.pieces:
-                if piece.notes is not None:
-                    notes[piece.groups] = piece.notes
-            columns.append(notes)
-        return columns
+        return [*columns, notes] if self.has_notes else columns
 
     def within_limits(self, below: float, above: float, note: str | None) -> Estimated:
         """Return the answer with room for the bias of limits, and a note about them."""

@@ -93,6 +93,11 @@ class WrappedEstimator:
         """The grid of the values, with their bounds; None for a count."""
         return getattr(self.estimator, "grid", None)
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest possible answer."""
+        return getattr(self.estimator, "limits", (-math.inf, math.inf))
+
     def value(self, vector: NoisyVector) -> npt.NDArray[Any]:
         """Return the estimate of each group."""
         return np.asarray(self.estimator.value(vector))
@@ -194,6 +199,11 @@ class RatioEstimator:
     grid: Grid
     offset: float = 0.0
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest possible answer."""
+        return self.grid.lower, self.grid.upper
+
     def theta(self, vector: NoisyVector) -> Floats:
         """Return the clipped ratio of each group."""
         above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
@@ -290,6 +300,11 @@ class ProportionEstimator:
         part = tuple(int(index == self.place) for index in range(self.size))
         grid = grid_from_lower(Bounds(0.0, self.unit))
         return RatioEstimator(part, (1,) * self.size, 0.0, 1.0, self.unit, grid)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest possible answer."""
+        return 0.0, self.unit
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the part of each group."""

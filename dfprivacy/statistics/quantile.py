@@ -40,7 +40,7 @@ from dfprivacy.measurement.value_words import NearCounts, ValueWords
 from dfprivacy.noise.additive import NoisyVector
 from dfprivacy.noise.laws import Noise
 from dfprivacy.noise.selection import PermuteAndFlip, Selection
-from dfprivacy.release.answers import Answer, Answered, Chosen, Dated, Estimated, Piece
+from dfprivacy.release.answers import TOO_FEW, Answer, Answered, Chosen, Dated, Estimated, Piece
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Argument, Statistic, argument
 from dfprivacy.statistics.estimators.quantile import (
@@ -647,9 +647,6 @@ def _law(
     """Return the law of levels that are selected with a fraction of the loss, made once."""
     noise = loss.share(COUNT_SHARE).noise(1, 1)
     return RankLaw(loss.share(fraction / rounds(levels)), noise, candidates, levels, is_near)
-
-
-TOO_FEW = "too few rows for this loss"
 
 
 def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, Floats]:

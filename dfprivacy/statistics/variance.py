@@ -223,6 +223,11 @@ class VarianceEstimator(UnitVariance):
                 hint="ask for the standard deviation, or rescale the column",
             )
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest possible answer."""
+        return 0.0, float(self._answer(np.array([_MOST]))[0])
+
     def value(self, vector: NoisyVector) -> Floats:
         """Return the variance of each group."""
         return self._answer(super().value(vector))

@@ -1,6 +1,7 @@
 """An answer whose interval may not hold says so at every door, and no column depends on a row."""
 
 import copy
+import math
 import os
 import pickle
 
@@ -104,3 +105,23 @@ def test_a_quantile_without_an_answer_says_why():
     assert by_group["note"].to_list() == ["too few rows for this loss"] * 2
     (row,) = frame.dp.describe(["x"], epsilon=0.001).to_dicts()
     assert row["note"].count("too few rows for this loss") == 1
+
+
+@pytest.mark.parametrize("name", ["mean", "std", "var", "sum"])
+def test_an_answer_that_noise_alone_has_made_says_so(name):
+    """An interval that holds every possible answer has a note; others and sums have none.
+
+    Of 60 listed groups without rows 95 % have such an interval. False alarm: below 1e-20.
+    """
+    frame = pl.DataFrame({"g": [100] * 50_000, "x": [3.0, 4.0] * 25_000})
+    private = frame.dp.group_by("g", keys=[*range(60), 100])
+    notes = getattr(private, name)("x", (0, 9), epsilon=1)["note"].to_list()
+    assert notes[-1] is None
+    is_empty = [note == "too few rows for this loss" for note in notes]
+    assert sum(is_empty) == 0 if name == "sum" else sum(is_empty) > 30
+
+
+def test_bounds_that_hold_infinite_values_are_named():
+    """A mean whose estimated bounds reach the largest values says so."""
+    frame = pl.DataFrame({"x": [1.0, math.inf, -math.inf, 2.0] * 1000})
+    assert frame.dp.mean("x", epsilon=1).note == "values may be infinite"
