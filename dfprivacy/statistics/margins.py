@@ -39,8 +39,8 @@ PARTS = 20
 FEWEST = 16
 """Fewest fractions that the cells keep: totals make cells at most a quarter noisier."""
 
-SECRET = (48, 4, 4, 4)
-"""Fractions of the loss, in sixtieths, if keys are secret: totals get a fifth."""
+SECRET = (30, 10, 10, 10)
+"""Fractions of the loss, in sixtieths, if keys are secret: totals get half, as cells do."""
 
 KINDS = ("cells", "row totals", "column totals", "grand total")
 
