@@ -832,7 +832,7 @@ _FLOATS = frozenset(("DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
 def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     """Return arithmetic with calls that have intervals, each sign behind its two operands.
 
-    Rounding and NULLIF are passed over. None for any other expression.
+    Rounding, NULLIF and COALESCE are passed over. None for any other expression.
     """
     name = called(node)
     statistic = functions().get(name)
@@ -844,10 +844,12 @@ def _steps(node: Node, aliases: Mapping[str, Node]) -> list[Any] | None:
     inner = None
     if isinstance(node, Name):
         inner = aliases.get(folded(".".join(node.path)))
-    elif isinstance(node, Cast) and cast_to(node) in _FLOATS:
+    elif isinstance(node, Cast) and cast_to(node) in _WHOLE | _FLOATS:
         inner = node.operand
-    elif name in {"round", "nullif"} and operands:
+    elif name in {"round", "nullif", "ifnull"} and operands:
         inner = operands[0]
+    elif isinstance(node, Operator) and node.sort == "OPERATOR_COALESCE":
+        inner = node.operands[0]
     if inner is not None:
         return _steps(inner, aliases)
     sides = [_steps(operand, aliases) for operand in operands]

@@ -574,7 +574,11 @@ def _note_lines(answers: Sequence[Series]) -> list[str]:
         for dot, note in zip(answer.dots, answer.notes, strict=False):
             if note:
                 groups.setdefault(note, []).append(chart_text(dot.name))
-    return [shortened(f"{note}: {', '.join(names)}") for note, names in groups.items()]
+    dots = sum(len(answer.dots) for answer in answers)
+    return [
+        shortened(f"{note}: {', '.join(names)}" if len(names) < dots else note)
+        for note, names in groups.items()
+    ]
 
 
 def _read_groups(table: pa.Table, layout: Layout, origin: Origin, limit: int) -> Groups:
