@@ -86,10 +86,12 @@ _CLOCKS = {
 _MACROS = {
     ("iff", 3): "if(a, b, c)",
     ("geomean", 1): "exp(avg(ln(a)))",
-    ("width_bucket", 4): "CASE WHEN a < b THEN 0 WHEN a >= c THEN d + 1 "
-    "ELSE CAST(floor((a - b) * d / (c - b)) AS INTEGER) + 1 END",
+    ("width_bucket", 4): "CASE WHEN b < c THEN CASE WHEN a < b THEN 0 WHEN a >= c THEN d + 1 "
+    "ELSE CAST(floor((CAST(a AS DOUBLE) - b) * d / (CAST(c AS DOUBLE) - b)) AS INTEGER) + 1 END "
+    "WHEN a > b THEN 0 WHEN a <= c THEN d + 1 "
+    "ELSE CAST(floor((CAST(b AS DOUBLE) - a) * d / (CAST(b AS DOUBLE) - c)) AS INTEGER) + 1 END",
     ("to_timestamp", 1): "TIMESTAMPTZ '1970-01-01 00:00:00+00' + "
-    "to_microseconds(CAST(round(a * 1000000) AS BIGINT))",
+    "to_microseconds(CAST(round(CAST(a AS DOUBLE) * 1000000) AS BIGINT))",
     ("to_timestamp", 2): "strptime(a, b)",
     ("to_date", 2): "CAST(strptime(a, b) AS DATE)",
     ("to_char", 2): "strftime(a, b)",

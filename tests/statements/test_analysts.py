@@ -4,6 +4,7 @@ import datetime as dt
 import math
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import dfprivacy as dfp
@@ -114,6 +115,29 @@ def test_functions_that_duckdb_lacks():
     theirs = {row[:3]: row[3] for row in con.sql(plain).fetchall()}
     assert ours
     assert ours.items() <= theirs.items()
+
+
+@pytest.mark.parametrize(
+    ("call", "exact"),
+    [
+        ("to_timestamp(whole)", "to_timestamp(whole)"),
+        ("to_timestamp(small)", "to_timestamp(small::DOUBLE)"),
+        ("width_bucket(small, 0, 100, 5)", "least(small::INTEGER // 20 + 1, 6)"),
+        ("width_bucket(small, 100, 0, 5)", "least((100 - small::INTEGER) // 20 + 1, 6)"),
+        ("width_bucket(whole, 0, 2000000000, 4)", "whole // 500000000 + 1"),
+    ],
+)
+def test_functions_that_duckdb_lacks_overflow_in_no_type(call, exact):
+    """Their values are those of wide numbers, whatever type the column is declared."""
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE t AS SELECT (i % 4 * 500000000)::INTEGER AS whole, "
+        "(i % 10 * 10)::UTINYINT AS small FROM range(2000) r(i)"
+    )
+    query = f"SELECT {call} AS k, count(*) AS n FROM t GROUP BY k"
+    ours = dfp.sql(query, con=con, epsilon=1e13, delta=1e-2)
+    theirs = con.sql(f"SELECT {exact} AS k, count(*) AS n FROM t GROUP BY k ORDER BY k")
+    assert ours.fetchall() == theirs.fetchall()
 
 
 def test_a_query_of_public_tables_lists_keys():
