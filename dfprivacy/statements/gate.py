@@ -72,9 +72,9 @@ TEXT = "text of a file"
 class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
-    `columns` are all its names in order. `kinds` are types as a catalog declares them, or `TEXT`
-    where a file declares none. `rows` may leave out rows for which one of the
-    conditions that follow its arguments is not true.
+    `columns` are all its names in order. `kinds` are types as a catalog declares them, `ENUM` for
+    categories of a frame that have an order, or `TEXT` where a file declares none. `rows` may
+    leave out rows for which one of the conditions that follow its arguments is not true.
     """
 
     columns: Names
@@ -84,6 +84,8 @@ class Source:
     kinds: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     """The path of Parquet files, where they are read."""
+    collated: Names = ()
+    """Texts that a catalog declares with a collation: a statement compares them without."""
 
 
 _PLAIN = words(
@@ -349,6 +351,12 @@ _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
     f"current_setting('enable_optimizer'), {TELLS}"
 )
+_MEANINGS = """
+    SELECT name, value FROM duckdb_settings()
+    WHERE name IN ('default_collation', 'default_order', 'default_null_order', 'integer_division')
+    AND value NOT IN ('', 'ASC', 'ASCENDING', 'NULLS_LAST', 'false') ORDER BY name
+"""
+"""Query of the settings that give texts, orders or quotients another meaning."""
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
     "current_schemas(false)"
@@ -368,6 +376,10 @@ _COLUMNS = """
     SELECT column_name, data_type, is_generated FROM duckdb_columns()
     WHERE database_name COLLATE "binary" = ? AND schema_name COLLATE "binary" = ?
     AND table_name COLLATE "binary" = ? ORDER BY column_index
+"""
+_DECLARED = """
+    SELECT coalesce(sql, '') FROM duckdb_tables() WHERE database_name COLLATE "binary" = ?
+    AND schema_name COLLATE "binary" = ? AND table_name COLLATE "binary" = ?
 """
 _REFERRED_TO = """
     SELECT count(*) FROM duckdb_constraints() WHERE constraint_type = 'FOREIGN KEY'
@@ -471,9 +483,6 @@ class Place:
             name = zones.pop() if len(zones) == 1 else UTC
         return in_time_zone(name)
 
-    def check_texts(self) -> None:
-        """Refuse settings by which texts that differ are one."""
-
     def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """Return a query of ours over tables under the names that `stored` gives them."""
         return engine.sql(sql)
@@ -534,7 +543,13 @@ class ConnectionSource(Place):
             chosen = ", ".join(map(quoted, names)) or NO_COLUMN
             return self.connection.sql(f"SELECT {chosen} FROM {'.'.join(map(quoted, path))}")  # noqa: S608 names are quoted
 
-        return Relation(path, tuple(kinds), None, Source(tuple(kinds), rows, twin, kinds=kinds))
+        ((text,),) = looked_up(self.connection, _DECLARED, path)
+        names = tuple(kinds)
+        collated = tuple(
+            n for n in names if re.search(rf'[( "]{re.escape(n)}"? VARCHAR COLLATE ', text)
+        )
+        source = Source(names, rows, twin, kinds=kinds, collated=collated)
+        return Relation(path, names, None, source)
 
     def stored(
         self,
@@ -573,12 +588,6 @@ class ConnectionSource(Place):
             if name is not None:
                 with suppress(DPError):  # of a connection that is lost
                     set_time_zone(self.connection, before)
-
-    def check_texts(self) -> None:
-        """Refuse a default collation: which of two equal texts is taken would depend on others."""
-        ((collation,),) = looked_up(self.connection, "SELECT current_setting('default_collation')")
-        if collation:
-            raise refuse("collation")
 
     def query(self, sql: str, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:  # noqa: ARG002 it runs here
         """Return a query of ours over the connection's tables."""
@@ -727,6 +736,8 @@ def connection_source(connection: object) -> ConnectionSource:
         raise refuse("locked")
     if telling:
         raise refuse("profiling")
+    for name, value in looked_up(connection, _MEANINGS):
+        raise refuse("setting", name=name, value=value)
     return ConnectionSource(connection=connection)
 
 
@@ -762,6 +773,7 @@ def _source(
     columns: Names,
     table: Callable[[Names, bool], pa.Table],
     wrap: Callable[[pa.Table], Any] = lambda table: table,
+    ranked: Iterable[str] = (),
 ) -> Source:
     """Return a source that hands named columns over as a table, with or without rows."""
     return Source(
@@ -769,6 +781,7 @@ def _source(
         lambda names, engine, *_: engine.from_arrow(fit_values(table(names, True), names)),  # noqa: FBT003 rows
         lambda names, engine: engine.from_arrow(fit_values(table(names, False), names)),  # noqa: FBT003 none
         wrap,
+        dict.fromkeys(ranked, "ENUM"),
     )
 
 
@@ -778,6 +791,7 @@ def _(frame: pd.DataFrame) -> Source:
         tuple(str(name) for name in frame.columns if isinstance(name, str)),
         lambda names, rows: arrow_columns(frame if rows else frame.iloc[:0], names),
         typed_frame,
+        (str(name) for name, kind in frame.dtypes.items() if getattr(kind, "ordered", False)),
     )
 
 
@@ -802,7 +816,7 @@ def _(frame: pl.LazyFrame | pl.DataFrame) -> Source:
         polars_frame = pl.DataFrame(released)
         return polars_frame if isinstance(frame, pl.DataFrame) else polars_frame.lazy()
 
-    return _source(tuple(schema), table, wrap)
+    return _source(tuple(schema), table, wrap, (n for n in schema if schema[n] == pl.Enum))
 
 
 @source_of.register(pa.Table)
@@ -863,6 +877,7 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
         ),
         twin,
         lambda released: adopt(frame, Columns()).wrap(released),
+        {name: "ENUM" for name, kind in kinds.items() if kind.id == "enum"},
     )
 
 

@@ -573,7 +573,8 @@ class Job:
         for plan, answered in zip(self.plans, answers, strict=True):
             log_no_groups(plan.request, answered)
             log_notes(plan.request.total_notes)
-            for line in list_notes(plan, answered, has_columns=self.intervals):
+            notes = list_notes(plan, answered, has_columns=self.intervals)
+            for line in (*notes, *self._list_orders(plan, answered)):
                 log_note(line)
                 lines.append(line)
         table = guarded(lambda: resulting(self.script, releases.tables, self.engine))
@@ -596,6 +597,26 @@ class Job:
         origin = replace(origin, shown_from=None, notes=tuple(dict.fromkeys(lines)))
         origin = replace(origin, keys=keys, answers=numbers, computed=computed, shares=shares)
         return table, origin
+
+    def _list_orders(self, plan: Plan, answers: pa.Table) -> Iterator[str]:
+        """List the columns that are ordered or compared in another way than their type has it.
+
+        Categories are released as texts, and so are numbers of a file that declares no types.
+        """
+        of, rows = plan.statement, plan.statement.rows
+        for table in rows.tables.used.values():
+            for name in table.table.collated:
+                if quoted(name) in plan.row_query:
+                    yield f"texts of {name!r} are compared without their collation"
+        copies = (None, *(f"SELECT * FROM {name}" for name in self.script.names))  # noqa: S608 ours
+        is_used = of.order or of.having or of.windows or self.script.rest not in copies
+        kinds = {quoted(name): fact.kind for name, fact in rows.bag.facts.items()}
+        for index, key in enumerate(of.keys if is_used else ()):
+            kind, values = kinds.get(key.sql, ""), answers.column(index).drop_null().to_pylist()
+            if kind.startswith("ENUM"):
+                yield f"categories of {key.name!r} are ordered and compared as texts"
+            if kind == TEXT and _has_other_order(values):
+                yield f"numbers of {key.name!r} are texts of a file: 10 comes before 9"
 
     def _answers(self, releases: _Drawn) -> Sequence[pa.Table]:
         for plan in self.plans:
@@ -673,6 +694,13 @@ def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
     bag, tables = plan.statement.scope.bag, plan.statement.compiler.tables
     return guarded(lambda: _gated(plan, tables.planned(bag, plan.used)))
+
+
+def _has_other_order(texts: Sequence[str]) -> bool:
+    """Return True for numbers in text that have another order as numbers."""
+    with suppress(ValueError):
+        return sorted(texts, key=float) != sorted(texts)
+    return False
 
 
 def _waits(plan: Plan) -> bool:

@@ -188,6 +188,8 @@ STAR:True = COLUMNS(...): what is asked must be plain
     -> name the columns: dp_mean(x, 0, 100)
 LAMBDA = a lambda, or ->: %unknown
     -> use a function of the row: list_sum(x)
+order of texts = an order of texts of a file: 10 would come before 9
+    -> say what they are: CAST({first} AS DOUBLE) > CAST({second} AS DOUBLE), or AS DATE
 COLLATE = COLLATE: %unknown
     -> compare lower(city) = 'rome'
 ARRAY_SLICE = x[...] with anything but a number: %unknown
@@ -493,9 +495,8 @@ another system = {name} in a database of another system: how that reads a row, a
 GENERATED = column {own!r}, which is GENERATED ALWAYS: it is computed when it is read, and one row
     could end the query
     -> name the columns that it is computed of, and write the expression yourself
-collation = a connection with a default collation: texts that differ would be one, and which of them
-    is taken depends on others
-    -> SET default_collation = ''
+setting = a connection with {name} = {value}: a statement keeps the meaning that it has without
+    -> RESET {name}
 calendar = a connection with a calendar of its own: some have no place for every date, and one of
     these would end the query
     -> SET Calendar = 'gregorian'

@@ -798,7 +798,7 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
         sql, column = match
         size = view.bag.size([column])
         kind = view.kind(name.path) if view is scope else ""
-        sql = number_in_text(sql) if name.is_number else sql
+        sql, kind = (number_in_text(sql), "") if name.is_number else (sql, kind)
         return ColumnRef(sql, frozenset([column]), kind, size, view is not scope)
 
     visits = itertools.count()
@@ -822,9 +822,17 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
             raise scope.missing(part.path)
         return ColumnRef(part.clock, size=Size())
 
-    return cast("Node", substitute(node, leaf))
+    result = cast("Node", substitute(node, leaf))
+    for part in walk(result, queries=False):
+        operands = part.operands if isinstance(part, Operator | Function) else ()
+        texts = [o for o in operands if isinstance(o, ColumnRef) and o.kind == TEXT]
+        if len(texts) > 1 and (getattr(part, "sort", "") in _ORDERED or called(part) in _EXTREMES):
+            raise refuse("order of texts", first=texts[0].sql, second=texts[1].sql)
+    return result
 
 
+_ORDERED = frozenset(s for s, sign in COMPARED.items() if sign[0] in "<>") | {"COMPARE_BETWEEN"}
+_EXTREMES = frozenset(("greatest", "least"))
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
 
 

@@ -97,7 +97,6 @@ class Tables:
 
     def __post_init__(self) -> None:
         if self.schema is not None:
-            self.place.check_texts()
             self.unit_column = self.schema.unit_column if self.schema.unit else None
             for name in (*self.schema.tables, *self.schema.public):
                 relation = self.place.find(tuple(name.split(".")))
@@ -113,8 +112,6 @@ class Tables:
                 if folded(table) not in self.relations:
                     raise refuse("table without a link", table=table)
                 self._spelt(self.relations[folded(table)], column)
-        elif self.unit_column is not None:
-            self.place.check_texts()
         for name, derived in self.givens.items():
             self.relations[name] = derived.relation
 

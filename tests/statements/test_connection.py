@@ -61,20 +61,49 @@ def test_letters_beyond_ascii_are_not_folded(con):
     assert counts == [20, 1]
 
 
-def test_a_default_collation_makes_no_two_names_one(con):
-    """A table or view has the columns of its very name, whatever the collation calls alike."""
+def test_names_differ_if_their_bytes_do(con):
+    """A table or view has the columns of its very name."""
     con.execute(
         "CREATE TABLE cafe AS SELECT i, i AS k FROM range(20) r(i); "
         "CREATE TABLE café AS SELECT i AS k, 1 AS i FROM range(30) r(i); "
-        "CREATE VIEW the AS FROM cafe; CREATE VIEW thé AS FROM café; "
-        "SET default_collation = 'noaccent'"
+        "CREATE VIEW the AS FROM cafe; CREATE VIEW thé AS FROM café"
     )
     assert [count(con, name) for name in ("cafe", "café", "the", "thé")] == [20, 30, 20, 30]
-    with pytest.raises(dfp.RefusedStatementError, match="default collation"):
-        count(con, "cafe", unit="i", max_rows=1)
-    con.execute("SET default_collation = ''")
     counts = [count(con, name, unit="i", max_rows=1) for name in ("cafe", "café", "the", "thé")]
     assert counts == [20, 1, 20, 1]
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["default_collation = 'nocase'", "default_order = 'DESC'", "default_null_order = 'NULLS_FIRST'",
+     "integer_division = true"],
+)  # fmt: skip
+def test_settings_give_no_statement_another_meaning(con, setting):
+    """A connection is refused whose settings change what = and / and ORDER BY are in DuckDB."""
+    name = setting.split()[0]
+    con.execute(f"SET {setting}")
+    with pytest.raises(dfp.RefusedStatementError, match=f"a connection with {name} = "):
+        count(con, "visits")
+    con.execute(f"RESET {name}")
+    assert count(con, "visits") == 600
+
+
+@pytest.mark.parametrize(
+    ("declared", "clause"), [("s VARCHAR", ""), ('"S t" VARCHAR', "WHERE \"S t\" < 'b'")]
+)
+def test_texts_with_a_collation_have_a_note(con, caplog, declared, clause):
+    """Texts are compared by their bytes; where DuckDB would compare others, a note says so."""
+    name = declared.removesuffix(" VARCHAR")
+    for collation, notes in (("", []), (" COLLATE NOCASE", [name.strip('"')])):
+        con.execute(f"CREATE OR REPLACE TABLE t (i INTEGER, {declared}{collation})")
+        con.execute("INSERT INTO t SELECT i, ['a', 'A'][1 + i % 2] FROM range(40) r(i)")
+        query = f"SELECT {name} AS s, dp_count(*) AS n FROM t {clause} GROUP BY s"
+        caplog.clear()
+        assert dfp.sql(query, con=con, **TERMS).fetchall() == [("A", 20), ("a", 20)]
+        expected = [f"texts of {note!r} are compared without their collation" for note in notes]
+        assert caplog.messages == expected
+        count(con, "t")
+        assert caplog.messages == expected
 
 
 def test_views_are_taken_apart(con):

@@ -214,6 +214,71 @@ def test_texts_of_a_file_are_numbers_where_asked(tmp_path):
         dfp.sql("SELECT dp_mean(age / 10, 0, 10) FROM t", t=path)
 
 
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [
+        ("a > b", None), ("a <= b", None), ("greatest(a, b) = '9'", None),
+        ("CASE WHEN b < a THEN true END", None), ("a BETWEEN b AND c", None),
+        ("CAST(a AS DOUBLE) > CAST(b AS DOUBLE)", 50), ("a > 9", 50), ("a = b", 0),
+        ("day > '2024-01-01'", 50), ("b BETWEEN 3 AND a", 50),
+    ],
+)  # fmt: skip
+def test_texts_of_a_file_are_not_ordered_by_each_other(tmp_path, condition, count):
+    """As texts 10 is less than 9: what two undeclared columns are must be said to order them."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c,day\n" + "10,9,8,2024-01-01\n5,6,7,2024-02-01\n" * 50)
+    query = f"SELECT dp_count(*) AS n FROM t WHERE {condition}"
+    if count is None:
+        with pytest.raises(dfp.RefusedStatementError, match="an order of texts of a file"):
+            dfp.sql(query, t=path)
+    else:
+        assert dfp.sql(query, t=path, **TERMS)["n"].to_pylist() == [count]
+
+
+LEVELS = ["low", "mid", "high"]
+ORDERED = {
+    "polars": pl.DataFrame({"k": pl.Series(LEVELS * 9, dtype=pl.Enum(LEVELS))}),
+    "pandas": pd.DataFrame({"k": pd.Categorical(LEVELS * 9, LEVELS, ordered=True)}),
+    "duckdb": duckdb.sql(f"SELECT unnest({LEVELS * 9})::ENUM('low', 'mid', 'high') AS k"),
+}
+
+
+@pytest.mark.parametrize("kind", ORDERED)
+@pytest.mark.parametrize(
+    ("query", "is_noted"),
+    [
+        ("SELECT k, dp_count(*) AS n FROM t GROUP BY k", False),
+        ("SELECT k, count(*) AS n FROM t GROUP BY k", False),
+        ("SELECT k, dp_count(*) AS n FROM t GROUP BY k ORDER BY k DESC LIMIT 1", True),
+        ("SELECT max(k) AS k FROM (SELECT k, count(*) AS n FROM t GROUP BY k)", True),
+        ("SELECT k, rank() OVER (ORDER BY k) AS r, count(*) FROM t GROUP BY k", True),
+    ],
+)
+def test_categories_that_are_ordered_as_texts_have_a_note(caplog, kind, query, is_noted):
+    """Released keys are texts: where a statement orders categories, it says so."""
+    dfp.sql(query, t=ORDERED[kind], **TERMS)
+    assert ("categories of 'k' are ordered and compared as texts" in caplog.text) == is_noted
+
+
+@pytest.mark.parametrize(
+    ("key", "query", "is_noted"),
+    [
+        ("month", "SELECT month, dp_count(*) FROM t GROUP BY month ORDER BY month LIMIT 3", True),
+        ("city", "SELECT city, dp_count(*) FROM t GROUP BY city ORDER BY city LIMIT 3", False),
+        ("month", "SELECT month, dp_count(*) FROM t GROUP BY month", False),
+        ("m", "SELECT month::INTEGER AS m, dp_count(*) FROM t GROUP BY m ORDER BY m", False),
+    ],
+)
+def test_numbers_of_a_file_that_are_ordered_as_texts_have_a_note(
+    tmp_path, caplog, key, query, is_noted
+):
+    """Keys of a CSV file are texts, and the tenth month comes before the second."""
+    path = tmp_path / "t.csv"
+    path.write_text("month,city\n" + "".join(f"{i % 12 + 1},{i % 3}\n" for i in range(240)))
+    dfp.sql(query, t=path, **TERMS)
+    assert (f"numbers of {key!r} are texts of a file" in caplog.text) == is_noted
+
+
 def test_only_what_is_named_is_read():
     """Columns that a statement does not name are not converted, let alone read."""
     wide = pl.LazyFrame({"x": [1.0] * 9}).with_columns(

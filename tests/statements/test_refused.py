@@ -10,6 +10,7 @@ import random
 import re
 import string
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
 import pandas as pd
@@ -133,7 +134,8 @@ def ask(title, example, con, **paid):
     if example.startswith(("dfp.", "con.")):
         frame = pd.DataFrame({"x": [1, 2, 2]})
         namespace = {"dfp": dfp, "con": con, "frame": frame, "schema": SCHEMA}
-        exec(example, namespace)
+        with TemporaryDirectory() as folder:
+            exec(example, namespace | {"folder": folder})
         return
     *before, query = example.split("; ")
     con.execute("; ".join(before) or "SELECT 1")
