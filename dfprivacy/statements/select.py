@@ -852,7 +852,11 @@ def compare_as_numbers(where: Any, scope: Scope) -> Any:
     if not compares and called(node) not in _ARITHMETIC:
         return node
     is_numeric = any(literal(part)[0] in {"INTEGER", "NUMERIC"} for part in node.operands)
-    return rebuild(node, mark) if is_numeric else node
+    node = rebuild(node, mark) if is_numeric else node
+    names = walk(node) if called(node) == "//" else ()
+    if any(isinstance(name, Name) and name.is_number for name in names):
+        raise refuse("whole quotient")
+    return node
 
 
 def _opened(term: Expression) -> Expression:

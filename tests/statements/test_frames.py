@@ -235,6 +235,23 @@ def test_texts_of_a_file_are_not_ordered_by_each_other(tmp_path, condition, coun
         assert dfp.sql(query, t=path, **TERMS)["n"].to_pylist() == [count]
 
 
+@pytest.mark.parametrize(
+    ("condition", "count"),
+    [("a // 2 = 4", None), ("(a + 1) // 2 = 5", None), ("CAST(a AS BIGINT) // 2 = 4", 50),
+     ("a / 2 = 4.5", 50), ("a % 2 = 1", 50)],
+)  # fmt: skip
+def test_texts_of_a_file_have_no_whole_quotient(tmp_path, condition, count):
+    """Where WHERE reads a text as a number, it may have a fraction, and // would be /."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "9\n12\n" * 50)
+    query = f"SELECT dp_count(*) AS n FROM t WHERE {condition}"
+    if count is None:
+        with pytest.raises(dfp.RefusedStatementError, match="// of numbers with fractions"):
+            dfp.sql(query, t=path)
+    else:
+        assert dfp.sql(query, t=path, **TERMS)["n"].to_pylist() == [count]
+
+
 LEVELS = ["low", "mid", "high"]
 ORDERED = {
     "polars": pl.DataFrame({"k": pl.Series(LEVELS * 9, dtype=pl.Enum(LEVELS))}),

@@ -272,3 +272,22 @@ def test_a_mean_of_conditions_is_released_with_its_interval():
     assert release["a"].to_list() == pytest.approx([0.6, 0.6])
     assert release["b"].to_list() == pytest.approx([60, 60])
     assert release["a_note"].to_list() == release["b_note"].to_list() == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("count(*) // 7", 85), ("CAST(sum(vip) AS BIGINT) // 7", 21), ("floor(sum(vip) / 7)", 21),
+        ("sum(vip // 2)", 0), ("sum(vip) // 7", None), ("1 + sum(vip) // count(*)", None),
+        ("avg(vip) // 2", None), ("sum(vip) AS s, s // 7", None),
+    ],
+)  # fmt: skip
+def test_a_whole_quotient_is_one_of_whole_numbers(con, expression, answer):
+    """Sums have fractions here, and DuckDB's // is / for these: it is refused."""
+    query = f"SELECT {expression.replace('vip', 'CAST(vip AS INTEGER)')} AS x FROM visits"
+    if answer is None:
+        with pytest.raises(dfp.RefusedStatementError, match="// of numbers with fractions"):
+            dfp.sql(query, con=con, epsilon=1e13)
+    else:
+        released = dfp.sql(query, con=con, epsilon=1e13).fetchall()
+        assert released[0][0] == pytest.approx(answer, abs=1e-6)
