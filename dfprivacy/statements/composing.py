@@ -455,6 +455,8 @@ class Script:
     target: Target | None = None
     explains: bool = False
     """True where the text asks for its plan in place of rows."""
+    notes: tuple[str, ...] = ()
+    """What the rest leaves out, whatever the rows."""
 
     @property
     def makes_table(self) -> bool:
@@ -537,6 +539,13 @@ def asks(select: Query) -> bool:
     return any(map(is_dp, walk([*parts, select.modifiers], queries=False)))
 
 
+SHOWN_GROUPS = (
+    "aggregates over the groups that are shown leave out groups of few rows; to ask about persons, "
+    "pass unit= and group by the person"
+)
+"""The note of an aggregate over groups of secret keys."""
+
+
 class _Unreleased(Exception):  # noqa: N818 it is caught below
     """A name stands for rows."""
 
@@ -560,6 +569,8 @@ class _Taken:
     """Names of released tables by secret keys that no dp_ call asks for."""
     counts_groups: bool = False
     """A query counts the rows of one of these."""
+    sums_groups: bool = False
+    """A query has another aggregate over one of these."""
     recursive: set[str] = field(default_factory=set)
     """Folded names of recursive CTEs."""
 
@@ -583,7 +594,8 @@ class _Taken:
         used, find = _named(rest), self.reader.place.find
         tables = tuple((name, find(label)) for label, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
-        return Script(tuple(self.releases.values()), tuple(self.names), text, tables)
+        notes = (SHOWN_GROUPS,) if self.sums_groups else ()
+        return Script(tuple(self.releases.values()), tuple(self.names), text, tables, notes=notes)
 
     def release(self, node: Query) -> Select:
         """Read a release, and return all of its table; the same query is one release."""
@@ -625,9 +637,10 @@ class _Taken:
         self.recursive |= {folded(entry.name) for entry in node.ctes}
         inner: Query = rebuild(node, self._part)
         if isinstance(inner, Select) and not inner.keys and _source_of(inner) & self.ordinary:
-            calls = (n for n in walk(inner.items, queries=False) if isinstance(n, Function))
+            calls = [n for n in walk(inner.items, queries=False) if isinstance(n, Function)]
             counts = (c.name in {"count", "count_star"} and not c.distinct for c in calls)
             self.counts_groups |= any(counts)
+            self.sums_groups |= has_aggregates(inner)
         return inner
 
     def _part(self, node: Any) -> Any:

@@ -570,6 +570,8 @@ class Job:
         releases.add(answers)
         texts = [(table.schema.metadata or {}).get(REMARKS, b"") for table in answers]
         lines = [line for text in texts for line in text.decode().splitlines()]
+        log_notes(self.script.notes)
+        lines += self.script.notes
         for plan, answered in zip(self.plans, answers, strict=True):
             log_no_groups(plan.request, answered)
             log_notes(plan.request.total_notes)
@@ -603,14 +605,14 @@ class Job:
 
         Categories are released as texts, and so are numbers of a file that declares no types.
         """
-        of, rows = plan.statement, plan.statement.rows
-        for table in rows.tables.used.values():
+        of = plan.statement
+        for table in of.compiler.tables.used.values():
             for name in table.table.collated:
                 if quoted(name) in plan.row_query:
                     yield f"texts of {name!r} are compared without their collation"
         copies = (None, *(f"SELECT * FROM {name}" for name in self.script.names))  # noqa: S608 ours
         is_used = of.order or of.having or of.windows or self.script.rest not in copies
-        kinds = {quoted(name): fact.kind for name, fact in rows.bag.facts.items()}
+        kinds = {quoted(name): fact.kind for name, fact in of.scope.bag.facts.items()}
         for index, key in enumerate(of.keys if is_used else ()):
             kind, values = kinds.get(key.sql, ""), answers.column(index).drop_null().to_pylist()
             if kind.startswith("ENUM"):

@@ -146,6 +146,34 @@ def test_intervals_stand_behind_their_answers(shared):
     assert [draw.epsilon for draw in with_ends.draws] == [draw.epsilon for draw in without.draws]
 
 
+def test_rounded_and_replaced_answers_keep_their_intervals(shared):
+    """Casts to numbers, round, nullif and coalesce of an answer have its interval."""
+    forms = ["sum(age)::INT", "round(sum(age))", "coalesce(sum(age), 0)", "nullif(sum(age), 0)"]
+    items = ", ".join(f"{form} AS a{index}" for index, form in enumerate(forms))
+    release = dfp.sql(f"SELECT {items} FROM visits", con=shared, epsilon=1, intervals=True)
+    assert [c for c in release.columns if c.endswith("_low")] == [
+        "a0_low",
+        "a1_low",
+        "a2_low",
+        "a3_low",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "terms", "is_noted"),
+    [
+        ("SELECT avg(n) FROM {groups}", {"delta": 1e-3}, True),
+        ("SELECT avg(n) FROM {groups}", {"keys": ["Rome", "Oslo"]}, False),
+        ("SELECT city, n FROM {groups}", {"delta": 1e-3}, False),
+    ],
+)
+def test_aggregates_of_shown_groups_have_a_note(shared, query, terms, is_noted):
+    """An aggregate over groups of secret keys says that small groups are left out."""
+    groups = "(SELECT city, count(*) AS n FROM visits GROUP BY city)"
+    answered = dfp.sql(query.format(groups=groups), con=shared, epsilon=1, **terms)
+    assert ("leave out groups of few rows" in str(dfp.show(answered))) == is_noted
+
+
 def test_notes_are_logged_where_no_column_shows_them(shared, caplog, tmp_path):
     """Without `intervals` each call with notes logs one line, an answer from memory too."""
     query = "SELECT city, dp_mean(age, 0, 5) AS a, dp_count(*) AS n FROM visits GROUP BY city"
