@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.engine.embedded import embedded, restrict_optimizer, with_all_optimizers
 from tests.engine.conftest import failing
 
 FRAME = pd.DataFrame({"g": [1, 2, 3] * 50, "x": [0.5] * 150})
@@ -33,9 +32,9 @@ def state(database):
     return cursor.execute(query).fetchall(), cursor.execute(settings).fetchall()
 
 
-def is_locked(database):
-    """Check whether nobody can change the settings of a database."""
-    (value,) = database.cursor().execute("SELECT current_setting('lock_configuration')").fetchone()
+def read_setting(database, name):
+    """Return a setting of a database."""
+    (value,) = database.cursor().execute(f"SELECT current_setting('{name}')").fetchone()
     return value
 
 
@@ -97,7 +96,7 @@ def test_a_statement_leaves_nothing_to_the_next(opened):
     text = text.format("SELECT g, dp_mean(x, 0, 1) AS m FROM t GROUP BY g")
     for _ in range(3):
         assert len(dfp.sql(text, t=FRAME, delta=1e-6)) == 3
-    locked = [entry for entry in opened if is_locked(entry[0])]
+    locked = [entry for entry in opened if read_setting(entry[0], "lock_configuration")]
     assert len(locked) == 1
     with pytest.raises(dfp.errors.InvalidQuestionError):
         dfp.sql(text.replace("lag(m)", "no_such(m)"), t=FRAME, delta=1e-6)
@@ -156,22 +155,29 @@ def test_a_fork_has_databases_of_its_own():
     mean()
 
 
-def test_only_safe_optimizers_stay_on():
-    """All optimizers that this DuckDB lists but the safe ones are off, until the call ends."""
-    setting = "SELECT current_setting('disabled_optimizers')"
-    with embedded() as connection:
-        optimizers = {
-            name for (name,) in connection.sql("SELECT name FROM duckdb_optimizers()").fetchall()
-        }
-        restrict_optimizer(connection)
-        off = set(connection.sql(setting).fetchall()[0][0].split(","))
-        assert optimizers - off == {"unused_columns", "cte_inlining"}
-        assert connection.sql("SELECT current_setting('enable_optimizer')").fetchall() == [(True,)]
-        with with_all_optimizers(connection):
-            assert connection.sql(setting).fetchall() == [("",)]
-        assert set(connection.sql(setting).fetchall()[0][0].split(",")) == off
-    with embedded() as connection:
-        assert connection.sql(setting).fetchall() == [("",)]
+@pytest.mark.usefixtures("patient")
+def test_only_safe_optimizers_stay_on(opened):
+    """While rows are read, all optimizers that DuckDB lists are off but the safe ones.
+
+    They are on again when the call ends.
+    """
+    optimizers = {name for (name,) in duckdb.sql("SELECT name FROM duckdb_optimizers()").fetchall()}
+    states = []
+
+    def read_settings():
+        names = ("disabled_optimizers", "enable_optimizer")
+        states.extend(read_setting(database, name) for database, _ in opened for name in names)
+
+    def batches():
+        read_settings()
+        yield from TABLE.to_batches()
+
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, batches())
+    dfp.sql("SELECT dp_count(*) AS n FROM t WHERE x > 0", t=reader, epsilon=1)
+    read_settings()
+    off, *others = states
+    assert optimizers - set(off.split(",")) == {"unused_columns", "cte_inlining"}
+    assert others == [True, "", True]
 
 
 def test_a_statement_reads_the_columns_that_it_names(tmp_path):

@@ -1,12 +1,14 @@
 """Parts of secret files, rewritten as somebody might by hand, and refused."""
 
+import hashlib
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import dfprivacy as dfp
-from dfprivacy.frames.exact_files import digest_tables, open_file
+from dfprivacy.accounting.memory import release_bytes
 
 SECRET = "47110815"
 FRAME = pl.DataFrame(
@@ -35,20 +37,21 @@ def rewritten(path, target, metadata=None, change=None):
 
     The digest of the tables is written anew too, so that what is refused is refused for itself.
     """
-    parts = []
+    parts, digest = [], hashlib.sha256()
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
         for index in range(file.num_row_groups):
             table = file.read_row_group(index)
+            names = [name for name in schema.names if table[name].null_count < table.num_rows]
             columns = {n: table.column(n).to_numpy(zero_copy_only=False) for n in schema.names}
             if change is not None:
                 change(index, columns)
             arrays = [pa.array(columns[f.name], f.type, from_pandas=True) for f in schema]
             parts.append(pa.table(arrays, schema=schema))
-    tables = open_file(path).header.tables()
-    selected = (part.select(layout.names) for part, layout in zip(parts, tables, strict=True))
-    digest = digest_tables(part.replace_schema_metadata() for part in selected)
-    merged_metadata = {**schema.metadata, b"dfprivacy.tables": digest, **(metadata or {})}
+            content = release_bytes(parts[-1].select(names).replace_schema_metadata())
+            digest.update(b"%d:" % len(content) + content)
+    digests = {b"dfprivacy.tables": digest.hexdigest().encode()}
+    merged_metadata = {**schema.metadata, **digests, **(metadata or {})}
     with pq.ParquetWriter(target, schema.with_metadata(merged_metadata)) as writer:
         for part in parts:
             writer.write_table(part.cast(schema.with_metadata(merged_metadata)))
