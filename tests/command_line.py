@@ -29,11 +29,15 @@ class Ran:
         return self.stdout + self.stderr
 
 
-def command(*words, columns=None):
-    """Run `dfprivacy` with these words in a terminal of so many columns, 80 if nothing says."""
+def command(*words, columns=None, text=""):
+    """Run `dfprivacy` with these words in a terminal of so many columns, 80 if nothing says.
+
+    Its standard input is a text.
+    """
     out, err, code = io.StringIO(), io.StringIO(), 0
     with (
         mock.patch("sys.argv", ["dfprivacy", *map(str, words)]),
+        mock.patch("sys.stdin", io.StringIO(text)),
         mock.patch.object(sys.modules["__main__"], "__package__", None),  # it is no `python -m`
         mock.patch.dict("os.environ", COLUMNS=str(columns or os.environ.get("COLUMNS", "80"))),
         redirect_stdout(out),

@@ -11,6 +11,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.command_line import command
+
 if find_spec("pygwire") is None or find_spec("psycopg") is None:
     collect_ignore_glob = ["test_*.py"]  # these run where the extras server and clients are
 
@@ -29,7 +31,7 @@ analysts:
   bob: {{datasets: {{flights: {{epsilon: 1500000}}}}}}
   probe: {{}}
 listen: {{address: "127.0.0.1:0"}}
-limits: {{statements_per_minute: 10000}}
+limits: {{statements_per_minute: 10000, workers: 1}}
 {more}
 """
 """A policy under which answers are all but exact, so that tests can compare them."""
@@ -55,19 +57,8 @@ def make_folder(folder: Path, more: str = "", users: tuple[str, ...] = ("ann",))
     file = folder / "policy.yml"
     file.write_text(POLICY.format(more=more))
     for user in users:
-        run_command("user", "add", file, user, text=PASSWORD)
+        command("serve", "user", "add", file, user, text=PASSWORD)
     return file
-
-
-def run_command(*words, text=""):
-    """Run `dfprivacy serve`, and return the finished process."""
-    return subprocess.run(
-        [sys.executable, "-m", "dfprivacy", "serve", *map(str, words)],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @contextmanager
@@ -92,10 +83,22 @@ def policy_file(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def port(policy_file):
-    """Start that server, and return its port."""
-    with serve(policy_file) as (number, _):
-        yield number
+def served(policy_file):
+    """Start that server, and return its port and its process."""
+    with serve(policy_file) as port_and_process:
+        yield port_and_process
+
+
+@pytest.fixture(scope="session")
+def port(served):
+    """Return the port of that server."""
+    return served[0]
+
+
+@pytest.fixture(scope="session")
+def process(served):
+    """Return the process of that server."""
+    return served[1]
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from decimal import Decimal
 
 import pytest
 
-from .conftest import PASSWORD, make_folder, run_command, serve
+from tests.command_line import command
+
+from .conftest import PASSWORD
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -166,13 +168,12 @@ def test_logins_that_are_refused(connect):
             connect(**terms)
 
 
-def test_a_password_of_any_letters_logs_in(tmp_path):
+def test_a_password_of_any_letters_logs_in(policy_file, connect):
     """Clients send a password's letters in their normal form, in which the server keeps them."""
-    file, password = make_folder(tmp_path), "\N{LATIN SMALL LIGATURE FI}ve \u00e9 e\u0301"
-    assert run_command("user", "add", file, "ann", text=password).returncode == 0
-    with serve(file) as (port, _):
-        address = f"host=127.0.0.1 port={port} user=ann dbname=flights"
-        with psycopg.connect(address, password=password) as connection:
+    for password in ("\N{LATIN SMALL LIGATURE FI}ve \u00e9 e\u0301", PASSWORD):
+        added = command("serve", "user", "add", policy_file, "probe", text=password)
+        assert added.exit_code == 0
+        with connect(user="probe", dbname="any", password=password) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -329,7 +330,7 @@ def test_each_statement_is_logged(policy_file, connect):
     """The log has one line a statement, with its analyst, price and outcome."""
     with connect() as connection, pytest.raises(psycopg.Error):
         connection.execute("SELECT plane FROM flights WHERE month = 77")
-    shown = run_command("log", policy_file)
+    shown = command("serve", "log", policy_file)
     line = next(line for line in shown.stdout.splitlines() if "month = 77" in line)
     assert "ann" in line
     assert "refused" in line

@@ -26,6 +26,7 @@ def run_client(*command):
     return answers, ran.stderr
 
 
+@pytest.mark.battery
 def test_pgjdbc(port):
     """Tables, columns, a statement executed eight times, pages of rows, a refusal, a login."""
     if shutil.which("java") is None or not DRIVER.exists():

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from .conftest import PASSWORD, make_folder, run_command, serve
+from tests.command_line import command
+
+from .conftest import PASSWORD, make_folder, serve
 from .test_owner import find_children
 
 psycopg = pytest.importorskip("psycopg")
@@ -91,17 +93,18 @@ class Served:
 def server(tmp_path_factory):
     """Start a server with a certificate and a port for Flight SQL."""
     folder = tmp_path_factory.mktemp("flight")
-    command = (
+    words = (
         "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost "
         "-addext subjectAltName=DNS:localhost -keyout server.key -out server.crt"
     )
     try:
-        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+        subprocess.run(words.split(), cwd=folder, check=True, capture_output=True)
     except OSError:
         pytest.skip("openssl is not installed")
     file = make_folder(folder, users=("ann", "bob", "probe"))
     listen = '127.0.0.1:0", flight: 0, tls: {certificate: server.crt, key: server.key}'
-    file.write_text(file.read_text().replace('127.0.0.1:0"', listen))
+    text = file.read_text().replace("workers: 1", "workers: 2")
+    file.write_text(text.replace('127.0.0.1:0"', listen))
     with serve(file) as (port, process):
         yield Served(file, port, process)
 
@@ -217,7 +220,7 @@ def test_logins_that_are_refused(server):
         assert time.monotonic() - begin > 1
         texts.add(str(caught.value).replace(user, "USER"))
     assert len(texts) == 1
-    assert "wrong password" in run_command("log", server.file).stdout
+    assert "wrong password" in command("serve", "log", server.file).stdout
     with pytest.raises(Exception, match="datasets of ann: flights"):
         server.connect_adbc(database="other")
     for header in (b"Bearer x", b"Basic %%%", b"Basic /w==", b""):
@@ -234,7 +237,7 @@ def test_a_password_that_changes_ends_sessions(server):
     assert probe.ask("SELECT 1 AS one")["one"].to_pylist() == [1]
     with pytest.raises(fl.FlightError):
         probe.ask("SELECT dp_count(*) FROM flights")
-    run_command("user", "add", server.file, "probe", text="another")
+    command("serve", "user", "add", server.file, "probe", text="another")
     with pytest.raises(fl.FlightUnauthenticatedError):
         probe.ask("SELECT 1")
 
@@ -301,6 +304,7 @@ def read_error(call, data):
     return ""
 
 
+@pytest.mark.battery
 def test_killed_workers_show_no_answer_that_was_not_charged(server):
     """Tickets are fetched again until they are answered, in the same way and charged once."""
     client, generator = Client(server), random.Random(2)
@@ -356,4 +360,4 @@ def test_a_port_without_a_certificate_is_refused(tmp_path):
     """Clients of Flight SQL send passwords, so the policy must name a certificate."""
     file = make_folder(tmp_path)
     file.write_text(file.read_text().replace('127.0.0.1:0"', '127.0.0.1:0", flight: 0'))
-    assert "flight needs tls" in run_command("check", file).stderr
+    assert "flight needs tls" in command("serve", "check", file).stderr

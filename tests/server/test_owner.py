@@ -12,7 +12,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from .conftest import PASSWORD, make_folder, run_command, serve, write_flights
+from tests.command_line import command
+
+from .conftest import PASSWORD, make_folder, serve, write_flights
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -34,8 +36,8 @@ def connect_to(port, **terms):
 )
 def test_check_names_what_is_wrong(tmp_path, more, message):
     """A policy with a fault is refused with its field."""
-    checked = run_command("check", make_folder(tmp_path, more))
-    assert checked.returncode != 0
+    checked = command("serve", "check", make_folder(tmp_path, more))
+    assert checked.exit_code != 0
     assert message in checked.stderr
 
 
@@ -47,8 +49,8 @@ def test_check_names_a_unit_that_the_data_lack(tmp_path, fault, message):
     """A policy that names no column of the data is refused, before an analyst meets the fault."""
     file = make_folder(tmp_path, users=("ann", "bob", "probe"))
     file.write_text(file.read_text().replace("flights.plane", fault))
-    checked = run_command("check", file)
-    assert checked.returncode != 0
+    checked = command("serve", "check", file)
+    assert checked.exit_code != 0
     assert f"names '{fault}'" in checked.stderr
     assert message in " ".join(checked.stderr.split())
 
@@ -57,14 +59,14 @@ def test_check_passes_a_good_policy_and_refuses_a_readable_password_file(tmp_pat
     """The file of users is the owner's alone."""
     file = make_folder(tmp_path)
     file.write_text(file.read_text().replace("  bob:", "  rob:").replace("  probe: {}\n", ""))
-    assert "rob has no password" in run_command("check", file).stderr
-    assert run_command("user", "add", file, "rob", text="secret").returncode == 0
-    assert run_command("check", file).returncode == 0
-    assert run_command("user", "list", file).stdout.split() == ["ann", "rob"]
-    assert run_command("user", "remove", file, "rob").returncode == 0
-    assert run_command("user", "list", file).stdout.split() == ["ann"]
+    assert "rob has no password" in command("serve", "check", file).stderr
+    assert command("serve", "user", "add", file, "rob", text="secret").exit_code == 0
+    assert command("serve", "check", file).exit_code == 0
+    assert command("serve", "user", "list", file).stdout.split() == ["ann", "rob"]
+    assert command("serve", "user", "remove", file, "rob").exit_code == 0
+    assert command("serve", "user", "list", file).stdout.split() == ["ann"]
     (tmp_path / "users.scram").chmod(0o644)
-    assert "chmod 600" in run_command("check", file).stderr
+    assert "chmod 600" in command("serve", "check", file).stderr
 
 
 @pytest.mark.slow
@@ -98,7 +100,7 @@ def test_an_address_for_other_machines_needs_tls(tmp_path):
     """Without a certificate the server answers its own machine only."""
     file = make_folder(tmp_path)
     file.write_text(file.read_text().replace("127.0.0.1:0", "0.0.0.0:0"))
-    assert "tls" in run_command("check", file).stderr
+    assert "tls" in command("serve", "check", file).stderr
 
 
 def test_a_dear_statement_waits_for_approval(tmp_path):
@@ -111,35 +113,28 @@ def test_a_dear_statement_waits_for_approval(tmp_path):
             with pytest.raises(psycopg.Error, match="waits for approval under the number 1"):
                 connection.execute(query)
         assert connection.execute("SHOW dfprivacy.budget").fetchone() == before
-        assert "COUNT" in run_command("log", "--waiting", file).stdout
-        assert run_command("reject", file, 1).returncode == 0
+        assert "COUNT" in command("serve", "log", "--waiting", file).stdout
+        assert command("serve", "reject", file, 1).exit_code == 0
         with pytest.raises(psycopg.Error, match="was rejected"):
             connection.execute(query)
-        assert run_command("approve", file, 1).returncode == 0
+        assert command("serve", "approve", file, 1).exit_code == 0
         assert abs(connection.execute(query).fetchone()[0] - 30_000) < 10
         assert connection.execute("SHOW dfprivacy.budget").fetchone() != before
 
 
 def test_a_restart_answers_again_at_no_cost(tmp_path):
-    """Answers are remembered for a version of the data, and new data are asked anew."""
+    """Answers are remembered for a version of the data, and a start adds nothing to the ledger."""
     file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights WHERE month = 5"
     seen = []
     for _ in range(2):
         with serve(file) as (port, _), connect_to(port) as connection:
             answer = connection.execute(query).fetchone()
-            seen.append((answer, connection.execute("SHOW dfprivacy.budget").fetchone()))
+            left = connection.execute("SHOW dfprivacy.budget").fetchone()
+            seen.append((answer, left, (tmp_path / "budget.db").stat().st_size))
     assert seen[0] == seen[1]
 
 
-def test_a_start_adds_nothing_to_the_ledger(tmp_path):
-    """Parts that stand in the ledger are not written again."""
-    file, sizes = make_folder(tmp_path), []
-    for _ in range(3):
-        with serve(file):
-            sizes.append((tmp_path / "budget.db").stat().st_size)
-    assert len(set(sizes)) == 1
-
-
+@pytest.mark.battery
 def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
     """One ledger has one budget. A dataset that names another ledger spends nothing of it."""
     file = make_folder(tmp_path)
@@ -150,7 +145,7 @@ def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
     budget = "    budget: {epsilon: 5}\n    statement: {epsilon: 2}\n    max_rows: 4\n"
     text = file.read_text().replace(part, f"{part}, others: {{epsilon: 3}}")
     file.write_text(text.replace("analysts:", f"{other}{budget}analysts:"))
-    assert "a ledger of its own" in run_command("check", file).stderr
+    assert "a ledger of its own" in command("serve", "check", file).stderr
     file.write_text(text.replace("analysts:", f"{other}    ledger: others.db\n{budget}analysts:"))
     with serve(file) as (port, _):
         with connect_to(port) as connection:
@@ -195,6 +190,7 @@ def test_small_groups_stay_hidden(tmp_path):
             connection.execute(f"{query} HAVING dp_keep(1e-6)")
 
 
+@pytest.mark.battery
 def test_a_policy_without_delta_shows_no_secret_groups(tmp_path):
     """A statement that names a delta of its own costs more than the policy allows."""
     file = make_folder(tmp_path)
@@ -226,17 +222,17 @@ def list_open_files(number):
     return {str(link.readlink()) for link in links if link.is_symlink()}
 
 
-def test_only_workers_open_the_data(tmp_path):
+def test_only_workers_open_the_data(connect, process, policy_file):
     """The process that speaks with clients holds no file of the data, whatever is asked."""
-    file = make_folder(tmp_path)
-    data = str(tmp_path / "flights.duckdb")
-    with serve(file) as (port, process), connect_to(port) as connection:
+    data = str(policy_file.with_name("flights.duckdb"))
+    with connect() as connection:
         for statement in ("SELECT COUNT(*) FROM flights", "SELECT * FROM flights LIMIT 2"):
             connection.execute(statement).fetchall()
             assert data not in list_open_files(process.pid)
-        assert all(data in list_open_files(number) for number in find_children(process))
+    assert all(data in list_open_files(number) for number in find_children(process))
 
 
+@pytest.mark.battery
 def test_a_table_without_rows_is_answered(tmp_path):
     """No rows and no groups are answers like others, with the same columns and types."""
     file = make_folder(tmp_path)
@@ -249,6 +245,7 @@ def test_a_table_without_rows_is_answered(tmp_path):
         assert groups.fetchall() == []
 
 
+@pytest.mark.battery
 def test_killed_workers_show_no_answer_that_was_not_charged(tmp_path):
     """Workers die at random moments: retries are answered, in the same way, and charged once."""
     file, generator = make_folder(tmp_path), random.Random(1)
@@ -278,12 +275,13 @@ def test_killed_workers_show_no_answer_that_was_not_charged(tmp_path):
     assert charges == 4  # of four statements, whenever workers were killed
 
 
+@pytest.mark.battery
 def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
     """TLS is spoken, and a client that refuses it is refused."""
     file = make_folder(tmp_path)
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
+    words = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
     completed = subprocess.run(
-        [*command.split(), "-keyout", "server.key", "-out", "server.crt"],
+        [*words.split(), "-keyout", "server.key", "-out", "server.crt"],
         cwd=tmp_path,
         capture_output=True,
         check=False,
@@ -301,10 +299,10 @@ def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
             connect_to(port, sslmode="disable")
 
 
-def test_a_statement_about_the_catalog_ends_after_seconds(tmp_path):
+def test_a_statement_about_the_catalog_ends_after_seconds(connect):
     """A statement without data that would run forever is refused, and the connection goes on."""
     endless = "WITH RECURSIVE r AS (SELECT 1 i UNION ALL SELECT i + 1 FROM r) SELECT max(i) FROM r"
-    with serve(make_folder(tmp_path)) as (port, _), connect_to(port) as connection:
+    with connect() as connection:
         with pytest.raises(psycopg.errors.SyntaxError, match="maximum execution time"):
             connection.execute(endless)
         assert connection.execute("SELECT 1").fetchone() == (1,)
