@@ -1,10 +1,6 @@
-"""Releases without bounds cost at most their charge, and have the size of the truth.
+"""Releases without bounds of mostly zeros have the size of the truth, or nothing is claimed.
 
-Draws on one table are repeated on its neighbor; what the search for bounds leaves of its loss is
-checked in tests/laws/test_bounds_search.py.
-
-Columns of mostly zeros: the other values are found, or nothing is claimed. An interval far from
-the truth comes from a core that noise alone has made: below 1e-6 a group
+An interval far from the truth comes from a core that noise alone has made: below 1e-6 a group
 (tests/laws/test_bounds_search.py), so that twelve or more of 400 groups have one with probability
 below 1e-12.
 """
@@ -19,73 +15,10 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from benchmarks.releases import plain
-from dfprivacy.statistics.estimators import bounds_search
-from dfprivacy.statistics.estimators.bounds_search import Look
-from tests.products import take_turns
-from tests.replayed_draws import replay
+from dfprivacy.noise.recording import record_draws
+from tests.no_noise import NoNoise
 
 pytestmark = pytest.mark.slow
-
-ASKS = {
-    "bounds": lambda g, **t: g.bounds("x", **t),
-    "mean": lambda g, **t: g.mean("x", **t),
-    "sum": lambda g, **t: g.sum("x", **t),
-    "variance": lambda g, **t: g.var("x", **t),
-    "several": lambda g, **t: g.agg(x=dfp.mean("x"), v=dfp.std("x"), n=dfp.count("x"), **t),
-    "histogram": lambda g, **t: g.histogram("x", bins=[0, 4, 8, 16], **t),
-}
-BOUNDS_CORE, MEAN_CORE = 10, 20  # rows of a core, and of a group unlike all, at epsilon = 3
-AWAY = [[700.0] * 80, [710.0] * 60, [703.0] * 40 + [900.0] * 10]
-NEAR = [[5.0] * 40, [300.0] * 12, [-2.0] * 30]
-MORE = {
-    "nobody and one": ([[]], 5.0),
-    "nobody and infinity": ([[]], math.inf),
-    "two and three": ([[5.0] * 2], 5.0),
-    "one more of many": ([[5.0] * 15], 5.0),
-    "an outlier": ([[5.0] * 16], -1e300),
-    "a neighboring octave": ([[*[5.0] * 20, *[9.0] * 7]], 9.0),
-    "a missing value": ([[5.0] * 16], math.nan),
-    "just below a core of bounds": ([[5.0] * (BOUNDS_CORE - 2)], 5.0),
-    "just below a core of a mean": ([[5.0] * (MEAN_CORE - 2)], 5.0),
-    "zeros": ([[0.0] * 15], 0.0),
-    "one more of several": (NEAR, 5.0),
-    "a group": ([[300.0] * 11, NEAR[0], NEAR[2]], 300.0),
-    "an outlier of several": (NEAR, 1e30),
-    "enough": ([[5.0] * 33, [5.0] * 34, []], 5.0),
-    "nobody in several": ([[], [], []], 5.0),
-    "far": (AWAY, 700.0),
-    "far, elsewhere": (AWAY[::-1], 900.0),
-    "far, an outlier": (AWAY, -1e30),
-    "far or not": ([[5.0] * 66, [5.0] * 67, []], 5.0),
-}
-"""The rows of some groups, and one row more of the first group."""
-
-
-@pytest.mark.parametrize(
-    ("ask", "pair", "loss"),
-    take_turns(ASKS, MORE, [{"epsilon": 0.25}, {"epsilon": 1}, {"epsilon": 3}, {"rho": 1}]),
-)
-def test_one_row_costs_no_more_than_is_charged(ask, pair, loss):
-    """Whole and by group, in ten releases each, and nothing else shows it."""
-    smaller, value = MORE[pair]
-    larger = [[*smaller[0], value], *smaller[1:]]
-    ((measure, charged),) = loss.items()
-
-    def frame_of(groups):
-        rows = [(group, float(x)) for group, values in enumerate(groups) for x in values]
-        return pl.DataFrame(rows, schema={"g": pl.Int64, "x": pl.Float64}, orient="row").dp
-
-    def by_group(groups):
-        return ASKS[ask](frame_of(groups).group_by("g", keys=range(len(groups))), **loss)
-
-    for release in [by_group, lambda groups: ASKS[ask](frame_of(groups), **loss)] * 10:
-        larger_release, smaller_release, tape = replay(release, larger, smaller)
-        assert plain(larger_release) == plain(smaller_release)
-        assert 0 <= getattr(tape.loss, measure) <= charged
-
-
-# Columns of mostly zeros
 
 
 ROWS = 1000
@@ -188,28 +121,18 @@ def doors(rows, folder):
     ]
 
 
-def forged(tall):
-    """Return a look at a ruler, where bins of these upper ends are so tall, and zero is 300."""
-
-    def look_at(table, groups, ruler, paid, counters=None):
-        heights = np.array([[tall.get(float(end), 0.0) for end in ruler.edges.reshape(-1)[1:]]])
-        heights[:, ruler.middle] = 300.0 * (not ruler.is_far)
-        return Look(ruler, heights, np.ones(1))
-
-    return look_at
-
-
-def test_every_door_says_the_same_of_zeros(tmp_path, monkeypatch):
+def test_every_door_says_the_same_of_zeros(tmp_path):
     """Whichever way a mean is asked for, zeros alone claim nothing, and a window is found.
 
-    Forged noisy counts make both certain.
+    Draws without noise make both certain.
     """
-    for tall, is_found in (({}, False), ({512.0: 20.0, 1024.0: 20.0}, True)):
-        monkeypatch.setattr(bounds_search, "look_at", forged(tall))
-        folder = tmp_path / str(is_found)
+    for number, window in enumerate(([], [500.0] * 300 + [1000.0] * 300)):
+        folder = tmp_path / str(number)
         folder.mkdir()
-        for low, high in doors(mixture(0.9), folder):
-            if is_found:
-                assert -1000 < low < high < 2000
+        with record_draws(NoNoise()):
+            intervals = doors([0.0] * 600 + window, folder)
+        for low, high in intervals:
+            if window:
+                assert 300 < low < 375 < high < 450
             else:
                 assert (low, high) == (-math.inf, math.inf)
