@@ -96,28 +96,6 @@ def test_groups_of_one_user_alone_are_rare(upper_limit, lower_limit, groups, row
         assert float(upper_limit(seen, users)) >= delta * math.exp(-1 / limits[0] / limits[1])
 
 
-@pytest.mark.parametrize(
-    ("user", "question"),
-    [("one row", dfp.count()), ("four groups of fifty rows", dfp.mean("x", (0, 8)))],
-)
-def test_limits_found_for_a_question_keep_a_user_hidden(user, question):
-    """The limits themselves, which are public, cost what they are charged."""
-    terms = {"unit": "u", "by": "g", "question": question, "spending": 9}
-    assert max(costs(lambda frame: dfp.suggest_limits(frame, **terms), user)) <= 1
-
-
-@pytest.mark.parametrize("user", USERS)
-@pytest.mark.parametrize("by", [False, True])
-def test_a_user_is_hidden_by_a_release_that_finds_limits(user, by):
-    """Answers and limits together keep epsilon 1 against a user who comes and goes."""
-
-    def ask(frame):
-        private = frame.dp(unit="u", epsilon=1)
-        return (by_group(private) if by else private).sum("x", (0, 9))
-
-    assert max(costs(ask, user)) <= 1
-
-
 def test_a_row_with_matches_is_hidden():
     """Counts of what a join makes keep epsilon 1 against a row that has three matches."""
     prices = pl.DataFrame({"customer": [1, 5, 5, 5, 5], "list": [0, 0, 1, 2, 3]})
