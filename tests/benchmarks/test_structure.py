@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 FRAME = '.DataFrame({"k": ["a", "b"] * 50, "x": [0.5] * 100})'
 LATER = {"typer", "rich", "altair", "yaml", "pydantic", "scipy", "dp_accounting", "jinja2"}
 LATER |= {"pyspark", "dask", "ibis", "ssl", "sql_udfs"}
-LATER |= {f"dfprivacy.{room}" for room in ("cli", "local", "shuffle")}
+LATER |= {f"dfprivacy.{room}" for room in ("cli", "local", "papers", "shuffle")}
 
 
 def loaded(first, then):

@@ -3,8 +3,6 @@
 import functools
 import json
 import math
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from decimal import Decimal
@@ -76,21 +74,6 @@ def test_a_changed_protocol_is_refused(protocol):
     for text in (json.dumps(written), parts, "{}", "[1]", "nonsense", named, "[" * 100_000):
         with pytest.raises(dfp.errors.InvalidProtocolError, match="no protocol"):
             dfp.local.Protocol.from_json(text)
-
-
-def test_both_models_are_imported_on_first_use():
-    """`import dfprivacy` imports neither; `dfp.local`, `dfp.shuffle` and `df.dp` do."""
-    script = (
-        "import sys, dfprivacy as dfp, pandas as pd\n"
-        "own = lambda: {m.split('.')[1] for m in sys.modules if m.startswith('dfprivacy.')}\n"
-        "private = pd.DataFrame({'x': [1.0]}).dp\n"
-        "assert not own() & {'local', 'shuffle'}\n"
-        "assert 'LocalMethods' in repr(private.local) and 'shuffle' not in own()\n"
-        "assert dfp.shuffle.total and dfp.local.simulate and 'shuffle' in own()\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True)
-    with pytest.raises(AttributeError, match="central"):
-        _ = dfp.central
 
 
 def test_everybody_is_asked_exactly_once(protocol):

@@ -749,6 +749,7 @@ void flush(void) { _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
 """
 
 
+@pytest.mark.battery
 @pytest.mark.skipif(
     not sys.platform.startswith("linux") or os.uname().machine != "x86_64",
     reason="numbers of the rounding modes are those of Linux on x86-64",

@@ -95,6 +95,7 @@ def check_losses(some, folder):
     return pairs
 
 
+@pytest.mark.battery
 def test_groups_beyond_a_threshold_lose_no_more_than_their_charge(tmp_path):
     """A pair of each kind of hidden groups with each kind of limits loses at most its charge."""
     some = {(case.groups, case.unit): case for case in hidden_cases() if case.entry == "frame"}

@@ -21,7 +21,7 @@ def is_same(ours, theirs):
     return dict(ours) == theirs if isinstance(theirs, dict) else ours == theirs
 
 
-@pytest.mark.sample(20)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("query", QUERIES)
 def test_answers_are_duckdbs(query):
     """A private answer at epsilon 10^13 is DuckDB's; a false alarm is rarer than 10^-6."""

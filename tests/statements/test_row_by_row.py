@@ -389,7 +389,7 @@ def check(con, expressions):
     return failed, ran
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("expressions", "minimum"),
     [
@@ -497,6 +497,7 @@ ENDING = [
 ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kind", "value", "types"), ENDING)
 def test_casts_that_end_a_query(kind, value, types):
     """A value that DuckDB can't cast in spite of TRY ends no query: it is refused with any rows."""

@@ -172,6 +172,7 @@ for own in opened:
 """
 
 
+@pytest.mark.battery
 def test_nothing_of_a_frame_stays():
     """After a statement no engine that is kept for the next call knows of its frames."""
     done = subprocess.run(
