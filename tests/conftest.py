@@ -37,7 +37,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("default")  # pytest --hypothesis-profile=ci loads the other
 
 
-SAMPLE = 2
+SAMPLE = 1
 """Cases of a test in the default lane, unless `sample(n)` says otherwise."""
 
 

@@ -7,8 +7,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(1)
-
 QUESTIONS = {
     "mean": dfp.mean("x", (-60, 240)),
     "total": dfp.sum("x", (-60, 240)),

@@ -17,8 +17,6 @@ from dfprivacy.measurement.bin_table import FINE, in_one
 from dfprivacy.measurement.binning import Edges, Octaves, SignificantBits
 from dfprivacy.release.terms import keys_of
 
-pytestmark = pytest.mark.sample(1)
-
 QUERIES = [
     HistogramQuery(column, *query)
     for column in ("x", "f", "i")

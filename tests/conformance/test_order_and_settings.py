@@ -13,8 +13,6 @@ import pytest
 import dfprivacy as dfp
 from tests.conformance.asked_sums import questions
 
-pytestmark = pytest.mark.sample(1)
-
 
 @pytest.fixture(scope="module")
 def many():

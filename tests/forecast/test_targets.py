@@ -208,7 +208,6 @@ def test_a_statement_has_targets():
     assert con.explain(query, within="2%", size=SIZE).epsilon == plan.epsilon
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("law", ["normal", "exponential", "years"])
 def test_a_target_of_found_bounds_has_an_answer(law):
     """The loss that `within` names finds bounds in 95 of 100 releases, however wide the target.

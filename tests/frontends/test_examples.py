@@ -44,7 +44,6 @@ WORDS = {
 LONG = {"local_survey.py"}
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in WORDS]
 )

@@ -17,8 +17,6 @@ import pytest
 
 import dfprivacy as dfp
 
-pytestmark = pytest.mark.sample(1)
-
 EXACT = {"epsilon": 1e7}
 ROWS = 3000
 START = dt.datetime(1969, 3, 1)

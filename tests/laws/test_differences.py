@@ -43,7 +43,6 @@ CASES = {
 }
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "loss", [{"epsilon": 0.2}, pytest.param({"rho": 0.02}, marks=pytest.mark.slow)]
 )

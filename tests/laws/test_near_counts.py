@@ -95,7 +95,6 @@ def assert_same_answers(values, grid, seed, epsilon):
     np.testing.assert_array_equal(noisy.coordinates, expected_noisy.coordinates)
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(3), Fraction(50)], ids=str)
 @pytest.mark.parametrize(("rows", "groups"), [(20_000, 3), (3_000, 7), (40, 3), (0, 2), (900, 1)])
 def test_answers_are_those_of_all_values(rows, groups, epsilon):

@@ -337,7 +337,6 @@ WEEK = pl.date_range(dt.date(2024, 1, 1), dt.date(2024, 1, 7), eager=True)
 FEW_VALUES = {"two": [0, 1], "five": [1, 2, 3, 4, 5], "a week": WEEK}
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", FEW_VALUES)
 @pytest.mark.parametrize("qs", [[0.05], [0.5], [0.95], [0.05, 0.25, 0.5, 0.75, 0.95]], ids=str)
 @pytest.mark.parametrize("rows", [60, 210, 420])
@@ -786,7 +785,6 @@ def test_frames_show_intervals_that_are_asked_for(make):
     assert all(float(end).is_integer() for end in within.interval())
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("many", [2, 60])
 def test_an_open_interval_has_a_note(many):
     """Where no end of a quantile is shown, a note has the reason, in frames and in SQL."""

@@ -262,7 +262,6 @@ ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
 PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("column_count", [1, 2, 3])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 1}], ids=str)
 def test_a_row_costs_no_more_than_is_charged(column_count, loss):
@@ -287,7 +286,6 @@ def test_a_row_costs_no_more_than_is_charged(column_count, loss):
         assert 0.9499 < max(paid) <= 1
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("max_rows", [1, 2, 5])
 def test_a_unit_costs_no_more_than_is_charged(max_rows):
     """However many rows it has, which are scaled down; by polars, and by DuckDB for others."""

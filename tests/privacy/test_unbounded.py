@@ -13,8 +13,6 @@ import dfprivacy as dfp
 from benchmarks.releases import replayed
 from tests.privacy.unbounded_questions import ASKED, KINDS, frame
 
-pytestmark = pytest.mark.sample(1)
-
 
 @pytest.mark.parametrize("ask", ["mean", "sum", "var", "std"])
 def test_few_rows_are_unknown(ask):

@@ -581,7 +581,6 @@ def test_found_limits_leave_rows_for_bounds():
         assert answers["s_high"].is_finite().all()
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("units", "bounds"), [(8000, ((0, 12), (0, 250))), (20_000, (None, None))], ids=str
 )

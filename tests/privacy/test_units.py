@@ -14,8 +14,6 @@ from hypothesis import given, settings
 import dfprivacy as dfp
 from tests.privacy.unit_tables import FRAMES, table
 
-pytestmark = pytest.mark.sample(1)
-
 QUESTIONS = {
     "n": dfp.count(),
     "c": dfp.count("x"),

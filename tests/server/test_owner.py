@@ -308,6 +308,7 @@ def test_a_statement_about_the_catalog_ends_after_seconds(connect):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.battery
 def test_a_cancelled_statement_ends_and_the_connection_goes_on(tmp_path):
     """A cancel request ends a worker that has stopped, and another one answers what comes next.
 

@@ -343,7 +343,6 @@ def of_type(tree, *types):
 PARTS = [QUERIES[part::4] for part in range(4)]
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("queries", PARTS)
 def test_refused_expressions(statement, refused_tree, queries):
     """Whatever column or constant is replaced by a refused expression, the statement is refused."""

@@ -106,7 +106,6 @@ def variants(text):
     return list(dict.fromkeys(texts))
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_free_answer_equals_a_fresh_one(shop, tmp_path, name):
     """Whichever part of a nested statement changes, what a ledger remembers is its own answer."""

@@ -389,7 +389,6 @@ def check(con, expressions):
     return failed, ran
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("expressions", "minimum"),
     [
@@ -497,7 +496,6 @@ ENDING = [
 ]
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(("kind", "value", "types"), ENDING)
 def test_casts_that_end_a_query(kind, value, types):
     """A value that DuckDB can't cast in spite of TRY ends no query: it is refused with any rows."""
