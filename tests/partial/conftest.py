@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import os
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -67,30 +66,6 @@ def rows(count, name="rows"):
 
 def table(data):
     return pa.Table.from_pylist(list(data), SCHEMA)
-
-
-class Tape:
-    """Bytes that follow from how many were taken before."""
-
-    def __init__(self):
-        self.taken = 0
-
-    def __call__(self, size):
-        data = hashlib.shake_128(f"tape {self.taken} {size}".encode()).digest(size)
-        self.taken += 1
-        return data
-
-
-@pytest.fixture
-def replayed(monkeypatch):
-    """Return a function that makes a call with the same random bytes every time."""
-
-    def run(call):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "urandom", Tape())
-            return call()
-
-    return run
 
 
 class FiveDigits(float):
