@@ -262,7 +262,7 @@ ODD = [-math.inf, -1e300, -5.0, -0.0, 0.1, 2.5, 2.6, 1e9, math.inf]
 PRODUCT_ENDS = [(0, 1), (-5, 3), (2.5, 2.6), (-1e-100, 1e-99)]
 
 
-@pytest.mark.parametrize("column_count", [1, 2, 3])
+@pytest.mark.parametrize("column_count", [1, 2, pytest.param(3, marks=pytest.mark.battery)])
 @pytest.mark.parametrize("loss", [{"epsilon": 1}, {"rho": 1}], ids=str)
 def test_a_row_costs_no_more_than_is_charged(column_count, loss):
     """Whatever it holds, and rows at the bounds by nearly as much, but for the count of clipped."""
