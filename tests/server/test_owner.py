@@ -159,6 +159,7 @@ def test_datasets_with_ledgers_of_their_own_have_budgets_of_their_own(tmp_path):
                 connection.execute("SELECT COUNT(*) FROM flights WHERE month = 2")
 
 
+@pytest.mark.battery
 def test_a_file_that_was_replaced_is_read_and_charged_anew(tmp_path):
     """The next statement is about the new rows, and no remembered answer stands for them."""
     file, query = make_folder(tmp_path), "SELECT COUNT(*) FROM flights"
