@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
@@ -11,7 +12,8 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from unittest import mock
 
-DECLARED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+ROOT = Path(__file__).parents[1]
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENTRY = EntryPoint("dfprivacy", DECLARED["scripts"]["dfprivacy"], "console_scripts")
 
 
@@ -48,6 +50,20 @@ def command(*words, columns=None, text=""):
         except SystemExit as ended:
             code = ended.code or 0
     return Ran(code, out.getvalue(), err.getvalue())
+
+
+def run_python(*words, cwd=None, check=False, **environment):
+    """Run another Python that finds this package, and return how it ended and what it wrote."""
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
 
 
 def shown_cells(output):

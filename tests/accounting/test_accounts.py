@@ -3,17 +3,14 @@
 import itertools
 import json
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 
 FRAME = pd.DataFrame({"x": range(50)})
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -246,10 +243,7 @@ for rows, notice in ((0, ""), (50, ""), (50, "off")):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_notice_once_a_process(path):
     """One text for any data, before the first release without a ledger, unless it is set off."""
-    done = subprocess.run(
-        [sys.executable, "-c", NOTICED, str(path)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True,
-    )  # fmt: skip
+    done = run_python("-c", NOTICED, path, check=True)
     empty, full, off = map(json.loads, done.stdout.splitlines())
     text = empty[2]
     assert "no ledger is in use" in text

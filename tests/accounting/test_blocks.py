@@ -3,19 +3,14 @@
 import asyncio
 import contextlib
 import functools
-import os
-import subprocess
-import sys
 import threading
 from contextvars import copy_context
-from pathlib import Path
 
 import pytest
 
 import dfprivacy as dfp
 from dfprivacy.accounting.spending import NoAccount
-
-ROOT = Path(__file__).parents[2]
+from tests.command_line import run_python
 
 
 @pytest.fixture
@@ -196,10 +191,7 @@ for number, ask in enumerate(asked):
 @pytest.mark.slow
 def test_a_ledger_is_required(tmp_path):
     """From the call on, no release without an account comes out, and nothing is drawn for one."""
-    done = subprocess.run(
-        [sys.executable, "-c", REQUIRED, str(tmp_path / "b.db")],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+    done = run_python("-c", REQUIRED, tmp_path / "b.db")
     assert (done.returncode, done.stderr) == (0, "")
     message = "the release names no ledger, and this process requires one"
     assert done.stdout.splitlines() == [f"{number} {message}" for number in range(6)]

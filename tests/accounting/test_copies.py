@@ -4,9 +4,6 @@ import fcntl
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -14,10 +11,10 @@ import pytest
 
 import dfprivacy as dfp
 from tests.accounting.charges import charge
+from tests.command_line import run_python
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 AFRESH = """
 import sys, dfprivacy as dfp
 from tests.accounting.charges import charge
@@ -38,10 +35,7 @@ def path(tmp_path):
 
 def afresh(path):
     """Open a ledger in a process that has never seen it, and charge it; return what it says."""
-    done = subprocess.run(
-        [sys.executable, "-c", AFRESH, str(path)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+    done = run_python("-c", AFRESH, path)
     return (done.stdout or done.stderr.splitlines()[-3]).strip()
 
 
@@ -195,7 +189,7 @@ def test_folders_of_killed_writers_are_removed(tmp_path):
     ledger.charge("d", charge(0.1))
     ledger.store("d", bytes(32), pa.table({"n": [1]}))
     other = dfp.Ledger(tmp_path / "other.db", epsilon=1, remember=True)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    done = run_python("-c", KILLED, path)
     assert done.returncode == -signal.SIGKILL
     (left,) = tmp_path.glob(".ledger-*")
     living = tmp_path / f"{left.name[:-1]}~"

@@ -1,12 +1,11 @@
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.command_line import run_python
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -30,12 +29,9 @@ MANY = {
 def crowd(request, tmp_path_factory):
     """Run crowd.py, warnings as errors, and return its numbers and what it found."""
     numbers = FEW if request.param == "few" else MANY
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning",
-         Path(__file__).with_name("crowd.py"), tmp_path_factory.mktemp("crowd"),
-         json.dumps(numbers)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+    script, folder = Path(__file__).with_name("crowd.py"), tmp_path_factory.mktemp("crowd")
+    warnings = ["-W", "error", "-W", "ignore::DeprecationWarning"]
+    done = run_python(*warnings, script, folder, json.dumps(numbers))
     assert (done.returncode, done.stderr) == (0, "")
     return {name: (numbers[name], result) for name, result in json.loads(done.stdout).items()}
 

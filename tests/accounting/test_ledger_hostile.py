@@ -3,7 +3,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 
 import dfprivacy as dfp
 from tests.accounting.charges import charge
+from tests.command_line import run_python
 
-ROOT = Path(__file__).parents[2]
 TENTH = charge(0.1)
 
 
@@ -205,10 +204,7 @@ def test_locked_by_a_thread(used, refused, monkeypatch):
 
 
 def script(name, *args):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", Path(__file__).with_name(name), *map(str, args)],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False,
-    )  # fmt: skip
+    done = run_python("-W", "error", Path(__file__).with_name(name), *args)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -1,11 +1,9 @@
 """`import dfprivacy` loads few modules, and `python -m benchmarks.structure` reads imports."""
 
-import subprocess
-import sys
-
 import pytest
 
 from benchmarks.structure import find_package, list_modules, read_imports
+from tests.command_line import run_python
 
 pytestmark = pytest.mark.slow
 
@@ -19,9 +17,7 @@ def loaded(first, then):
     """Return the modules that a fresh Python loads by what comes then."""
     code = f"import sys\n{first}\nbefore = set(sys.modules)\n{then}\n"
     code += "print(*sorted(set(sys.modules) - before))"
-    completed = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    completed = run_python("-c", code, check=True)
     return set(completed.stdout.split())
 
 
@@ -44,13 +40,13 @@ reference = weakref.ref(frame)
 del frame
 assert reference() is None
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code, check=True)
 
 
 def test_the_interpreter_ends_in_silence():
     """Nothing is written when Python ends, whatever was asked."""
     code = f"import polars, dfprivacy; polars{FRAME}.dp.count(); dfprivacy.sql"
-    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    run = run_python("-c", code, check=True)
     assert (run.stdout, run.stderr.count("\n")) == ("", run.stderr.count("ledger"))
 
 
@@ -65,7 +61,7 @@ try:
 except AttributeError as error:
     assert error.name == "nothing"
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", code, check=True)
 
 
 @pytest.mark.parametrize("first", ["dfprivacy, pandas, polars", "pandas, polars, dfprivacy"])
@@ -119,9 +115,7 @@ for kind in map(type, answers):
                 if name[0] != "_" and type(own).__name__ == "function":
                     print(base.__name__, name, getattr(own, "is_boundary", False))
 """
-    completed = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
+    completed = run_python("-c", code, check=True)
     doors = [line.split() for line in completed.stdout.splitlines()]
     assert {"Private", "Explanation", "Estimate"} <= {kind for kind, *_ in doors}
     assert [door for door in doors if door[2] != "True"] == []

@@ -1,9 +1,5 @@
 """Order, chunks, threads and settings of an engine change no exact sum."""
 
-import os
-import subprocess
-import sys
-
 import duckdb
 import numpy as np
 import pyarrow as pa
@@ -11,6 +7,7 @@ import pyarrow.parquet
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 from tests.conformance.asked_sums import questions
 
 
@@ -103,11 +100,7 @@ def test_polars_threads_do_not_matter(tmp_path):
     tables = []
     for threads in ("1", "4"):
         path = tmp_path / threads
-        subprocess.run(
-            [sys.executable, "-c", POLARS_THREADS, path],
-            env={**os.environ, "POLARS_MAX_THREADS": threads},
-            check=True,
-        )
+        run_python("-c", POLARS_THREADS, path, check=True, POLARS_MAX_THREADS=threads)
         tables.append(pyarrow.parquet.read_table(path).replace_schema_metadata())
     assert len(tables[0]) > 9
     assert tables[0].equals(tables[1])

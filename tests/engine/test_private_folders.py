@@ -3,16 +3,14 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 
-ROOT = Path(__file__).parents[2]
 TABLE = pa.table({"x": [1.0] * 9})
 
 
@@ -25,12 +23,8 @@ def test_whenever_a_process_ends_it_leaves_nothing(spills, every):
     Nor is a folder left that is made in that moment, or when Ctrl-C comes at the end. The end of a
     fork leaves the folders of its parent, and nobody removes one that another process has made.
     """
-    done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ends.py"), str(every)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(spills),
-             "DFPRIVACY_LEDGER_NOTICE": "off"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    script = Path(__file__).with_name("ends.py")
+    done = run_python(script, every, check=True, TMPDIR=str(spills))
     outcomes = json.loads(done.stdout)
     lines, heard, left = outcomes.pop("lines")
     assert (heard, left) == (False, [])

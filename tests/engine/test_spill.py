@@ -1,13 +1,10 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.command_line import run_python
 
 CHILD = """
 import json, sys
@@ -41,11 +38,7 @@ def test_memory_is_bounded_and_spill_files_go(tmp_path):
             f"COPY (SELECT hash(i) % 200000 AS g, exp(hash(i + 1) % 1000 / 20) AS x "
             f"FROM range({piece}000000, {piece + 1}000000) r(i)) TO '{folder}/{piece}.parquet'"
         )
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, folder, temporary],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )  # fmt: skip
+    done = run_python("-c", CHILD, folder, temporary)
     assert (done.returncode, done.stderr) == (0, "")
     (before, after), spilled, left = json.loads(done.stdout)
     assert spilled > 10

@@ -1,16 +1,11 @@
 """Every command prints or writes the released rows, and what they cost."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import polars as pl
 import pytest
 
+from tests.command_line import run_python
 from tests.command_line import shown_cells as cells
 
-ROOT = Path(__file__).parents[2]
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
 BOUNDS = ["--bounds", "-60", "240"]
 
@@ -88,11 +83,7 @@ def test_version(run):
 
 def command_line(*args, cwd):
     code = "from dfprivacy.cli import main; main()"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", code, *args],
-        capture_output=True, text=True, cwd=cwd, env=environment, check=False,
-    )  # fmt: skip
+    return run_python("-c", code, *args, cwd=cwd)
 
 
 def test_process(folder):

@@ -1,22 +1,15 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import run_python
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(name):
     """Run an example as a user would, with every warning an error."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    return run_python("-W", "error", ROOT / "examples" / name)
 
 
 def test_every_example_is_tested():

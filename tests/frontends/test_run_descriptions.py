@@ -1,13 +1,11 @@
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from dfprivacy.statistics import STATISTICS
-from tests.command_line import command
+from tests.command_line import command, run_python
 
 GOOD = """\
 source: {file: flights.csv}
@@ -174,7 +172,7 @@ def test_the_number_of_faults_is_bounded(folder, text):
 def test_libraries_load_when_a_file_is_read():
     """Neither `import dfprivacy` nor the command line loads pydantic or yaml by itself."""
     code = "import sys, dfprivacy, dfprivacy.cli; print({'pydantic', 'yaml'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code, check=True)
     assert done.stdout == "set()\n"
 
 

@@ -1,18 +1,14 @@
 """`run --log-format json` writes one JSON object per line on stderr, and nothing else there."""
 
 import json
-import os
-import subprocess
-import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import polars as pl
 import pytest
 
+from tests.command_line import run_python
 from tests.frontends.described_delays import DELAYS, HEAD
 
-ROOT = Path(__file__).parents[2]
 COMMON = {"time", "event", "release"}
 FIELDS = {
     "release": {*COMMON, "seconds", "cost", "charged", "remembered", "outputs"},
@@ -122,12 +118,7 @@ def test_log_of_an_interrupt(run_log, monkeypatch):
 def test_log_of_a_process(run):
     """Every line that a process writes to stderr is an event, even with progress on."""
     assert run(HEAD + DELAYS, "--check").exit_code == 0
-    done = subprocess.run(
-        [sys.executable, "-m", "dfprivacy", "run", "release.yml", "--log-format=json", "--quiet"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "DFPRIVACY_PROGRESS": "on"},
-        check=False,
-    )
+    words = ["-m", "dfprivacy", "run", "release.yml", "--log-format=json", "--quiet"]
+    done = run_python(*words, DFPRIVACY_PROGRESS="on")
     assert (done.returncode, done.stdout) == (0, "")
     assert [line["event"] for line in events(done.stderr)][-1] == "release"

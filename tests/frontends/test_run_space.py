@@ -1,7 +1,5 @@
 """A lack of memory or of temporary space is told apart from a file that can't be read."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -9,9 +7,8 @@ import duckdb
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command
+from tests.command_line import command, run_python
 
-ROOT = Path(__file__).parents[2]
 SOURCES = {"file": "{file: rows.parquet}", "table": "{table: rows, database: rows.duckdb}"}
 DESCRIPTION = """\
 source: {source}
@@ -44,11 +41,7 @@ def folder(tmp_path, monkeypatch):
 def run_limited(source):
     """Run a description in a process in which no file may exceed 1 MiB, as on a full disk."""
     Path("release.yml").write_text(DESCRIPTION.format(source=SOURCES[source]))
-    return subprocess.run(
-        [sys.executable, "-c", LIMITED, "run", "release.yml", *LIMITS],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )  # fmt: skip
+    return run_python("-c", LIMITED, "run", "release.yml", *LIMITS)
 
 
 @pytest.mark.slow

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,6 +55,7 @@ from dfprivacy.noise.uniform import (
     natural_log,
     negative_log,
 )
+from tests.command_line import run_python
 from tests.noise.exact_references import (
     FILL,
     SCALES,
@@ -680,9 +680,6 @@ def test_every_call_asks_anew():
 # Another processor, another rounding mode
 
 
-PACKAGE = Path(dfp.__file__).parent
-
-
 COMPARE = (
     SOURCE
     + """
@@ -799,11 +796,7 @@ def test_time_says_nothing_about_the_draw():
 
 
 def run(script, *arguments, **environment):
-    subprocess.run(
-        [sys.executable, "-c", script, *arguments],
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent), **environment},
-    )
+    run_python("-c", script, *arguments, check=True, **environment)
 
 
 DRAWING = {

@@ -4,16 +4,14 @@ import concurrent.futures
 import copy
 import inspect
 import multiprocessing
-import os
 import pickle
-import subprocess
-import sys
 
 import pandas as pd
 import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 
 WIDE = ["laplace", "gaussian"]
 
@@ -49,7 +47,7 @@ for draw in (laplace, gaussian):
 @pytest.mark.slow
 def test_children_of_a_fork_draw_their_own():
     """A parent that has drawn and its four forks draw 400 different numbers of 2**44 and more."""
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, check=True, text=True)
+    done = run_python("-c", FORKS, check=True)
     values = done.stdout.split()
     assert len(values) == len(set(values)) == 2 * 5 * 40
 
@@ -96,13 +94,7 @@ print(*counts.to_list(), *(float(frame.dp.mean("x", (0, 1), epsilon=9)) for _ in
 
 def different(processes):
     done = [
-        subprocess.run(
-            [sys.executable, "-c", PROCESS],
-            env={**os.environ, "PYTHONHASHSEED": "0"},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout.split()
+        run_python("-c", PROCESS, check=True, PYTHONHASHSEED="0").stdout.split()
         for _ in range(processes)
     ]
     values = [word for part in done for word in part[:80]]

@@ -1,11 +1,7 @@
 """Warnings of objects and numbers of a row, while these are looked at, are heard by nobody."""
 
-import os
-import subprocess
-import sys
 import threading
 import warnings
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -15,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 
 
 class Loud:
@@ -175,13 +172,8 @@ def test_commands_hear_no_warning_either(tmp_path):
     table = pd.DataFrame({"g": ["a"], "x": [1.0], "y": [2.0]})
     table.to_parquet(tmp_path / "rows.parquet")
     words = "cov rows.parquet x y --x-bounds 0 9 --y-bounds 0 9 --by g --delta 1e-6"
-    done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-m", "dfprivacy", *words.split()],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(dfp.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = run_python(
+        "-W", "error::RuntimeWarning", "-m", "dfprivacy", *words.split(), cwd=tmp_path
     )
     (line,) = done.stderr.splitlines()
     assert (done.returncode, line.partition(":")[0]) == (0, "no group is shown")

@@ -2,17 +2,12 @@
 
 import datetime as dt
 import functools
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import duckdb
 import pytest
 
 import sql_udfs
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.command_line import run_python
 
 SECRET = "Alice Secret"
 TABLES = ["full_table", "neighbor", "empty_table"]
@@ -261,10 +256,7 @@ for query in asked:
 @pytest.mark.slow
 def test_where_a_ledger_is_required_functions_answer_nothing():
     """Functions are charged to no ledger: where one is required they fail alike on any rows."""
-    done = subprocess.run(
-        [sys.executable, "-c", REQUIRED], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = run_python("-c", REQUIRED, check=True)
     assert done.stdout.split() == ["True"] * 12
 
 

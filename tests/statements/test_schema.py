@@ -1,7 +1,5 @@
 """A schema says who owns which rows, or says what is wrong with it, the same on any rows."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -10,6 +8,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from tests.command_line import run_python
 from tests.statements.shop import SCHEMA, measured, shop
 
 LINKS = dict(SCHEMA.links)
@@ -175,9 +174,7 @@ for own in opened:
 @pytest.mark.battery
 def test_nothing_of_a_frame_stays():
     """After a statement no engine that is kept for the next call knows of its frames."""
-    done = subprocess.run(
-        [sys.executable, "-c", _STAYS], check=True, capture_output=True, text=True
-    )
+    done = run_python("-c", _STAYS, check=True)
     assert set(done.stdout.splitlines()) == {"[]"}
 
 

@@ -2,9 +2,6 @@
 
 import datetime as dt
 import json
-import os
-import subprocess
-import sys
 
 import duckdb
 import pandas as pd
@@ -13,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import dfprivacy as dfp
-from tests.command_line import command
+from tests.command_line import command, run_python
 
 EXACT = 1e6
 QUERY = "SELECT year(ts) AS y, dp_count(*) AS n FROM t GROUP BY y"
@@ -55,9 +52,7 @@ def test_answers_do_not_depend_on_the_zone_of_the_machine(rows, tmp_path):
         connection.execute(f"CREATE TABLE t AS FROM '{path}'")
     answers = []
     for zone in ("UTC", "Asia/Tokyo", "America/New_York"):
-        environment = {**os.environ, "TZ": zone}
-        call = [sys.executable, "-c", ASK, str(path), str(database), QUERY]
-        done = subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+        done = run_python("-c", ASK, path, database, QUERY, check=True, TZ=zone)
         answers.append(json.loads(done.stdout))
     years, late, days, key, berlin = answers[0][:4], *answers[0][4:]
     assert years == [[[2024, 200]]] * 2 + [[[2023, 200]]] * 2  # files don't keep the zone
@@ -173,9 +168,7 @@ def test_commands_and_descriptions_read_the_zone_that_is_named(rows, tmp_path):
         folder = tmp_path / zone.replace("/", " ")
         folder.mkdir()
         (folder / "release.yml").write_text(text)
-        call = [sys.executable, "-c", COMMANDS, str(path), str(database), str(folder)]
-        environment = {**os.environ, "TZ": zone}
-        subprocess.run(call, env=environment, capture_output=True, text=True, check=True)
+        run_python("-c", COMMANDS, path, database, folder, check=True, TZ=zone)
         counts = {name: read_count(folder / f"{name}.csv") for name in (*named, *others)}
         assert counts == {**dict.fromkeys(named, 200), **dict.fromkeys(others, 0)}
 
