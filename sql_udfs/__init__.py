@@ -359,25 +359,25 @@ def _sums(
 class _Term(NamedTuple):
     """The integer that a row adds, or twice the integer less the `ends` of its grid.
 
-    With `each` it is told where that is added.
+    With a `weight` it is a condition, and adds the weight where it holds.
     """
 
     row: str
     ends: str | None = None
-    each: int | None = None
+    weight: int | None = None
 
     @property
     def integer(self) -> str:
         """The integer itself, as BIGINT."""
-        if self.each is not None:
-            return f"(CAST({self.row} AS BIGINT) * {self.each})"
+        if self.weight is not None:
+            return f"(CAST({self.row} AS BIGINT) * {self.weight})"
         return (
             self.row if self.ends is None else f"(({self.row} + CAST({self.ends} AS BIGINT)) // 2)"
         )
 
     def total(self, adder: str) -> str:
         """Return the sum of what rows add, doubled or not."""
-        return f"{adder}({self.row})" if self.each is None else f"sum({self.row}) * {self.each}"
+        return f"{adder}({self.row})" if self.weight is None else f"sum({self.row}) * {self.weight}"
 
 
 def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
@@ -393,7 +393,9 @@ def _term(term: Term, path: str, arguments: str, check: str = "") -> _Term:
     if isinstance(term, Equal):  # the check has seen that x is a boolean
         return _Term(f"CASE WHEN {_checked('x', check)} THEN {WHOLE} WHEN NOT x THEN 0 END")
     if isinstance(term, Above):
-        return _Term(duckdb_above(_real("x"), _checked(number("threshold"), check)), each=term.each)
+        return _Term(
+            duckdb_above(_real("x"), _checked(number("threshold"), check)), weight=term.weight
+        )
     assert isinstance(term, OnGrid)  # noqa: S101 there are no other terms
     written = f"'{path}'"
     row = f"dfprivacy_on_grid(x, {arguments}, {written}, {_checked(written, check)})"

@@ -155,7 +155,7 @@ def least_rows(delta: float, epsilon: float) -> int:
     if exact is None:
         raise MissingDeltaError("dp_keep needs a delta", hint="call dp_keep(1e-6)")
     noise = Epsilon(positive_number("epsilon", epsilon)).noise(1, 1)
-    return Contribution().key_rule(exact).least(noise, 1, 1)
+    return Contribution().key_rule(exact).threshold(noise, 1, 1)
 
 
 def _checked(name: Column, sql_types: Column, types: Column, values: Column) -> Any:

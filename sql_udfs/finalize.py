@@ -54,7 +54,7 @@ def finalizer(form: Form, suffix: str = "") -> str:
 
 def part_for(form: Form, suffix: str) -> Any:
     """Return the mechanism of a form; intervals and clip counts are paid for where they show."""
-    return part_of(form.sample.told(interval=bool(suffix)))
+    return part_of(form.sample.with_ends(interval=bool(suffix)))
 
 
 def constant(column: Column) -> float:
@@ -159,7 +159,7 @@ def compute_answers(
 @lru_cache(maxsize=1024)
 def _part(form: Form, values: tuple[Any, ...], suffix: str) -> Any:
     question = form.question(dict(zip(form.constants, values, strict=True)))
-    return part_of(question.told(interval=bool(suffix)))
+    return part_of(question.with_ends(interval=bool(suffix)))
 
 
 def _functions(form: Form) -> list[Function]:
@@ -168,7 +168,7 @@ def _functions(form: Form) -> list[Function]:
     kinds = ["DOUBLE[]" if form.is_list(name) else "DOUBLE" for name in form.constants]
     lists = [form.is_list(name) for name in form.constants]
 
-    columns_held = {suffix: _held(form, suffix) for suffix in ("", "_interval")}
+    columns_held = {suffix: _count_columns(form, suffix) for suffix in ("", "_interval")}
 
     def answered(columns: Sequence[Column], suffix: str) -> tuple[Answer, ...]:
         sums = columns_held[suffix]
@@ -202,7 +202,7 @@ def _functions(form: Form) -> list[Function]:
 
     finals = [Function(finalizer(form), value, parameters(""), returns, draws=True)]
     if sample.has_interval:
-        note = ", note VARCHAR" if sample.told(interval=True).has_note else ""
+        note = ", note VARCHAR" if sample.with_ends(interval=True).has_note else ""
         struct = f"STRUCT(value {returns}, low DOUBLE, high DOUBLE{note})"
         types = (*parameters("_interval"), "DOUBLE")
         name = finalizer(form, "_interval")
@@ -210,7 +210,7 @@ def _functions(form: Form) -> list[Function]:
     return finals
 
 
-def _held(form: Form, suffix: str) -> int:
+def _count_columns(form: Form, suffix: str) -> int:
     """Return how many columns of sums or values a finalizer takes."""
     if not is_summed(form):
         return 1 + is_ranked(form)
@@ -334,7 +334,7 @@ def whole_sums(measured: Sequence[Column], source: Source) -> list[Integers]:
     rows, *totals = map(_integers, measured)
     for index, term in enumerate(source.terms):
         if isinstance(term, OnGrid):
-            half, odd = divmod(term.least + term.most, 2)
+            half, odd = divmod(term.minimum + term.maximum, 2)
             totals[index] = (totals[index] + odd * rows >> 1) + half * rows
     return [rows, *totals]
 

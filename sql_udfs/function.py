@@ -74,14 +74,14 @@ def _counted(call: Callable[..., Any], arity: int, *, draws: bool) -> Callable[.
     connections to the same database may still call it.
     """
 
-    def paid(*columns: Column) -> Any:
+    def run_paid(*columns: Column) -> Any:
         if not draws:
             return call(*columns)
         check_account()
         with permit(BY_STATEMENT):
             return call(*columns)
 
-    counted = boundary(paid)
+    counted = boundary(run_paid)
     kind = inspect.Parameter.POSITIONAL_ONLY
     names = [inspect.Parameter(f"column_{index}", kind) for index in range(arity)]
     counted.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]

@@ -73,7 +73,7 @@ class Units:
         """Return the rest of this amount after `other`, of the same measure."""
         return Units(self.measure, self.loss - other.loss, self.delta - other.delta)
 
-    def least(self, other: Units) -> Units:
+    def minimum(self, other: Units) -> Units:
         """Return the largest amount that fits into this one and another one of the same measure."""
         return Units(self.measure, min(self.loss, other.loss), min(self.delta, other.delta))
 

@@ -66,11 +66,11 @@ class IdempotentLedger(Ledger):
         self._drawn_under: tuple[Charge, str | None] | None = None
         self.has_charged = False  # of several processes that share a release, one has
 
-    def kept(self) -> pa.Table | None:
+    def read_release(self) -> pa.Table | None:
         """Return the release, if it was kept before."""
         return self.recall(self._dataset, self._mark)
 
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Check whether the release has been paid for."""
         with self._reading() as reading:
             return self._is_paid(reading.log)
@@ -78,7 +78,7 @@ class IdempotentLedger(Ledger):
     def check(self, dataset: str, charge: Charge, *, analyst: str | None = None) -> None:
         """Raise the errors that `charge` would raise now, and charge nothing."""
         self._require_this(dataset)
-        if not self.settled():
+        if not self.is_settled():
             super().check(dataset, charge, analyst=analyst)
 
     def charge(
@@ -126,7 +126,7 @@ class IdempotentLedger(Ledger):
             elif not self._is_paid(writing.log):
                 writing.append([self._own_charge(writing.log, *self._drawn_under)])
                 self.has_charged = True
-        table = self.kept()
+        table = self.read_release()
         if table is None:
             raise failure
         return table
@@ -143,7 +143,7 @@ class IdempotentLedger(Ledger):
             if self._mark.hex() not in writing.log.releases:
                 release = release_entry(self._dataset, self._mark, content)
                 writing.append([release, self._no_longer_pending], content)
-        release_kept = self.kept()
+        release_kept = self.read_release()
         if release_kept is None:
             raise InvalidLedgerError("the release was forgotten while it was made")
         return release_kept
@@ -180,7 +180,7 @@ class IdempotentLedger(Ledger):
         """The path of the notes, beside the ledger's file."""
         return Path(f"{os.path.realpath(self.path)}-sources")
 
-    def paid(self) -> Paid | None:
+    def find_payment(self) -> Paid | None:
         """Return when the release was charged last. None if its charge is not in the history."""
         with self._reading() as reading:
             times = [

@@ -212,14 +212,14 @@ class Ledger:
 
     def _reading(self) -> AbstractContextManager[Reading]:
         """Read the file that this ledger was opened on."""
-        return self._own(self._file.reading())
+        return self._require_same(self._file.reading())
 
     def _writing(self) -> AbstractContextManager[Writing]:
         """Add to the file that this ledger was opened on, while no other process does."""
-        return self._own(self._file.writing())
+        return self._require_same(self._file.writing())
 
     @contextmanager
-    def _own(self, file: AbstractContextManager[Opened]) -> Iterator[Opened]:
+    def _require_same(self, file: AbstractContextManager[Opened]) -> Iterator[Opened]:
         if self._closed:
             raise InvalidLedgerError("the ledger is closed", hint="open it again: dfp.Ledger(path)")
         with file as opened:
@@ -380,7 +380,7 @@ class Ledger:
         name, who = account_name(dataset_name(dataset), period), analyst_name(analyst)
         with self._reading() as reading:
             self._require_account(reading.log, name)
-            return self._left(reading.log, name, who).budget()
+            return self._rest_of(reading.log, name, who).budget()
 
     def spent(
         self, dataset: str, *, period: str | None = None, analyst: str | None = None
@@ -408,7 +408,12 @@ class Ledger:
                 if not log.announced.get(dataset):
                     pairs |= {(dataset, who) for who in analysts}
             return [
-                (name, who, log.spent_by(who, name).budget(), self._left(log, name, who).budget())
+                (
+                    name,
+                    who,
+                    log.spent_by(who, name).budget(),
+                    self._rest_of(log, name, who).budget(),
+                )
                 for name, who in sorted(pairs)
             ]
 
@@ -502,7 +507,7 @@ class Ledger:
             self._require_account(reading.log, name)
             self._require_analyst(reading.log, name, who)
             cost, covered = self._counted(reading.log, cost), self._covered(reading.log, name, who)
-            left = self._left(reading.log, name, who)
+            left = self._rest_of(reading.log, name, who)
         return left.less(cost).positive().budget() if covered.covers(cost) else None
 
     def charge(
@@ -553,15 +558,15 @@ class Ledger:
         loss, delta = log.written(cost, up=True)
         return Units(cost.measure, loss * log.loss_unit, delta * log.delta_unit)
 
-    def _left(self, log: Log, name: str, analyst: str | None = None) -> Units:
+    def _rest_of(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the rest of an account, or of an analyst's allowance if that is less."""
         limits = self._limits(log, name, analyst)
-        return reduce(Units.least, (limit.less(spent) for limit, spent in limits)).positive()
+        return reduce(Units.minimum, (limit.less(spent) for limit, spent in limits)).positive()
 
     def _covered(self, log: Log, name: str, analyst: str | None = None) -> Units:
         """Return the largest charge that fits: the rest with the excess of each budget."""
         limits = self._limits(log, name, analyst)
-        return reduce(Units.least, (limit.with_excess().less(spent) for limit, spent in limits))
+        return reduce(Units.minimum, (limit.with_excess().less(spent) for limit, spent in limits))
 
     def _limits(self, log: Log, name: str, analyst: str | None) -> list[tuple[Units, Units]]:
         """Return the budget and its spent part, then the allowance of an analyst and its own."""
@@ -597,7 +602,7 @@ class Ledger:
     ) -> None:
         if self._covered(log, name).covers(self._counted(log, cost)):
             return
-        left = self._left(log, name)
+        left = self._rest_of(log, name)
         if cost.delta > self._total.delta == 0:
             hint = (
                 "this ledger was made without a delta, and a budget never changes: ask for what "
@@ -740,7 +745,7 @@ class Ledger:
             entry = reading.log.releases.get(mark)
             if entry is None or entry.dataset != name:
                 return None
-            content, is_settled = reading.content(entry), reading.settled(entry)
+            content, is_settled = reading.content(entry), reading.is_settled(entry)
         if hashlib.sha256(content).hexdigest() != entry.digest:
             raise damaged(self._path)
         if not is_settled:

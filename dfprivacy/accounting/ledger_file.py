@@ -212,7 +212,7 @@ class Log:
         self.last, self.start, self.end = line, self.end, self.end + len(line) + size
         self.number, self.digest = self.number + 1, digest.decode()
         kinds: dict[str, Any] = {
-            "founding": self._found,
+            "founding": self._read_founding,
             "charge": self._spend,
             "release": self._keep,
             "drop": self._drop,
@@ -225,7 +225,7 @@ class Log:
             _require((kind == "founding") == (not self.ledger))
             kinds[kind](**fields, **({"size": size} if kind == "release" else {}))
 
-    def _found(
+    def _read_founding(
         self,
         *,
         ledger: str,
@@ -334,7 +334,7 @@ class Reading:
             yield digest, body
             offset += len(line) + size
 
-    def settled(self, entry: Kept) -> bool:
+    def is_settled(self, entry: Kept) -> bool:
         """Check whether a release is confirmed: a crash can't take it away."""
         return self.confirmed is None or entry.number <= self.confirmed.number
 
@@ -498,7 +498,7 @@ class LedgerFile:
             os.close(descriptor)
 
     def _lock(self, descriptor: int, end: float) -> None:
-        while not _taken(descriptor):
+        while not _take_lock(descriptor):
             if time.monotonic() > end:
                 raise LedgerFileError(
                     f"the ledger {str(self.path)!r} is in use by another process",
@@ -729,7 +729,7 @@ def _locked_directory(directory: Path) -> int:
             return -1
         raise
     with suppress(FileNotFoundError):
-        if _taken(descriptor) and _identity(os.fstat(descriptor)) == _identity(lock.stat()):
+        if _take_lock(descriptor) and _identity(os.fstat(descriptor)) == _identity(lock.stat()):
             return descriptor
     os.close(descriptor)
     return -1
@@ -779,7 +779,7 @@ def sync_directory(directory: Path) -> None:
             os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _take_lock(descriptor: int) -> bool:
     """Check whether this process has got the lock. It ends with the descriptor."""
     try:
         if sys.platform == "win32":

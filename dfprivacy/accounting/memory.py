@@ -102,10 +102,10 @@ def canonical(value: object) -> bytes:
             if isinstance(value, _FINER):
                 text = str(value.isoformat() if isinstance(value, dt.datetime) else value)
             return _text(kind.__name__, text.encode("utf-8", "surrogatepass"))
-    return _several(value)
+    return _encode_many(value)
 
 
-def _several(value: object) -> bytes:
+def _encode_many(value: object) -> bytes:
     if is_dataclass(value) and not isinstance(value, type):
         named = {field.name: getattr(value, field.name) for field in fields(value)}
         return _joined(type(value).__name__, [canonical(named)])

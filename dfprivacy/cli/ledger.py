@@ -65,7 +65,7 @@ def create(file: Path, **budget: Any) -> None:
             f"there is a file {str(file)!r} already",
             hint=f"see what it has left: dfprivacy ledger show {file}",
         )
-    show_line(Console(), f"Made {file}: {_about(Ledger(file, **budget))}")
+    show_line(Console(), f"Made {file}: {_describe_ledger(Ledger(file, **budget))}")
 
 
 @_command("""
@@ -113,7 +113,7 @@ def show(file: Path) -> None:
     dfprivacy ledger show budget.db
     """
     ledger, console = Ledger(file), Console()
-    show_line(console, f"{file}: {_about(ledger)}")
+    show_line(console, f"{file}: {_describe_ledger(ledger)}")
     names = ledger.datasets()
     periods = ledger.periods()
     if announced := [name for name in ledger.announced() if name not in periods]:
@@ -205,7 +205,7 @@ def session(values: Mapping[str, Any]) -> Iterator[None]:
         show_line(Console(), f"Left for {named.dataset}{whose} in {file}: {left}")
 
 
-def _about(ledger: Ledger) -> str:
+def _describe_ledger(ledger: Ledger) -> str:
     remembers = ", releases are remembered" if ledger.remembers else ""
     strict = ", none but announced datasets" if ledger.strict else ""
     return f"{ledger.budget.text()} for each dataset{remembers}{strict}"

@@ -84,7 +84,7 @@ def plan_steps(job: JobFileContent) -> list[Step]:
         ledger = IdempotentLedger(budget.ledger.path, budget.account, release.mark)
         with in_time_zone(release.timezone or UTC):
             charge = _required_charge(job, name, release)
-        steps.append(Step(name, release, ledger, charge, ledger.settled()))
+        steps.append(Step(name, release, ledger, charge, ledger.is_settled()))
     for step in steps:
         for output in step.release.outputs:
             require_folder(output.path, OutputError)
@@ -140,7 +140,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
     a ledger or a disk fails on the way, to run again finishes what was not.
     """
     release, ledger = step.release, step.ledger
-    answer = remembered = ledger.kept()
+    answer = remembered = ledger.read_release()
     outputs = (output for other in job.releases.values() for output in other.outputs)
     written, paths = {output.path.resolve() for output in outputs}, release.source.paths
     digest, old_digest = None, ledger.remembered_files()
@@ -153,7 +153,7 @@ def run_release(job: JobFileContent, step: Step, console: Console, log: RunLog) 
         answer, notes = _answer_to_keep(step)
         for note in notes:
             log.warn(note)
-    paid = ledger.paid()
+    paid = ledger.find_payment()
     for output in release.outputs:
         note = _note(job, step, output, paid)
         put_file(note_of(output), partial(Path.write_text, data=note, encoding="utf-8"))

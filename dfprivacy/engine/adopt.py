@@ -188,7 +188,7 @@ class Adopted:
         return key_names(len(self.keys))
 
     @property
-    def listed(self) -> Sequence[Sequence[object]] | None:
+    def listed_keys(self) -> Sequence[Sequence[object]] | None:
         """The public keys; None where keys are secret."""
         return self.public_keys if any(self.public_keys) else None
 
@@ -661,7 +661,7 @@ class Filtered:
     """
 
     rows: DataFiles | Snapshot | duckdb.DuckDBPyRelation
-    kept: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
+    select: Callable[[duckdb.DuckDBPyRelation], duckdb.DuckDBPyRelation]
     used: Sequence[str] = ()
     conditions: Sequence[RowCondition] = ()
 
@@ -670,13 +670,13 @@ class Filtered:
 def _(frame: Filtered, columns: Columns) -> Adopted:
     source = frame.rows
     if isinstance(source, duckdb.DuckDBPyRelation):
-        return adopt(Stored(frame.kept(source)), columns)
+        return adopt(Stored(frame.select(source)), columns)
     needed = [*frame.used, *map(str, columns.names())]
     if isinstance(source, Snapshot):
         source = source.select(set(needed))
     with opening() as connection:
         restrict_optimizer(connection)
-        rows = frame.kept(read_file(connection, source, needed, frame.conditions))
+        rows = frame.select(read_file(connection, source, needed, frame.conditions))
         return _of_file(source, columns, connection, rows)
 
 

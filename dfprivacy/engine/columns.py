@@ -313,7 +313,7 @@ def polars_number(name: str, dtype: Any, clock: Clock) -> pl.Expr:
     unit = "ns" if clock.kind == CLOCK else getattr(dtype, "time_unit", "us")
     times, parts = _PER_MICRO[unit]
     ticks = (ticks // parts).clip(first // times, last // times) * times
-    return ((ticks - clock.origin) // clock.step).clip(clock.least, clock.most)
+    return ((ticks - clock.origin) // clock.step).clip(clock.minimum, clock.maximum)
 
 
 def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
@@ -352,7 +352,7 @@ def duckdb_number_of(value: str, kind: str, clock: Clock) -> str:
     number = f"({ticks} - ({clock.origin})) // {clock.step}"
     return (
         f"CASE WHEN {there} THEN "
-        f"CAST(greatest({clock.least}, least({number}, {clock.most})) AS BIGINT) END"
+        f"CAST(greatest({clock.minimum}, least({number}, {clock.maximum})) AS BIGINT) END"
     )
 
 

@@ -301,7 +301,7 @@ def embedded_connection(*, idle: bool = False) -> duckdb.DuckDBPyConnection:
     spill = [private_folder()] if limited or not idle else []
     try:
         folder = "".join(map(str, spill))
-        database = (None if limited else _held(folder)) or duckdb.connect(
+        database = (None if limited else _reuse_database(folder)) or duckdb.connect(
             config={**_PLAIN, "temp_directory": folder, **limits_of(options)}
         )
         connection = database.cursor()
@@ -329,7 +329,7 @@ def limits_of(options: Engine) -> dict[str, Setting]:
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _held(folder: str) -> duckdb.DuckDBPyConnection | None:
+def _reuse_database(folder: str) -> duckdb.DuckDBPyConnection | None:
     """Return a held database, with this folder for temporary files; None where there is none."""
     with suppress(IndexError, duckdb.Error):
         database = _HELD.get(os.getpid(), []).pop()
@@ -447,7 +447,7 @@ _LOCKED: dict[str, Setting] = {
 
 
 @contextmanager
-def apart() -> Iterator[duckdb.DuckDBPyConnection]:
+def connect_isolated() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection on which queries see what is registered there, and nothing else.
 
     No other connection has its database meanwhile, which must stay empty. It is kept for the next

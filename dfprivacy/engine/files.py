@@ -255,12 +255,12 @@ def _read_parquet(
             if kinds[0] != kinds[1]:
                 raise UnsupportedFrameError(
                     f"Parquet files declare different columns: {name!r} is {kinds[0]} in "
-                    f"{_shown(earliest)} and {kinds[1]} in {_shown(file)}",
+                    f"{_name_file(earliest)} and {kinds[1]} in {_name_file(file)}",
                     hint="write them anew with one schema, or name those that are alike by a glob",
                 )
     if len({name.lower() for name in columns}) < len(columns):
         raise UnsupportedFrameError(
-            f"columns of {_shown(earliest)} have names that differ in nothing but case",
+            f"columns of {_name_file(earliest)} have names that differ in nothing but case",
             hint="rename them: pyarrow.parquet.read_table(path).rename_columns([...])",
         )
     hidden = [name for name in columns if name.lower() in {key.lower() for key in keys}]
@@ -343,8 +343,8 @@ def _list_folder(folder: Path) -> list[Path]:
                     (texts if is_text_name(entry.name) else others).append(entry.path)
     if texts and others:
         raise UnsupportedFrameError(
-            f"the folder {str(folder)!r} has text files such as {_shown(Path(min(texts)))} beside "
-            "Parquet files",
+            f"the folder {str(folder)!r} has text files such as {_name_file(Path(min(texts)))} "
+            "beside Parquet files",
             hint="name the files of one kind by a glob, such as 'folder/*.parquet'",
         )
     return [*map(Path, sorted(texts or others))]
@@ -416,7 +416,7 @@ def _read_schema(fields: Sequence[Sequence[str]]) -> _Schema:
     return schema
 
 
-def _shown(file: Path) -> str:
+def _name_file(file: Path) -> str:
     """Return a file's directory and name without the keys of directories, which may be secret."""
     parts = (re.sub("=.*", "=...", part, flags=re.DOTALL) for part in file.parent.parts[-2:])
     return repr(str(Path(*parts) / file.name))

@@ -137,9 +137,9 @@ def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[
     keys, groups = pa.table({}), 1
     if names:
         keys, _, group = number_groups(entries, names)
-        keys, groups, places = order_groups(keys, adopted.listed)
+        keys, groups, places = order_groups(keys, adopted.listed_keys)
         rows = rows.with_columns(pl.Series(_GROUP, places[group]))
-    if adopted.listed is not None:
+    if adopted.listed_keys is not None:
         pooled, rows = (frame.filter(rows[_GROUP] >= 0) for frame in (pooled, rows))
 
     def count(batch: Sequence[HistogramQuery]) -> list[BinTable]:
@@ -184,8 +184,8 @@ def read_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWord
     names = [] if query.pooled else adopted.names
     table = exact_table(partial(_build_query, adopted, query), adopted, [*names, _LABEL])
     keys, groups, group = number_groups(table, names)
-    if names and adopted.listed is not None:
-        keys, groups, places = order_groups(keys, adopted.listed)
+    if names and adopted.listed_keys is not None:
+        keys, groups, places = order_groups(keys, adopted.listed_keys)
         group = places[group]
         is_listed = group >= 0
         table, group = table.filter(pa.array(is_listed)), group[is_listed]
@@ -208,7 +208,7 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
     parts = guarded(partial(_fetch_words, adopted, query))
     if parts is None:
         return None
-    if len(parts) == 1 and adopted.listed is None:
+    if len(parts) == 1 and adopted.listed_keys is None:
         return parts[0]
     keys = pa.concat_tables([part.keys for part in parts])
     first, words = 0, []
@@ -218,7 +218,7 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
         first += part.keys.num_rows
     assert isinstance(query.binning, SignificantBits)  # noqa: S101 of `_can_fetch_words`
     values = ValueWords(keys, max(first, 1), query.binning, np.concatenate(words), query.limit)
-    return values.renumbered(*order_groups(keys, adopted.listed))
+    return values.renumbered(*order_groups(keys, adopted.listed_keys))
 
 
 def count_values(group: Any, values: Any, query: HistogramQuery, groups: int) -> BinTable:
@@ -347,7 +347,7 @@ def _count_columns_of_units(
         return None
     entries, groups, places = guarded(partial(_entries_of, rows, unit))
     present = np.unique(groups)
-    keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed)
+    keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed_keys)
     group_of_entry = order[np.searchsorted(present, groups)]
     is_within = entries >= 0
     entries = entries[is_within]
@@ -436,8 +436,8 @@ def _build_query(adopted: Adopted, query: HistogramQuery) -> nw.LazyFrame[Any]:
         adopted.lazy, key_expressions(adopted), adopted.values[query.column], query
     )
     if adopted.unit is None:
-        if query.pooled and adopted.listed is not None:
-            frame = only_listed(frame, adopted.listed)
+        if query.pooled and adopted.listed_keys is not None:
+            frame = only_listed(frame, adopted.listed_keys)
         return _group_by_bin(frame, by, query, packs=_fits_word(adopted, query))
     rows = nw.len().cast(nw.Int64).alias(_ROWS)  # of one unit, group and value
     entries = known_units(frame, adopted).group_by(*adopted.unit.entries, _VALUE).agg(rows)

@@ -82,7 +82,7 @@ def _text(value: Any) -> Plain:
     return Plain(("str", text), text)
 
 
-def _whole(value: Any) -> Plain:
+def _convert_integer(value: Any) -> Plain:
     number = int.__int__(value)
     return Plain(("int", number), number)
 
@@ -232,7 +232,7 @@ def _name(kind: type) -> str:
 
 _BASES: tuple[tuple[type, Callable[[Any], Plain | None]], ...] = (
     (str, _text),
-    (int, _whole),
+    (int, _convert_integer),
     (float, lambda value: _float(float.__float__(value))),
 )
 """Plain types whose own conversion no subclass can change."""
@@ -242,7 +242,7 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
     np.bool_: lambda value: Plain(("bool", bool(value)), bool(value)),
     str: _text,
     np.str_: _text,
-    int: _whole,
+    int: _convert_integer,
     float: _float,
     complex: _complex,
     bytes: lambda value: Plain(("bytes", value), value),
@@ -262,7 +262,9 @@ _CONVERTERS: dict[type, Callable[[Any], Plain | None]] = {
     np.datetime64: lambda value: None if np.isnat(value) else _timestamp(pd.Timestamp(value)),
     np.timedelta64: lambda value: None if np.isnat(value) else _timedelta(pd.Timedelta(value)),
 }
-_CONVERTERS |= {np.dtype(code).type: lambda value: _whole(int(value)) for code in "bhilqBHILQ"}
+_CONVERTERS |= {
+    np.dtype(code).type: lambda value: _convert_integer(int(value)) for code in "bhilqBHILQ"
+}
 _CONVERTERS |= {np.dtype(code).type: _float for code in "efdg"}
 _CONVERTERS |= {np.dtype(code).type: _complex for code in "FDG"}
 _KNOWN = {id(kind): converter for kind, converter in _CONVERTERS.items()}

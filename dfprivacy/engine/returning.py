@@ -149,7 +149,7 @@ def kept_table(released: Any, frame: object, by: Sequence[Hashable]) -> pa.Table
         other = frame_of(frame, table, by)
         if list(released.columns) != list(other.columns):
             return None
-        if not all(_same(released[name], other[name]) for name in released.columns):
+        if not all(_are_equal(released[name], other[name]) for name in released.columns):
             return None
     return table
 
@@ -199,15 +199,15 @@ def frame_of(frame: object, table: pa.Table, by: Sequence[Hashable]) -> Any:
         adopted.close()
 
 
-def _same(first: pd.Series[Any], other: pd.Series[Any]) -> bool:
+def _are_equal(first: pd.Series[Any], other: pd.Series[Any]) -> bool:
     if isinstance(first.dtype, pd.CategoricalDtype) and isinstance(
         other.dtype, pd.CategoricalDtype
     ):
         same_order = first.dtype.ordered == other.dtype.ordered
         return (
             same_order
-            and _same(*(pd.Series(series.cat.categories) for series in (first, other)))
-            and (_same(first.astype(object), other.astype(object)))
+            and _are_equal(*(pd.Series(series.cat.categories) for series in (first, other)))
+            and (_are_equal(first.astype(object), other.astype(object)))
         )
     if first.dtype != other.dtype or not pd.api.types.is_object_dtype(first.dtype):
         return first.equals(other)

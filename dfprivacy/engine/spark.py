@@ -76,16 +76,16 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     return Adopted(lazy, keys, values, columns.public_keys, wrap, unit, categories=categories)
 
 
-def with_place(native: Any, names: Sequence[str], place: str) -> Any:
+def with_row_hash(native: Any, names: Sequence[str], title: str) -> Any:
     """Return a frame with a hash of some columns, a whole number from 0 to 2**63 - 1.
 
     Equal numbers have the same hash whatever numeric type their column has.
     """
-    others = [name for name in native.columns if name != place]
+    others = [name for name in native.columns if name != title]
     kinds = dict(native.dtypes)
     numbers = [_hashed_number(name, kinds[name]) for name in names]
     hashed = f"shiftrightunsigned(xxhash64({', '.join(numbers)}), 1)"
-    return native.selectExpr(*others, f"{hashed} AS {place}")
+    return native.selectExpr(*others, f"{hashed} AS {title}")
 
 
 def _hashed_number(name: str, kind: str) -> str:

@@ -141,9 +141,9 @@ def _duckdb_sums(sources: Sequence[Source], kind: str | None) -> Iterator[str]:
             if isinstance(term, Distinct):
                 total = f"count(DISTINCT {name})"
             elif isinstance(term, Above):  # multiplied once, not row by row
-                total = f"CAST({total} AS BIGINT) * {term.each}"
+                total = f"CAST({total} AS BIGINT) * {term.weight}"
             elif kind and _is_shifted(term, source):
-                half, odd = divmod(term.least + term.most, 2)
+                half, odd = divmod(term.minimum + term.maximum, 2)
                 total = f"(TRY_CAST({total} AS {kind}) + {rows} * {odd}) // 2 + {rows} * {half}"
             yield f"CAST({total} AS BIGINT) AS {sum_name(index, position)}"
 
@@ -168,7 +168,7 @@ def sums_of(sources: Sequence[Source], engine: nw.Implementation) -> list[nw.Exp
                 continue
             total = nw.col(_term_name(index, position)).sum()
             if isinstance(term, Above):  # multiplied once, not row by row
-                sums.append((total.cast(nw.Int64) * term.each).alias(sum_name(index, position)))
+                sums.append((total.cast(nw.Int64) * term.weight).alias(sum_name(index, position)))
                 continue
             if engine.is_polars() and _is_shifted(term, source):
                 total = total - rows * _SHIFT
@@ -274,7 +274,7 @@ def _with_numbers(
 def _product(term: Term, names: Mapping[_Leaf, str], engine: nw.Implementation) -> nw.Expr:
     """Return a term over columns of leaves; no product is negative."""
     if isinstance(term, Above):
-        return nw.col(names[term]).cast(nw.Int64) * term.each
+        return nw.col(names[term]).cast(nw.Int64) * term.weight
     if not isinstance(term, Product):
         return nw.col(names[term])  # type: ignore[index]
     product = _product(term.left, names, engine) * _product(term.right, names, engine)
@@ -440,7 +440,7 @@ def _spark_leaf(column: str, leaf: _Number, *, floating: bool) -> str:
 
 def _spark_product(term: Term, names: Mapping[_Leaf, str]) -> str:
     if isinstance(term, Above):
-        return f"({names[term]} * {term.each}L)"
+        return f"({names[term]} * {term.weight}L)"
     if not isinstance(term, Product):
         return names[term]  # type: ignore[index]
     left, right = (_spark_product(factor, names) for factor in (term.left, term.right))

@@ -39,7 +39,7 @@ _PLACES = 2**52
 def known_units(frame: nw.LazyFrame[Any], adopted: Adopted) -> nw.LazyFrame[Any]:
     """Return the rows that have a unit and, where keys are public, one of these keys."""
     of_units = frame.drop_nulls(UNIT)  # as IS NOT NULL, of which DuckDB guesses right how few go
-    return of_units if adopted.listed is None else only_listed(of_units, adopted.listed)
+    return of_units if adopted.listed_keys is None else only_listed(of_units, adopted.listed_keys)
 
 
 def within_groups(frame: nw.LazyFrame[Any], unit: UnitColumn, *parts: str) -> nw.LazyFrame[Any]:
@@ -222,7 +222,7 @@ def _scaled(index: int, added: int, source: Source, rows: int) -> Iterator[nw.Ex
         scaled_total = share.floor().cast(nw.Int64)
         if source.totals and isinstance(term, OnGrid):
             scaled_total = total
-        clipped = scaled_total.clip(term.least * rows, term.most * rows)
+        clipped = scaled_total.clip(term.minimum * rows, term.maximum * rows)
         yield nw.when(is_within).then(total).otherwise(clipped).alias(sum_name(index, position))
 
 
@@ -316,7 +316,7 @@ def _placed(frame: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]
     elif frame.implementation.is_ibis():
         placed = native.mutate(**{PLACE: _ibis_hash(native, names)})
     elif frame.implementation.is_spark_like():
-        placed = spark.with_place(native, names, PLACE)
+        placed = spark.with_row_hash(native, names, PLACE)
     else:
         # hashed again: of several columns DuckDB joins the last one's own hash on by a plain xor
         kinds = dict(zip(native.columns, map(str, native.types), strict=True))

@@ -309,7 +309,7 @@ class Cells:
     cells: Floats
     rows: Floats | None = None
     columns: Floats | None = None
-    whole: float | None = None
+    total: float | None = None
 
     def read(self, *, rounded: bool, nonnegative: bool) -> Cells:
         """Return cells without noise's negative numbers, or whole ones, and totals that agree.
@@ -320,7 +320,7 @@ class Cells:
         if not (rounded or nonnegative):
             return self
         if np.isnan(self.cells).any() or not self.cells.size:
-            numbers: list[Any] = [self.cells, self.rows, self.columns, self.whole]
+            numbers: list[Any] = [self.cells, self.rows, self.columns, self.total]
             for index, number in enumerate(numbers):
                 if number is not None:
                     at_least = np.maximum(number, 0) if nonnegative else number
@@ -340,17 +340,17 @@ class Cells:
 
         A missing cell counts as 0, and the corner of the others balances both of its sums.
         """
-        if self.rows is None or self.columns is None or self.whole is None:
+        if self.rows is None or self.columns is None or self.total is None:
             return np.asarray(self.cells, dtype=float)
-        right, bottom = self.rows[:, None], np.append(self.columns, self.whole)[None]
+        right, bottom = self.rows[:, None], np.append(self.columns, self.total)[None]
         if others:
             right = np.column_stack([self.rows - np.nansum(self.cells, axis=1), right])
             below = self.columns - np.nansum(self.cells, axis=0)
-            rest = self.whole - self.rows.sum()
+            rest = self.total - self.rows.sum()
             bottom = np.vstack(
                 [
                     [*below, rest - below.sum(), rest],
-                    [*self.columns, self.whole - self.columns.sum(), self.whole],
+                    [*self.columns, self.total - self.columns.sum(), self.total],
                 ]
             )
         return np.vstack([np.column_stack([self.cells, right]), bottom])

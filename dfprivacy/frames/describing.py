@@ -48,7 +48,7 @@ from dfprivacy.errors import (
 from dfprivacy.frames.arithmetic import divided
 from dfprivacy.frames.estimates import estimates_of
 from dfprivacy.frames.explanation import Explanation
-from dfprivacy.frames.forecasting import drawn, explain_plan, explained, in_one
+from dfprivacy.frames.forecasting import draw_of, explain_plan, explained, in_one
 from dfprivacy.frames.frequencies import FrequencyPlan
 from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import By, EstimatesPlan, plan_question, plan_statistics
@@ -222,11 +222,11 @@ class Description:
         """The questions about all rows: the number of rows, then `place_role` for each column."""
         questions: dict[str, Statistic] = {ROWS: Count()}
         for index, (column, kind) in enumerate(self.columns.items()):
-            for role, question in self._asked(column, kind).items():
+            for role, question in self._list_questions(column, kind).items():
                 questions[f"{index}_{role}"] = question.completed(self.terms.bounds)
         return questions
 
-    def _asked(self, column: Hashable, kind: str) -> dict[str, Statistic]:
+    def _list_questions(self, column: Hashable, kind: str) -> dict[str, Statistic]:
         questions: dict[str, Statistic] = {"count": Count(column)}
         if kind in {INTEGER, NUMBER}:
             questions |= {"mean": Mean(column), "std": StandardDeviation(column)}
@@ -414,13 +414,13 @@ def _table(
 
 def _schema(description: Description) -> pa.Schema:
     kinds = set(description.columns.values())
-    ends = [*_both("count"), *_both("missing")]
+    ends = [*_name_ends("count"), *_name_ends("missing")]
     columns = [("column", pa.string()), ("type", pa.string()), ("count", pa.int64())]
     columns += [(name, pa.float64()) for name in ends[1:]]
     if kinds & {INTEGER, NUMBER, BOOLEAN}:
-        columns += [(name, pa.float64()) for name in _both("mean")]
+        columns += [(name, pa.float64()) for name in _name_ends("mean")]
     if kinds & {INTEGER, NUMBER}:
-        names = [*_both("std"), *(_level(q, NUMBER) for q in description.quantiles)]
+        names = [*_name_ends("std"), *(_level(q, NUMBER) for q in description.quantiles)]
         columns += [(name, pa.float64()) for name in names]
     for kind in (moment_kind for moment_kind in MOMENTS if moment_kind in kinds):
         columns += [(_level(q, kind), plain_type(kind)) for q in description.quantiles]
@@ -432,7 +432,7 @@ def _schema(description: Description) -> pa.Schema:
     return pa.schema([*columns, ("note", pa.string())])
 
 
-def _both(name: str) -> tuple[str, str, str]:
+def _name_ends(name: str) -> tuple[str, str, str]:
     return name, f"{name}_low", f"{name}_high"
 
 
@@ -442,7 +442,7 @@ def _level(q: float, kind: str) -> str:
 
 def _ends(name: str, number: Any) -> dict[str, Any]:
     ends = (int(number) if name == "count" else float(number), number.low, number.high)
-    return dict(zip(_both(name), ends, strict=True))
+    return dict(zip(_name_ends(name), ends, strict=True))
 
 
 def _missing(count: Any, rows: Any) -> dict[str, Any]:
@@ -452,7 +452,7 @@ def _missing(count: Any, rows: Any) -> dict[str, Any]:
     ends = (there.value if rows > 0 else math.nan, there.high, there.low)
     return {
         name: end if math.isnan(end) else min(max(1 - end, 0.0), 1.0)
-        for name, end in zip(_both("missing"), ends, strict=True)
+        for name, end in zip(_name_ends("missing"), ends, strict=True)
     }
 
 
@@ -494,6 +494,6 @@ def explain_description(
     kind = type(numbers_plan.charge.loss)
     names = ["the number of rows", *map(repr, description.columns)]
     draws = tuple(
-        drawn(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
+        draw_of(kind(cost), (name,)) for name, cost in zip(names, costs.values(), strict=True)
     )
     return in_one(pages, plan, draws)

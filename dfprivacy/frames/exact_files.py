@@ -24,7 +24,7 @@ import pyarrow as pa
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_whole
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.exact_tables import ExactTables, kind_of_part, list_sources, told
+from dfprivacy.frames.exact_tables import ExactTables, kind_of_part, list_sources, with_kinds
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -173,7 +173,7 @@ def _plain(value: Any) -> Any:
     return {"moments": texts if isinstance(value, tuple) else texts[0]}
 
 
-def _asked(written: JSON) -> tuple[str, Statistic]:
+def _read_question(written: JSON) -> tuple[str, Statistic]:
     """Return a question and its name, from what `_question` has written."""
     arguments = {name: item for name, item in written.items() if name not in {"name", "ask"}}
     for name, item in arguments.items():
@@ -188,14 +188,14 @@ def _asked(written: JSON) -> tuple[str, Statistic]:
 def check_target(path: Path) -> None:
     """Refuse a path that can't become a file, before anything is read."""
     if os.path.lexists(path):
-        raise _taken(path)
+        raise _name_taken_error(path)
     if not path.absolute().parent.is_dir():
         raise StatisticsFileError(
             f"there is no directory {str(path.parent)!r} to write to", hint="create it first"
         )
 
 
-def _taken(path: Path) -> StatisticsFileError:
+def _name_taken_error(path: Path) -> StatisticsFileError:
     return StatisticsFileError(
         f"there is a file {str(path)!r} already", hint="name a new file, e.g. with the date"
     )
@@ -205,7 +205,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
     """Write a file that only its owner can read, wholly or not at all, and never over another."""
     complete_header = replace(
         header,
-        questions=dict(map(_asked, header.json()["questions"])),
+        questions=dict(map(_read_question, header.json()["questions"])),
         key_types=tuple(tables.keys.schema.types),
         bins=tuple((table.binning, len(table.moments)) for table in tables.bins),  # type: ignore[misc]
         kinds=tables.kinds,
@@ -214,7 +214,7 @@ def write_file(path: Path, header: Header, tables: ExactTables) -> None:
     try:
         put_whole(path, lambda file: _fill(file, complete_header, tables), is_new=True)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _name_taken_error(path) from None
     except OSError as error:
         raise StatisticsFileError(
             f"{str(path)!r} could not be written: {error.strerror}",
@@ -378,14 +378,14 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
     unit, by, rows = written["unit"], tuple(written["by"]), tuple(written["rows"])
     header = Header(
         tuple(written["ids"]),
-        dict(map(_asked, written["questions"])),
+        dict(map(_read_question, written["questions"])),
         by,
         written["keys"],
         None if unit is None else Unit(**unit),
         tuple(kinds[name] for name in key_names(len(by))),
         rows=rows,
     )
-    known_parts = told(header.parts, [kind and tuple(kind) for kind in written["kinds"]])
+    known_parts = with_kinds(header.parts, [kind and tuple(kind) for kind in written["kinds"]])
     table_parts: list[Any] = [part for part in known_parts if not isinstance(part, LinearPart)]
     ways = [{repr(way): way for way in part.tables} for part in table_parts]
     bins = tuple(

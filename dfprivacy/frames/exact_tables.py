@@ -36,7 +36,7 @@ def list_sources(parts: Sequence[Part]) -> tuple[Source, ...]:
     return tuple(dict.fromkeys(linear.source for vector in vectors for linear in vector.linears))
 
 
-def told(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
+def with_kinds(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
     """Return parts for the types of their columns: `kinds` of those with bins."""
     binned = [index for index, part in enumerate(parts) if not isinstance(part, LinearPart)]
     parts_of_kinds = list(parts)
@@ -90,7 +90,7 @@ class ExactTables:
         """Return the measurements of the parts of a release, from these tables."""
         measured: list[Measured] = []
         bins = iter(self.bins)
-        parts_of_kinds: list[Any] = told(parts, self.kinds)
+        parts_of_kinds: list[Any] = with_kinds(parts, self.kinds)
         for part in parts_of_kinds:
             if isinstance(part, LinearPart):
                 keys = zip(self.keys.column_names, self.keys.columns, strict=True)
@@ -123,7 +123,7 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
         for name, values in exact.sums.items():
             np.add.at(sums[name], groups_of_table, values)
 
-    def moved(table: BinTable, groups_of_table: Integers) -> BinTable:
+    def renumber_groups(table: BinTable, groups_of_table: Integers) -> BinTable:
         return replace(table, keys=keys, groups=groups, group=groups_of_table[table.group])
 
     bins = zip(*(exact.bins for exact in tables), strict=True)
@@ -131,7 +131,9 @@ def added(tables: Sequence[ExactTables], *, public: bool) -> ExactTables:
         kinds_of_part[0] if kinds_of_part.count(kinds_of_part[0]) == len(kinds_of_part) else None
         for kinds_of_part in zip(*(exact.kinds for exact in tables), strict=True)
     )
-    merged = (merge_tables(list(map(moved, tables_of_part, places))) for tables_of_part in bins)
+    merged = (
+        merge_tables(list(map(renumber_groups, tables_of_part, places))) for tables_of_part in bins
+    )
     return ExactTables(keys, sums, tuple(merged), kinds)
 
 
@@ -202,11 +204,11 @@ def common_form(kind: pa.DataType) -> pa.DataType | None:
 def declared_keys(keys: pa.Table, labels: Sequence[Hashable]) -> pa.Table:
     """Return group keys in types that a file keeps: those declared, text for categories."""
     plain = [kind.value_type if types.is_dictionary(kind) else kind for kind in keys.schema.types]
-    kinds = [_kept(kind, label) for kind, label in zip(plain, labels, strict=True)]
+    kinds = [_kind_of_key(kind, label) for kind, label in zip(plain, labels, strict=True)]
     return in_types(in_types(keys, plain), kinds)
 
 
-def _kept(kind: pa.DataType, label: Hashable) -> pa.DataType:
+def _kind_of_key(kind: pa.DataType, label: Hashable) -> pa.DataType:
     if kind in _VIEWS:
         return _VIEWS[kind]
     form = common_form(kind)

@@ -212,14 +212,14 @@ def _facts(answer: Forecast, level: float) -> list[tuple[str, str]]:
     if answer.answered is not None:
         facts.append(("There is an answer", str(answer.answered)))
     facts += [("Note", remark) for remark in answer.remarks]
-    if answer.told:
+    if answer.is_known:
         facts.append((f"Half-width at {100 * level:.6g}%", f"in {answer.unit}"))
     return facts
 
 
 def _widths(answer: Forecast) -> Iterator[tuple[str, ...]]:
     """Yield the table of half-widths under its heads; nothing where none is known."""
-    if answer.told:
+    if answer.is_known:
         yield "rows", "typical"
         for rows, half_width in zip(answer.rows, answer.typical, strict=True):
             yield f"{rows:,}", _number(half_width)
@@ -292,10 +292,10 @@ def target_of(within: object, size: object = SIZE) -> Target:
     named_targets = within if isinstance(within, Mapping) else {"": within}
     if not named_targets:
         raise InvalidQuestionError("within names no answer", hint="pass e.g. within=2.0")
-    return Target({str(name): _within(entry) for name, entry in named_targets.items()}, rows)
+    return Target({str(name): _read_target(entry) for name, entry in named_targets.items()}, rows)
 
 
-def _within(target: object) -> Within:
+def _read_target(target: object) -> Within:
     amount, relative = decimal_number(target), False
     if isinstance(target, str) and (match := _PERCENT.match(target)):
         try:
@@ -365,7 +365,7 @@ def _find_targets(target: Target, best: Explanation) -> list[str]:
                 hint=f"pass {', '.join(f'{limit}=3' for limit in answer.open_limits)}, known "
                 "without looking at the data (docs/how-to/users.md says how), or name epsilon",
             )
-        if not answer.told:
+        if not answer.is_known:
             raise InvalidQuestionError(
                 f"{answer.name!r} has no half-width before there is data: none can be a target",
                 hint='name the answers that matter: within={"rows": 20}',
@@ -395,7 +395,7 @@ def _is_narrow_enough(answer: Forecast, target: Target) -> bool:
     """Check whether the half-width of an answer is within its target."""
     within = _find_target(answer, target)
     assert within is not None  # noqa: S101 only answers with a target are looked at
-    (half,), (percent_base,) = answer.typical, answer.whole
+    (half,), (percent_base,) = answer.typical, answer.percent_base
     if not within.relative:
         return half is not None and half <= float(within.amount)
     if percent_base is None:

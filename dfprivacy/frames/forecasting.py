@@ -81,8 +81,10 @@ def explained(
             name = names[answer.name]
             is_total = answer.name.startswith(name)  # the total of a table has a name of its own
             title = (titles or {}).get(name, name) + answer.name.removeprefix(name)
-            totals = tuple(map(getattr(request.questions[name], "whole", float), sizes))
-            forecast = replace(answer, name=title if is_total else answer.name).about(sizes, totals)
+            totals = tuple(map(getattr(request.questions[name], "percent_base", float), sizes))
+            forecast = replace(answer, name=title if is_total else answer.name).with_sizes(
+                sizes, totals
+            )
             open_limits = list_open_limits(request, part)
             forecasts_by_name[name].append(forecast.with_open_limits(open_limits))
     unit = request.unit if request.search is None else request.search.unit
@@ -91,7 +93,7 @@ def explained(
         [answer for forecasts in forecasts_by_name.values() for answer in forecasts],
         draws,
         protects=protects(unit, request.copies),
-        shown=_shown(request),
+        shown=_sizes_shown(request),
     )
 
 
@@ -133,7 +135,7 @@ def _page(
     )
 
 
-def drawn(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
+def draw_of(loss: Epsilon | Rho, questions: tuple[str, ...]) -> Draw:
     """Return a draw of this loss."""
     return Draw(**_named(loss), questions=questions)
 
@@ -174,7 +176,7 @@ def in_one(
     )
 
 
-def _shown(request: Plan) -> Reach | None:
+def _sizes_shown(request: Plan) -> Reach | None:
     """Return the sizes from which on groups of secret keys are shown.
 
     Where a search for bounds comes first, its noise is not known: the least size is that of the
@@ -200,12 +202,12 @@ def draws_of(request: Plan) -> tuple[Draw, ...]:
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
         rest = add_losses(request.losses)
-        draws = [drawn(loss, (what,)) for loss, what in finding_draws(request)]
+        draws = [draw_of(loss, (what,)) for loss, what in finding_draws(request)]
     for part, loss in zip(request.parts, losses, strict=True):
         share = rest.value * loss.value / total
         for names, of_part in part.draws():
             cost = type(rest)(share * of_part)
-            draws.append(drawn(cost, tuple(texts.get(name, name) for name in names)))
+            draws.append(draw_of(cost, tuple(texts.get(name, name) for name in names)))
     return tuple(draws)
 
 
@@ -214,7 +216,7 @@ REPLACED = "one row, replaced by another: the number of rows is public"
 
 def explain_survey(survey: Plan, forecast: Forecast) -> Explanation:
     """Return the explanation of a protocol over a column."""
-    draws = [drawn(survey.charge.loss, (survey.charge.question,))]
+    draws = [draw_of(survey.charge.loss, (survey.charge.question,))]
     return _page(survey, [forecast], draws, protects=REPLACED)
 
 
@@ -229,15 +231,15 @@ def explain_vector(request: VectorPlan, _: Declared | None, sizes: tuple[int, ..
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     left = loss.share(1 - GROUP_COUNT_SHARE) if by else loss
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1) if by else None
-    draws = [drawn(left, (question.text,))]
+    draws = [draw_of(left, (question.text,))]
     if noise is not None:
-        draws.insert(0, drawn(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
+        draws.insert(0, draw_of(loss.share(GROUP_COUNT_SHARE), ("the rows of each group",)))
     forecast = vector_forecast(question, left, level, counted=noise, sizes=sizes)
-    forecast = forecast.about(sizes, (1.0,) * len(sizes))
+    forecast = forecast.with_sizes(sizes, (1.0,) * len(sizes))
     who = "one row, replaced by another" if question.neighbors == "replace" else protects(None)
     shown = None
     if request.rule is not None and noise is not None:
-        shown = reaching(request.rule.least(noise, 1, 1), noise)
+        shown = reaching(request.rule.threshold(noise, 1, 1), noise)
     return _page(request, [forecast], draws, protects=who, shown=shown)
 
 
@@ -255,7 +257,9 @@ def vector_forecast(
         question.text,
         f"{question.chosen_method}: discrete Gaussian on every sum",
     )
-    dimension = len(question.labels) if question.wide else question.dimension or question.universe
+    dimension = (
+        len(question.labels) if question.is_wide else question.dimension or question.universe
+    )
     if question.chosen_method not in DENSE or question.binary:
         return forecast.noted(_UNTOLD)
     relation, cost, noise = RELATIONS[question.neighbors], Fraction(0), counted

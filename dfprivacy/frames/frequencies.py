@@ -205,7 +205,7 @@ class FrequencyPlan(Plan):
         outer = outer[order]
         (part,), (loss,) = self.parts, self.row_losses
         law = part.count_noise(loss)
-        hidden = 0 if self.rule is None else self.rule.least(*law) - 1
+        hidden = 0 if self.rule is None else self.rule.threshold(*law) - 1
         quantile = law[0].quantile(1 - self.level, 2)
         starts = np.searchsorted(outer, outer)  # the first row of each row's group
         shown = np.flatnonzero(np.arange(len(outer)) - starts < self.k)

@@ -235,7 +235,7 @@ def measure_sizes(table: UnitTable, parts: Sequence[Any], *, secret: bool) -> Si
             by_size[kind] = np.bincount(bins, minlength=len(CANDIDATES))[None, :]
             continue
         counts_of_values = _sums(table, source).astype(np.float64)
-        share = _sums(table, source, 1) / np.maximum(counts_of_values * source.terms[0].most, 1)
+        share = _sums(table, source, 1) / np.maximum(counts_of_values * source.terms[0].maximum, 1)
         steps = np.floor(share * _MEAN_STEPS)  # whole numbers add up to the same in any order
         weights = np.bincount(rows.units, weights=counts_of_values > 0, minlength=units)
         mean = np.bincount(rows.units, weights=steps, minlength=units) / np.maximum(weights, 1)

@@ -147,7 +147,7 @@ class Released:
         compare, itself = comparison
         answers_long = self._long()
         key = answers_long.key(along)
-        before = answers_long.before(key) if base is None else answers_long.of_key(key, base)
+        before = answers_long.rows_before(key) if base is None else answers_long.of_key(key, base)
         unchanged, is_independent = Range(itself, itself, itself), answers_long.origin.independent
         compared: dict[str, list[Range]] = {name: [] for name in answers_long.answers}
         for name, ranges in answers_long.answers.items():
@@ -221,16 +221,16 @@ class _Long:
             )
         return str(along)
 
-    def others(self, across: Iterable[str]) -> list[tuple[Any, ...]]:
+    def other_keys(self, across: Iterable[str]) -> list[tuple[Any, ...]]:
         """Return the other keys of each row."""
         left = [self.marks[name] for name in self.keys if name not in across]
         return list(zip(*left, strict=True)) if left else [()] * self.table.num_rows
 
-    def before(self, key: str) -> list[int | None]:
+    def rows_before(self, key: str) -> list[int | None]:
         """Return the row before each row, among those that agree in all other keys."""
         last: dict[tuple[Any, ...], int] = {}
         rows_before: list[int | None] = []
-        for row, line in enumerate(self.others([key])):
+        for row, line in enumerate(self.other_keys([key])):
             rows_before.append(last.get(line))
             last[line] = row
         return rows_before
@@ -238,14 +238,14 @@ class _Long:
     def of_key(self, key: str, base: Any) -> list[int | None]:
         """Return the row of the group `base` for each row, among those that agree otherwise."""
         mark = None if is_missing(base) else mark_of(base)
-        places = enumerate(zip(self.others([key]), self.marks[key], strict=True))
+        places = enumerate(zip(self.other_keys([key]), self.marks[key], strict=True))
         row_of_others = {line: row for row, (line, key_mark) in places if key_mark == mark}
         if not row_of_others:
             raise InvalidQuestionError(
                 f"no group of {key!r} is the one that was named",
                 hint="name a key as it stands in the frame; along= chooses the column",
             )
-        return [row_of_others.get(line) for line in self.others([key])]
+        return [row_of_others.get(line) for line in self.other_keys([key])]
 
     def framed(
         self,
@@ -274,7 +274,7 @@ class _Long:
             columns[high] = pa.array([range_.high for range_ in ranges], pa.float64())
             if notes := self._join_notes(name, bases):
                 columns[NOTE if alone else f"{name}_{NOTE}"] = pa.array(notes, pa.string())
-        frame = self._like(columns, against, bases)
+        frame = self._frame_like(columns, against, bases)
         question = f"{text} {self.origin.question}"
         names = tuple(name_ for name_ in columns if name_ not in (*self.keys, "against"))
         origin = replace(
@@ -303,7 +303,7 @@ class _Long:
         ]
         return ["; ".join(dict.fromkeys(filter(None, pair))) or None for pair in pairs]
 
-    def _like(
+    def _frame_like(
         self, columns: dict[str, Any], against: str | None, bases: Sequence[int | None]
     ) -> Any:
         """Return columns as a frame of the same type; in pandas keys keep their dtypes."""
@@ -329,7 +329,7 @@ class _Long:
 
 def _parts(answers_long: _Long, name: str, across: Sequence[str]) -> list[Range]:
     """Return each answer as a part of its total over some keys."""
-    ranges, lines = answers_long.answers[name], answers_long.others(across)
+    ranges, lines = answers_long.answers[name], answers_long.other_keys(across)
     title = answers_long.origin.totals.get(
         tuple(key for key in answers_long.keys if key not in across), ""
     )

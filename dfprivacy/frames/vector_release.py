@@ -130,7 +130,7 @@ class VectorEstimate:
 
     def __repr__(self) -> str:
         """Show the first coordinates, how far noise moves the whole, and the cost, on one line."""
-        return f"{self.question.name} {self._first()}, {self._about()}"
+        return f"{self.question.name} {self._first()}, {self._describe_release()}"
 
     def _first(self) -> str:
         shown = ", ".join(f"{value:.6g}" for value in self.values[:4])
@@ -141,7 +141,7 @@ class VectorEstimate:
         """A reason to doubt the mean; None in general."""
         return self.noisy.note()
 
-    def _about(self) -> str:
+    def _describe_release(self) -> str:
         noise = f"noise of length {math.hypot(*self.std_error.tolist()):.3g}"
         return (
             f"{len(self)} coordinates, {self.note or noise}, method {self.method}, "
@@ -149,7 +149,11 @@ class VectorEstimate:
         )
 
     def _repr_html_(self) -> str:
-        card = {"name": self.question.name, "shown": self._first(), "about": self._about()}
+        card = {
+            "name": self.question.name,
+            "shown": self._first(),
+            "footnote": self._describe_release(),
+        }
         return rendered("cards.html", readings=[{**card, "interval": "", "bar": ()}])
 
     def plot(self, *, measured_in: MeasuredIn = None) -> Any:
@@ -160,11 +164,11 @@ class VectorEstimate:
         pip install 'dfprivacy[plot]'.
         """
         low, high = self.interval()
-        names = self.question.labels if self.question.wide else range(len(self))
+        names = self.question.labels if self.question.is_wide else range(len(self))
         rows = zip(names, self.values.tolist(), low.tolist(), high.tolist(), strict=True)
         dots = [Dot(str(name), value, (a, b)) for name, value, a, b in rows]
         level = self.info.level
-        return vector_chart(dots, self.question.name, self._about(), level, measured_in)
+        return vector_chart(dots, self.question.name, self._describe_release(), level, measured_in)
 
 
 def estimator(
@@ -258,7 +262,7 @@ def group_rows(
     buffers = Buffers()
     for block in source.read():
         ready = prepared(block, grid, buffers, keeps_incomplete=False)
-        parts.append(_counted(block.keys, ready.kept, names))
+        parts.append(_counted(block.keys, ready.mask, names))
         if len(parts) == _MERGED:
             parts = [merge(parts)]
     parts = parts or [_counted(source.keys.empty_table(), None, names)]
@@ -375,7 +379,7 @@ def _group_means(
     assert isinstance(loss, Rho)  # noqa: S101 it is named in rho
     noise = loss.share(GROUP_COUNT_SHARE).noise(1, 1)
     noisy = add_noise(exact, [ROWS], [noise])[0].coordinates[0]
-    threshold = -math.inf if plan.rule is None else plan.rule.least(noise, 1, 1)
+    threshold = -math.inf if plan.rule is None else plan.rule.threshold(noise, 1, 1)
     shown = np.flatnonzero(noisy >= threshold)
     shown_keys = exact.key_table().take(pa.array(shown))
     rows = [NoisyRows(int(noisy[index]), noise) for index in shown]
@@ -392,12 +396,14 @@ def _group_means(
 
 
 def _columns(question: MeanVector, by: Sequence[Hashable], keys: PublicKeys | None) -> Columns:
-    return Columns(by, keys, values=dict.fromkeys(question.labels, question.wide))
+    return Columns(by, keys, values=dict.fromkeys(question.labels, question.is_wide))
 
 
 def vector_names(by: Sequence[Hashable], question: MeanVector) -> list[str]:
     """Return the columns of means of vectors by group."""
-    answers = [str(c) for c in question.labels] if question.wide else [question.name, "low", "high"]
+    answers = (
+        [str(c) for c in question.labels] if question.is_wide else [question.name, "low", "high"]
+    )
     names = [*map(str, by), *answers, "count"]
     if len(set(names)) < len(names):
         raise InvalidQuestionError(
@@ -416,7 +422,7 @@ def _table(
 ) -> pa.Table:
     values = [mean.value() for mean in means]
     columns: list[Any] = list(groups.columns)
-    if question.wide:
+    if question.is_wide:
         coordinates = np.array(values).reshape(len(means), len(question.labels))
         columns += [pa.array(column) for column in coordinates.T]
     else:

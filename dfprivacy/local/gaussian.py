@@ -125,7 +125,7 @@ class GaussianPlan(Plan):
         widths = tuple(width * unit for unit in units for _ in range(width))
         return Distance(1, points, widths, lattice=True)
 
-    def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
+    def advance(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with the mean, spread and missing values that the digits show."""
         located_ = self._located(protocol, counts, self.sigma)
         spread = located_.spread if self.sigma is None else None
@@ -154,7 +154,7 @@ class GaussianPlan(Plan):
         self, protocol: Protocol, counts: tuple[Counts, ...], level: float
     ) -> LocalEstimate:
         """Return the mean, given the reports of the last round."""
-        plan = self if self.rounds == 2 else self.after(protocol, counts)
+        plan = self if self.rounds == 2 else self.advance(protocol, counts)
         query = protocol.queries[-1]
         refine = plan._by_sides if isinstance(query, Side) else plan._by_distances  # noqa: SLF001 its own
         refined = refine(query, protocol, counts[-1])  # type: ignore[arg-type]
@@ -555,9 +555,9 @@ class Refined(abc.ABC):
             return -self.limit, self.limit
         outside = 1 - level
         low, high = self.ends(NORMAL.inv_cdf(1 - max(outside - self.beta, outside / 2) / 2))
-        return self.within(min(low, self.value)), self.within(max(high, self.value))
+        return self._clip(min(low, self.value)), self._clip(max(high, self.value))
 
-    def within(self, value: float) -> float:
+    def _clip(self, value: float) -> float:
         """Return a value clipped to the range that is known."""
         return min(max(value, -self.limit), self.limit)
 
@@ -578,7 +578,7 @@ class RefinedBySides(Refined):
     @property
     def value(self) -> float:
         """The point, shifted by the normal quantile of the share above, by 2 sigma at most."""
-        return self.within(self.point + self.sigma * self._quantile)
+        return self._clip(self.point + self.sigma * self._quantile)
 
     @property
     def _quantile(self) -> float:
@@ -589,7 +589,7 @@ class RefinedBySides(Refined):
 
     def _share(self, reported: float) -> float:
         """Return the share of owners above that makes for a share of reports."""
-        share = (reported - float(self.law.other)) / self.law.gap
+        share = (reported - float(self.law.lie)) / self.law.gap
         return 0.5 + (share - 0.5) / self.present
 
     @property
@@ -626,7 +626,7 @@ class RefinedByDistances(Refined):
     @property
     def value(self) -> float:
         """The point plus the average distance."""
-        return self.within(self._middle)
+        return self._clip(self._middle)
 
     @property
     def _middle(self) -> float:

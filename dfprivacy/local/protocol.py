@@ -26,10 +26,10 @@ from dfprivacy.local.randomizers import Counts
 from dfprivacy.local.reports import (
     Distinct,
     collected,
+    join_pieces,
     owners,
     report_one,
     report_table,
-    settled,
     value_column,
 )
 from dfprivacy.local.rounds import Assignment, Query, list_parts
@@ -193,7 +193,7 @@ class Protocol(Published):
                 f"round {self.round} of {self.rounds} is the last one",
                 hint="read the answer: aggregate.estimate()",
             )
-        return replace(self, plan=self.plan.after(self, aggregate.counts), round=self.round + 1)
+        return replace(self, plan=self.plan.advance(self, aggregate.counts), round=self.round + 1)
 
     def estimate(self, aggregate: Aggregate, *, interval: float = 0.95) -> Any:
         """Return the answer of the last round with its interval: see `LocalEstimate`."""
@@ -277,7 +277,7 @@ class Aggregate:
     def __add__(self, other: Aggregate) -> Aggregate:
         """Return both together. A user counts once."""
         self.protocol.check_own(other)
-        distinct = settled([self.distinct, other.distinct], self.protocol.assignment)
+        distinct = join_pieces([self.distinct, other.distinct], self.protocol.assignment)
         out = {name: count + other.screened_out[name] for name, count in self.screened_out.items()}
         return Aggregate(self.protocol, distinct, out)
 

@@ -63,7 +63,7 @@ class Plan(Record, abc.ABC):
         return plan
 
     @abc.abstractmethod
-    def after(self, protocol: Any, counts: Any, /) -> Self:
+    def advance(self, protocol: Any, counts: Any, /) -> Self:
         """Return the plan with the results of a round, from its summed reports."""
 
     def half_width(self, protocol: Any, level: float) -> float | None:  # noqa: ARG002 one interface

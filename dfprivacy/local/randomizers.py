@@ -108,25 +108,25 @@ class RandomizedResponse:
         return math.ceil(WORDS / (exponential_below(self.epsilon) + self.categories - 1))
 
     @property
-    def other(self) -> Fraction:
+    def lie(self) -> Fraction:
         """The probability of one given category that is not the true one."""
         return Fraction(self.words_for_another, WORDS)
 
     @property
     def truth(self) -> Fraction:
         """The probability of the true category."""
-        return 1 - (self.categories - 1) * self.other
+        return 1 - (self.categories - 1) * self.lie
 
     @property
     def gap(self) -> float:
         """How much likelier the true category is than another one."""
-        return float(self.truth - self.other)
+        return float(self.truth - self.lie)
 
     def probability(self, *, report: int, category: int) -> Fraction:
         """Return the probability of a report, for a category (`MISSING` for no value)."""
         if category == MISSING:
             return Fraction(1, self.categories)
-        return self.truth if report == category else self.other
+        return self.truth if report == category else self.lie
 
     def privatise(self, inputs: Integers, entropy: EntropySource = system_entropy) -> Integers:
         """Return one report for each input, each from a 64-bit word of its own."""
@@ -159,7 +159,7 @@ class RandomizedResponse:
         value is the true numbers, with owners of no value in equal parts everywhere.
         """
         total = counts.sum(axis=-1, keepdims=True)
-        return np.asarray((counts - total * float(self.other)) / self.gap)
+        return np.asarray((counts - total * float(self.lie)) / self.gap)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def owners(assignment: Assignment, values: Any, users: Any) -> tuple[Floats, Int
         plain = type(users) is np.ndarray  # under a mask is no user
         numbers = users if plain else _arrow_column(users).to_numpy(zero_copy_only=False)
     fits = len(numbers) == rows and numbers.dtype.kind in "iu"
-    if not (fits and assignment.known(numbers).all()):
+    if not (fits and assignment.is_user(numbers).all()):
         expected = (
             "names" if assignment.named else f"different indexes from 0 to {assignment.users - 1}"
         )
@@ -276,7 +276,7 @@ def collected(assignment: Assignment, sources: Sequence[Any]) -> tuple[Distinct,
     rejected = dict.fromkeys(REASONS, 0)
     batches = (batch for source in sources for batch in _batches(source))
     pieces = [_screen(assignment, batch, rejected) for batch in batches]
-    return settled(pieces, assignment), rejected
+    return join_pieces(pieces, assignment), rejected
 
 
 def _batches(source: Any) -> Iterator[pa.RecordBatch]:
@@ -366,7 +366,7 @@ def _passing(
         possible |= can_be if alone else can_be & part.holds(groups)
     checks = {
         "protocol": rows["protocol"] == assignment.fingerprint,
-        "user": assignment.known(rows["user"]),
+        "user": assignment.is_user(rows["user"]),
         "group": (groups == rows["group"]) & (groups >= 0),
         "value": possible,
     }
@@ -378,7 +378,7 @@ def _passing(
     return good
 
 
-def settled(pieces: Sequence[Distinct], assignment: Assignment) -> Distinct:
+def join_pieces(pieces: Sequence[Distinct], assignment: Assignment) -> Distinct:
     """Return several pieces as one, without the users who have two different reports."""
     width = (assignment.reported_width,) if assignment.reported_width else ()
     users = np.concatenate([np.empty(0, np.int64), *(piece.users for piece in pieces)])

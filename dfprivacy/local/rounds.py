@@ -317,7 +317,7 @@ class Assignment:
         digest = hashlib.blake2b(text, digest_size=8, key=key, person=b"dfp.user").digest()
         return int.from_bytes(digest, "big") >> 1
 
-    def known(self, users: Integers) -> Mask:
+    def is_user(self, users: Integers) -> Mask:
         """Return a mask of numbers that belong to users."""
         return users >= 0 if self.named else (users >= 0) & (users < self.users)
 

@@ -112,7 +112,7 @@ class VectorPlan(Plan):
             return (Length(1, *who, center, self.longest, self.height),)
         return (Whole(2, *who, center, self.clip or self.longest),)
 
-    def after(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
+    def advance(self, protocol: Protocol, counts: tuple[Counts, ...]) -> Self:
         """Return the plan with the center, then with the clipping length."""
         tree, law = HaarTree(self.height), RandomizedResponse(2, protocol.loss.pure())
         sums = counts[0].sums

@@ -86,7 +86,7 @@ class BinTable:
         """Yield where the entries of each group are."""
         return (slice(first, stop) for first, stop in itertools.pairwise(self.starts.tolist()))
 
-    def held(self) -> Iterator[Held]:
+    def values_by_group(self) -> Iterator[Held]:
         """Yield the values of each group, with their rows: see `values`."""
         values = self.values()
         return ((values[part], self.rows[part]) for part in self.slices())
@@ -393,7 +393,7 @@ class _Entries:
     base: Any
     powers: list[Floats]
 
-    def beyond(self, grid: Grid) -> tuple[Any, Any]:
+    def outside(self, grid: Grid) -> tuple[Any, Any]:
         """Return masks of the entries below and above a grid, whose bounds are ends of bins."""
         ends = self.binning.numbers(self.binning.labels(np.array([grid.lower, grid.upper])))
         low, high = ends[:, None] + np.arange(-2, 3)  # the bins at an end, on either side of it
@@ -416,7 +416,7 @@ def _term_sums(term: Term, entries: _Entries) -> Integers:
     value = term.left if isinstance(term, Product) else term
     assert isinstance(value, OnGrid)  # noqa: S101 `fits_octaves` has looked
     grid, rows = value.grid, entries.rows
-    below, above = entries.beyond(grid)
+    below, above = entries.outside(grid)
     is_outside = below | above
     base = entries.base if np.ndim(entries.base) == 0 else np.where(is_outside, 0.0, entries.base)
     powers = [np.where(is_outside, 0.0, power) for power in entries.powers]
@@ -465,12 +465,12 @@ class Steps:
 
     step: Fraction
     first: int
-    most: int
+    maximum: int
 
     @property
     def last(self) -> int:
         """The largest size of a number: what a bin table packs by."""
-        return max(abs(self.first), abs(self.most))
+        return max(abs(self.first), abs(self.maximum))
 
     @property
     def bits(self) -> int:
@@ -480,7 +480,7 @@ class Steps:
     def numbers(self, values: Floats) -> Integers:
         """Return the number of the nearest multiple of each value."""
         nearest = np.rint(values / float(self.step))
-        return np.clip(nearest, self.first, self.most).astype(np.int64)
+        return np.clip(nearest, self.first, self.maximum).astype(np.int64)
 
     def values(self, numbers: Integers) -> Floats:
         """Return the multiples with these numbers: decimals as they are written."""
@@ -543,13 +543,13 @@ class Magnitudes:
         return -self.last if self.bounds is None else self._number(self.bounds.lower)
 
     @cached_property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The number of the largest candidate, within the bounds."""
         return self.last if self.bounds is None else self._number(self.bounds.upper)
 
     def numbers(self, values: Floats) -> Integers:
         """Return the number of each value, or of the bound that it exceeds."""
-        return np.clip(self._numbers(values), self.first, self.most)
+        return np.clip(self._numbers(values), self.first, self.maximum)
 
     def _numbers(self, values: Floats) -> Integers:
         bins = self.bins.numbers(values)
@@ -582,7 +582,7 @@ class Magnitudes:
             return values
         return np.clip(values, self.bounds.lower, self.bounds.upper)
 
-    def held(self, numbers: Integers) -> tuple[Integers, Integers]:
+    def bins_of(self, numbers: Integers) -> tuple[Integers, Integers]:
         """Return the lowest and the uppermost bin of the grid that each number holds."""
         if self.starts is None:
             return numbers, numbers

@@ -143,32 +143,32 @@ class Clock:
     microseconds. A value counts as the multiple at or before it, from `least` to `most`.
 
     >>> weeks = clock_of(DATE, (dt.date(2013, 1, 7), dt.date(2013, 12, 31)), dt.timedelta(7))
-    >>> weeks.most, weeks.moments(np.array([1.0, np.nan])).astype(str).tolist()
+    >>> weeks.maximum, weeks.moments(np.array([1.0, np.nan])).astype(str).tolist()
     (51, ['2013-01-14', 'NaT'])
     """
 
     kind: str
     origin: int
     step: int
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
     @property
     def bits(self) -> int:
         """How many significant bits tell all numbers apart."""
-        return max(max(-self.least, self.most).bit_length(), 8)
+        return max(max(-self.minimum, self.maximum).bit_length(), 8)
 
     @property
     def is_even(self) -> bool:
         """True if all multiples are candidates; durations without bounds are like floats."""
-        return self.least == 0
+        return self.minimum == 0
 
     @property
     def ends(self) -> tuple[int, int]:
         """The first and the last tick that count as themselves."""
         return (
-            self.origin + self.least * self.step,
-            self.origin + (self.most + 1) * self.step - 1,
+            self.origin + self.minimum * self.step,
+            self.origin + (self.maximum + 1) * self.step - 1,
         )
 
     def moments(self, numbers: Floats) -> npt.NDArray[Any]:

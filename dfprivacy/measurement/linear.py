@@ -51,12 +51,12 @@ class Term(ABC):
 
     @property
     @abstractmethod
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The smallest integer that a row can add."""
 
     @property
     @abstractmethod
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The largest integer that a row can add."""
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Term(ABC):
     @property
     def largest(self) -> int:
         """The largest size of what a row can add."""
-        return max(abs(self.least), abs(self.most))
+        return max(abs(self.minimum), abs(self.maximum))
 
     def __mul__(self, other: Term) -> Product:
         """Return the product of two terms, to be divided by a constant: a * b // k."""
@@ -95,12 +95,12 @@ class ColumnTerm(Term):
         return (self.column,)
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """Nothing."""
         return 0
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """One."""
         return 1
 
@@ -112,12 +112,12 @@ class OnGrid(ColumnTerm):
     grid: Grid
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The integer of the lower bound."""
         return self.grid.first
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The integer of the upper bound."""
         return self.grid.last
 
@@ -128,19 +128,19 @@ class OnGrid(ColumnTerm):
 
 @dataclass(frozen=True)
 class Above(ColumnTerm):
-    """`each` where the value of a column exceeds a public threshold, else 0."""
+    """`weight` where the value of a column exceeds a public threshold, else 0."""
 
     threshold: float
-    each: int = 1
+    weight: int = 1
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The integer that such a row adds."""
-        return self.each
+        return self.weight
 
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return the integers."""
-        return self.each * (values[self.column] > self.threshold).astype(np.int64)
+        return self.weight * (values[self.column] > self.threshold).astype(np.int64)
 
 
 WHOLE = 2**20
@@ -164,7 +164,7 @@ class Equal(ColumnTerm):
         return (Category(self.column, self.constant, self.kind),)
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The whole."""
         return WHOLE
 
@@ -205,7 +205,7 @@ class Product(Term):
 
     def __post_init__(self) -> None:
         """Refuse products that can be negative or too large for 63 bits."""
-        if self.left != self.right and min(self.left.least, self.right.least) < 0:
+        if self.left != self.right and min(self.left.minimum, self.right.minimum) < 0:
             raise ValueError("a product of terms must not be negative")
         if self.left.largest * self.right.largest >= 2**62 or self.divisor < 1:
             raise ValueError(
@@ -227,12 +227,12 @@ class Product(Term):
         return self.left.leaves + self.right.leaves
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """Nothing, or the product of the least factors."""
-        return max(self.left.least, 0) * max(self.right.least, 0) // self.divisor
+        return max(self.left.minimum, 0) * max(self.right.minimum, 0) // self.divisor
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """The product of the largest factors."""
         return self.left.largest * self.right.largest // self.divisor
 
@@ -243,11 +243,11 @@ class Product(Term):
         For factors a of [0, d] and b of [0, r d], both (d - a)(r d - b) and a(r d - b) are never
         negative: the quotient by d lies between b + r a - r d and both b and r a.
         """
-        return self.left.least == 0 == self.right.least and self._ratio is not None
+        return self.left.minimum == 0 == self.right.minimum and self._ratio is not None
 
     @property
     def _ratio(self) -> int | None:
-        left, right = self.left.most, self.right.most
+        left, right = self.left.maximum, self.right.maximum
         return right // self.divisor if left == self.divisor and not right % left else None
 
     def ends(self, rows: Any, left: Any, right: Any) -> tuple[Any, list[Any]]:
@@ -359,7 +359,7 @@ class Linear:
         slack = ROUNDED * sum(abs(factor) for row in matrix for factor in row[1:])
         return replace(exact, l1=k + slack, l2_squared=(k + slack) ** 2)
 
-    def moved(self, values: Mapping[Hashable, Floats]) -> Integers:
+    def apply(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return the integers that each row adds: one row a coordinate, one column a row."""
         terms = [term.of(values) for term in self.source.terms]
         size = len(next(iter(values.values())))

@@ -82,7 +82,7 @@ class Statistics:
     def largest_possible(self) -> int:
         """Return a size that no partial sum of any group can have exceeded."""
         sizes = [
-            max(max(term.largest, term.most - term.least) for term in source.terms)
+            max(max(term.largest, term.maximum - term.minimum) for term in source.terms)
             * int(self._column(sum_name(index)).max())
             for index, source in enumerate(self.sources)
             if source.terms and self.table.num_rows

@@ -258,7 +258,7 @@ class KeyRule:
     delta: Fraction
     rows: int = 1
 
-    def least(self, noise: Noise, divisor: int, terms: int) -> int:
+    def threshold(self, noise: Noise, divisor: int, terms: int) -> int:
         """Return the noisy total, in units of 1/divisor rows, from which on a group is shown."""
         return threshold(noise, self.rows * divisor, terms, self.delta)
 

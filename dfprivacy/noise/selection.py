@@ -47,7 +47,7 @@ class Selection:
     @classmethod
     def for_epsilon(cls, epsilon: Fraction | int, sensitivity: int) -> Self:
         """Return the mechanism that is epsilon-DP for losses of this sensitivity."""
-        return cls(exact_parameter("epsilon", epsilon, 1000) / (2 * _whole(sensitivity)))
+        return cls(exact_parameter("epsilon", epsilon, 1000) / (2 * _positive_integer(sensitivity)))
 
     @classmethod
     def for_rho(cls, rho: Fraction | int, sensitivity: int) -> Self:
@@ -61,7 +61,7 @@ class Selection:
 
     def epsilon(self, sensitivity: int) -> Fraction:
         """Return the epsilon of pure DP at which a choice is charged: 2 * rate * sensitivity."""
-        return 2 * self.rate * _whole(sensitivity)
+        return 2 * self.rate * _positive_integer(sensitivity)
 
     def rho(self, sensitivity: int) -> Fraction:
         """Return the rho of zCDP at which a choice is charged."""
@@ -154,7 +154,7 @@ def uniform_below(lengths: Integers, entropy: EntropySource) -> Integers:
 _TOP = np.uint64(2**63)
 
 
-def _whole(sensitivity: object) -> int:
+def _positive_integer(sensitivity: object) -> int:
     if isinstance(sensitivity, bool) or not isinstance(sensitivity, int) or sensitivity < 1:
         raise InvalidLossError(
             "the sensitivity must be a positive integer", hint="Use sensitivity=1."

@@ -70,7 +70,8 @@ class DickCenter(Selected):
         """Select the center of each group."""
         law = CentreLength(self.p)
         values = [
-            monotone_estimate(law, *values_and_counts, loss) for values_and_counts in table.held()
+            monotone_estimate(law, *values_and_counts, loss)
+            for values_and_counts in table.values_by_group()
         ]
         return np.array(values, dtype=np.float64)
 

@@ -71,7 +71,7 @@ class SubsetMean(Statistic):
 
     column: Hashable = argument("The column of numbers.")
 
-    def whole(self, rows: int) -> float:  # noqa: ARG002 the same for all sizes
+    def percent_base(self, rows: int) -> float:  # noqa: ARG002 the same for all sizes
         """Return one width of the bounds that are found."""
         return 1.0
 
@@ -118,7 +118,7 @@ class DickMean(SubsetMean):
     ) -> Iterator[tuple[Bounds, Epsilon | Rho]]:
         """Yield the bounds of each group, and the loss that is left for its mean."""
         epsilon = Epsilon(loss.pure())
-        for values, rows in table.held():
+        for values, rows in table.values_by_group():
             yield dick_bounds(values, rows, epsilon)
 
 
@@ -161,7 +161,9 @@ class RankedMeanPart(ColumnPart):
         counts: list[CountPiece] = []
         table = measured.table
         bounds_and_losses = self.question.find_bounds(table, loss)
-        for values_and_counts, (bounds, left) in zip(table.held(), bounds_and_losses, strict=True):
+        for values_and_counts, (bounds, left) in zip(
+            table.values_by_group(), bounds_and_losses, strict=True
+        ):
             vectors = self.vectors(bounds)
             exact = _sum_values(*values_and_counts, vectors.linears[0].source)
             noisy = add_noise(exact, vectors.linears, vectors.noises(left))[0]

@@ -69,7 +69,7 @@ class Threshold:
     """The public threshold of noisy totals of shown groups (docs/explanation/intervals.md)."""
 
     weights: CountWeights
-    least: int
+    minimum: int
 
     def interval(self, estimator: Estimator, vector: NoisyVector, level: float) -> Ends:
         """Return the interval of each group, given that it is shown."""
@@ -79,8 +79,8 @@ class Threshold:
             return low, high
         if type(estimator) is CountEstimator and estimator.weights == self.weights:
             return np.minimum(low, self.lowest(vector, level)), high
-        excess = vector.excess(indices, self.least)
-        limit, *misses = selected_outside(vector.noise, len(indices), self.least, 1 - level)
+        excess = vector.excess(indices, self.minimum)
+        limit, *misses = selected_outside(vector.noise, len(indices), self.minimum, 1 - level)
         marginal, clear = (estimator.interval(vector, 1 - miss) for miss in misses)
         if isinstance(estimator, CountEstimator):  # its upper end holds anyway
             marginal, clear = (marginal[0], high), (clear[0], high)
@@ -92,11 +92,12 @@ class Threshold:
         noise, terms = vector.noise, len(self.weights.indices)
         total = vector.total(self.weights.indices)
         step = max(math.isqrt(int(noise.variance)) // 8, 1)
-        excess = vector.excess(self.weights.indices, self.least)
+        excess = vector.excess(self.weights.indices, self.minimum)
         steps = np.clip(excess // step, 0, _STEPS).astype(np.int64)
         distinct, index = np.unique(steps, return_inverse=True)
         reaches = [
-            reach_down(noise, terms, self.least, int(count) * step, 1 - level) for count in distinct
+            reach_down(noise, terms, self.minimum, int(count) * step, 1 - level)
+            for count in distinct
         ]
         reach = np.array([math.inf if limit is None else limit for limit in reaches])[index]
         lowest = (total.astype(np.float64) - reach) / self.weights.divisor
@@ -298,7 +299,9 @@ class CountPiece:
     def threshold(self, rule: KeyRule) -> Threshold:
         """Return the total that a noisy count has to reach."""
         terms = len(self.weights.indices)
-        return Threshold(self.weights, rule.least(self.vector.noise, self.weights.divisor, terms))
+        return Threshold(
+            self.weights, rule.threshold(self.vector.noise, self.weights.divisor, terms)
+        )
 
 
 @dataclass(frozen=True)
@@ -308,7 +311,7 @@ class Counted:
     groups: int
     pieces: tuple[CountPiece, ...]
 
-    def kept(self, rule: KeyRule) -> Integers:
+    def select_groups(self, rule: KeyRule) -> Integers:
         """Return the groups whose noisy count shows that more than one unit may be behind them.
 
         They ascend. A group that one unit alone has made stays with probability at most delta, by
@@ -317,7 +320,7 @@ class Counted:
         groups = []
         for piece in self.pieces:
             total, threshold = piece.vector.total(piece.weights.indices), piece.threshold(rule)
-            groups.append(piece.groups[total >= threshold.least])
+            groups.append(piece.groups[total >= threshold.minimum])
         return np.sort(np.concatenate(groups)) if groups else np.zeros(0, dtype=np.int64)
 
     def column(self) -> Column:
@@ -377,9 +380,9 @@ class Answers:
     keys: pa.Table
     answers: Mapping[str, tuple[Answer, ...]]
     counted: Counted
-    kept: Integers
+    groups_shown: Integers
     selecting: Collection[str] = ()
 
     def shown_in(self, name: str) -> Integers:
         """Return the groups that are shown, by their numbers in an answer."""
-        return self.kept if name in self.selecting else all_groups(len(self.kept))
+        return self.groups_shown if name in self.selecting else all_groups(len(self.groups_shown))

@@ -193,8 +193,8 @@ class RatioEstimator:
 
     numerator: Weights
     denominator: Weights
-    least: float
-    most: float
+    minimum: float
+    maximum: float
     unit: float
     grid: Grid
     offset: float = 0.0
@@ -207,9 +207,9 @@ class RatioEstimator:
     def theta(self, vector: NoisyVector) -> Floats:
         """Return the clipped ratio of each group."""
         above, below = _dot(self.numerator, vector), _dot(self.denominator, vector)
-        middle = (self.least + self.most) / 2
+        middle = (self.minimum + self.maximum) / 2
         ratio = np.divide(above, below, out=np.full_like(above, middle), where=below > 0)
-        return np.clip(ratio, self.least, self.most)
+        return np.clip(ratio, self.minimum, self.maximum)
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the mean of each group, in units of the column."""
@@ -243,10 +243,13 @@ class RatioEstimator:
         c = above * above - spread * float(u @ u)
         root = np.sqrt(np.maximum(half_b * half_b - a * c, 0))
         closed = (a > 0) & (below > 0)
-        low, high = np.full_like(above, self.least), np.full_like(above, self.most)
+        low, high = np.full_like(above, self.minimum), np.full_like(above, self.maximum)
         np.divide(half_b - root, a, out=low, where=closed)
         np.divide(half_b + root, a, out=high, where=closed)
-        low, high = np.clip(low, self.least, self.most), np.clip(high, self.least, self.most)
+        low, high = (
+            np.clip(low, self.minimum, self.maximum),
+            np.clip(high, self.minimum, self.maximum),
+        )
         return low, high
 
     def standard_error(self, vector: NoisyVector) -> Floats:
@@ -256,7 +259,7 @@ class RatioEstimator:
             (u - theta * v) ** 2 for u, v in zip(self.numerator, self.denominator, strict=True)
         )
         noise = np.sqrt(vector.noise.variance * squared)
-        widest = (self.most - self.least) / 2
+        widest = (self.maximum - self.minimum) / 2
         error = np.divide(noise, below, out=np.full_like(below, widest), where=below > 0)
         return np.minimum(error, widest) * self.unit
 
@@ -265,8 +268,8 @@ class RatioEstimator:
         u, v = np.array(self.numerator, float), np.array(self.denominator, float)
         constants = np.array([row[0] for row in draw.linear.matrix], float)
         below, spread = rows * float(v @ constants), draw.spread()
-        reach = self.most - self.least
-        middle = u - (self.least + self.most) / 2 * v
+        reach = self.maximum - self.minimum
+        middle = u - (self.minimum + self.maximum) / 2 * v
         # Fieller: the larger W with W below = spread * norm(middle -+ W v)
         square = spread**2
         a = below**2 - square * float(v @ v)
@@ -288,16 +291,16 @@ class RatioEstimator:
 
 @dataclass(frozen=True)
 class ProportionEstimator:
-    """The coordinate at `place` of `size` ones that add up to `k` a row, as a part of all."""
+    """The coordinate at `index` of `size` ones that add up to `k` a row, as a part of all."""
 
     size: int
-    place: int
+    index: int
     k: int
     unit: float = 1.0
 
     @cached_property
     def _ratio(self) -> RatioEstimator:
-        part = tuple(int(index == self.place) for index in range(self.size))
+        part = tuple(int(index == self.index) for index in range(self.size))
         grid = grid_from_lower(Bounds(0.0, self.unit))
         return RatioEstimator(part, (1,) * self.size, 0.0, 1.0, self.unit, grid)
 

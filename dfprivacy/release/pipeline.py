@@ -147,7 +147,7 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     others, by_index = dict(enumerate(measured)), dict[int, Answered]()
     if rule:
         first = by_index[counting] = others.pop(counting).answer(plan.row_losses[counting], rule)
-        keys, shown = first.keys, first.counted.kept(rule)
+        keys, shown = first.keys, first.counted.select_groups(rule)
         if len(shown) < keys.num_rows:
             keys = keys.take(pa.array(shown))
         others = {index: mechanism.of_groups(keys) for index, mechanism in others.items()}

@@ -205,7 +205,7 @@ class Plan:
         if self.rule is not None and self.parts and self.search is None:
             counting = index_of_counting_part(self.parts)
             law = self.parts[counting].count_noise(self.row_losses[counting])
-            shown_from = -(-self.rule.least(*law) // law[1])
+            shown_from = -(-self.rule.threshold(*law) // law[1])
         delta = float(self.charge.delta) if self.by else 0.0
         limits = [
             (name, replace(self.unit, max_rows=rows), lost)
@@ -309,7 +309,7 @@ class Plan:
         """Return one row for each group of all keys."""
         names, columns = list(map(str, self.by)), []
         if self.by:
-            columns += answers.keys.take(pa.array(answers.kept)).columns
+            columns += answers.keys.take(pa.array(answers.groups_shown)).columns
         for name, parts in answers.answers.items():
             suffixes = self.questions[name].suffixes if not self.names else ("",) * len(parts)
             for suffix, answer in zip(suffixes, parts, strict=True):
@@ -318,7 +318,7 @@ class Plan:
                 columns += [arrow(value[shown], answer.declared) for value in values]
                 names += [f"{name}{suffix}{end}" for end in list_ends(len(values))]
         if self.shows_count:
-            columns.append(pa.array(answers.counted.column()[answers.kept]))
+            columns.append(pa.array(answers.counted.column()[answers.groups_shown]))
         return pa.table(columns, names=list(self.names or names))
 
 

@@ -317,11 +317,11 @@ def _product(keys: Mapping[Hashable, object], columns: Sequence[Hashable]) -> Pu
             f"the keys of column {missing[0]!r} are missing",
             hint=f"list keys for each group column: keys={{{missing[0]!r}: [...], ...}}",
         )
-    lists = [[row[0] for row in _listed(keys[c], c).rows] for c in columns]
+    lists = [[row[0] for row in _read_keys(keys[c], c).rows] for c in columns]
     return PublicKeys(tuple(itertools.product(*lists)))
 
 
-def _listed(value: object, column: Hashable) -> PublicKeys:
+def _read_keys(value: object, column: Hashable) -> PublicKeys:
     keys = keys_of(value, [column])
     if keys is None:
         raise InvalidKeysError(f"the keys of column {column!r} are missing")

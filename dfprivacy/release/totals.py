@@ -34,7 +34,7 @@ Set = tuple[int, ...]
 
 def totals(answers: Answers, by: Set) -> Answers:
     """Return the answers about the groups of a grouping set: all keys, those added up are NULL."""
-    cells = answers.keys.take(pa.array(answers.kept))
+    cells = answers.keys.take(pa.array(answers.groups_shown))
     keys, group_of_cell = _groups(cells, by)
     groups = keys.num_rows
     totals_by_name = {
@@ -45,7 +45,7 @@ def totals(answers: Answers, by: Set) -> Answers:
     }
     counted = Counted(groups, ())
     return replace(
-        answers, keys=keys, answers=totals_by_name, counted=counted, kept=all_groups(groups)
+        answers, keys=keys, answers=totals_by_name, counted=counted, groups_shown=all_groups(groups)
     )
 
 

@@ -154,7 +154,7 @@ class Protocol(Published):
         """Return the protocol of the next round: the analyzer, with the messages of all users."""
         self._open()
         totals = self.sums_of(self.round).analyze(messages)
-        return replace(self, plan=self.plan.after(self, totals), round=self.round + 1)
+        return replace(self, plan=self.plan.advance(self, totals), round=self.round + 1)
 
     def estimate(self, *, interval: float = 0.95) -> Any:
         """Return the answer, when all rounds are done."""
@@ -260,7 +260,7 @@ class Total(Plan):
         parts = (clipped - self.lower) / (self.upper - self.lower)
         return rounded(parts[:, np.newaxis], self.steps, entropy)
 
-    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
+    def advance(self, protocol: Protocol, totals: Sequence[int]) -> Self:  # noqa: ARG002 one interface
         """Return the plan with its noisy total."""
         return replace(self, noisy_total=totals[0])
 
@@ -326,7 +326,7 @@ class Quantile(Plan):
         present = np.where(np.isnan(values), middle, values)
         return (present <= self.point).astype(np.int64)[:, np.newaxis]
 
-    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
+    def advance(self, protocol: Protocol, totals: Sequence[int]) -> Self:
         """Return the plan with the half in which the quantile lies."""
         right = totals[0] < self.q * protocol.users
         return replace(self, cell=2 * self.cell + int(right), rounds_done=self.rounds_done + 1)
@@ -446,7 +446,7 @@ class Vectors(Plan):
         spread = math.sqrt(2 * math.log(4 * self.size / _OUTSIDE) / self.size)
         return self.clip * min(1.0, spread)
 
-    def after(self, protocol: Protocol, totals: Sequence[int]) -> Self:
+    def advance(self, protocol: Protocol, totals: Sequence[int]) -> Self:
         """Return the plan after a round."""
         if protocol.round <= self.height:
             old, half = self.cells or (0,) * self.size, protocol.users / 2
@@ -551,7 +551,7 @@ def quantile(
             f"a quantile lies between 0 and 1, not at {describe(q)}", hint="pass q=0.5"
         )
     limits = _bounds(bounds)
-    plan = Quantile(float(part), limits.lower, limits.upper, _whole(resolution, 40))
+    plan = Quantile(float(part), limits.lower, limits.upper, _positive_integer(resolution, 40))
     return _protocol(users, epsilon, delta, plan)
 
 
@@ -571,7 +571,11 @@ def mean_vector(
     delta. `campaign` names the public rotation.
     """
     count, length = user_count(users), vector_radius(radius)
-    name, size, height = campaign_name(campaign), _whole(dimensions, 2**10), _whole(resolution, 20)
+    name, size, height = (
+        campaign_name(campaign),
+        _positive_integer(dimensions, 2**10),
+        _positive_integer(resolution, 20),
+    )
     plan = Vectors(name, size, length, height, _steps(count, None))
     return _protocol(users, epsilon, delta, plan)
 
@@ -596,10 +600,10 @@ def _bounds(bounds: object) -> Bounds:
 
 
 def _steps(users: int, steps: int | None) -> int:
-    return math.isqrt(users - 1) + 1 if steps is None else _whole(steps, 2**30)
+    return math.isqrt(users - 1) + 1 if steps is None else _positive_integer(steps, 2**30)
 
 
-def _whole(value: object, largest: int) -> int:
+def _positive_integer(value: object, largest: int) -> int:
     what, hint = (
         f"a whole number from 1 to {largest} is needed",
         "leave it out, or pass e.g. resolution=10",

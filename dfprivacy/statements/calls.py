@@ -58,10 +58,10 @@ from dfprivacy.statements.nodes import (
     fresh,
     literal,
     parse,
+    quote_if_needed,
     rebuild,
     rebuild_part,
     refuse_node,
-    shown,
     text_of,
     text_of_query,
     walk,
@@ -277,7 +277,7 @@ def name_item(node: Node, columns: Iterable[str] = ()) -> str:
 def display(node: Node) -> str:
     """Return an expression as the statement has it, in DuckDB's words."""
     if isinstance(node, Name):
-        return ".".join(map(shown, node.path))
+        return ".".join(map(quote_if_needed, node.path))
     return _text_of_item(replace(_as_written(node), alias=""))
 
 
@@ -786,7 +786,7 @@ def private(select: Select) -> Select:
                 answer: Node = fill_template(_ANY[node.name], {"x": test})
                 return replace(answer, alias=node.alias, written=node)
             if is_dp(node) or _name(node) in kinds:
-                return _asked(node, kinds)
+                return _call_of(node, kinds)
         return node if isinstance(node, Query) else rebuild(node, change)
 
     clauses = {name: getattr(select, name) for name in ("items", "modifiers", "having", "qualify")}
@@ -873,7 +873,7 @@ def _name(node: Node) -> str:
     return f"{called(node)}{distinct}"
 
 
-def _asked(node: Function, dp_names: Mapping[str, str]) -> Function:
+def _call_of(node: Function, dp_names: Mapping[str, str]) -> Function:
     """Return an aggregate as a dp_ call, and what is written in its place."""
     call = node
     if not is_dp(node):

@@ -323,7 +323,9 @@ class Statement:
         calls = []
         for call, shown in self.answers.items():
             has_ends = call in self.with_ends or hasattr(call.question, "clipping")
-            calls.append((shown, replace(call, question=call.question.told(interval=has_ends))))
+            calls.append(
+                (shown, replace(call, question=call.question.with_ends(interval=has_ends)))
+            )
         return calls
 
     def written(self, node: Node, before: int | None = None) -> str:
@@ -412,7 +414,7 @@ class Statement:
         if node.name.endswith("_interval"):
             self.with_ends.add(call)
             ends = f"'value': {start}, 'low': {start}_low, 'high': {start}_high"
-            noted = self.notes_limits or call.question.told(interval=True).has_note
+            noted = self.notes_limits or call.question.with_ends(interval=True).has_note
             note = f", 'note': {start}_note" if noted else ""
             if not noted and any(hasattr(call.question, at) for at in ("searches", "clipping")):
                 note = ", 'note': NULL::VARCHAR"
@@ -456,7 +458,7 @@ class Script:
     explains: bool = False
     """True where the text asks for its plan in place of rows."""
     notes: tuple[str, ...] = ()
-    """What the rest leaves out, whatever the rows."""
+    """Notes on groups that the rest leaves out, whatever the rows."""
 
     @property
     def makes_table(self) -> bool:
@@ -583,7 +585,7 @@ class _Taken:
     def public(self) -> set[tuple[str, ...]]:
         """The very tables that the schema declares public, wherever they are found."""
         names = self.reader.schema.public if self.reader.schema else ()
-        relations = {label: self.reader.place.find(tuple(label.split("."))) for label in names}
+        relations = {label: self.reader.source.find(tuple(label.split("."))) for label in names}
         for name, relation in relations.items():
             if relation.definition is not None:
                 raise refuse("view in a schema", name=name)
@@ -591,7 +593,7 @@ class _Taken:
 
     def composed(self, rest: Query) -> Script:
         """Return the releases so far, and a query over them."""
-        used, find = _named(rest), self.reader.place.find
+        used, find = _named(rest), self.reader.source.find
         tables = tuple((name, find(label)) for label, name in self.tables.items() if name in used)
         text = text_of_query(rest, self.reader.engine)
         notes = (SHOWN_GROUPS,) if self.sums_groups else ()
@@ -674,7 +676,7 @@ class _Taken:
             return replace(self._catalog(path[1]), alias=node.alias or path[1])
         if len(path) == 1 and folded(path[0]) in self.recursive:
             return node
-        if not self.public or self.reader.place.find(path).path not in self.public:
+        if not self.public or self.reader.source.find(path).path not in self.public:
             self.rows = ".".join(path)
             raise _Unreleased
         name = self.tables.setdefault(path, f"{self.start}_public_{len(self.tables)}")
@@ -687,7 +689,7 @@ class _Taken:
                 rows: Any = sorted((table.path[-1],) for table in self._tables())
                 return self._constants(rows, "name")
             case {"show_type": "DESCRIBE", "query": Select(source=Table(path=path))}:
-                path = self.reader.place.find(path).path
+                path = self.reader.source.find(path).path
                 tables = [table for table in self._tables() if table.path == path]
                 rows = [(*row, "YES", None, None, None) for t in tables for row in self._columns(t)]
                 return self._constants(rows, "column_name, column_type, null, key, default, extra")
@@ -695,7 +697,7 @@ class _Taken:
 
     def _tables(self) -> list[Relation]:
         """Return the tables that a statement may name."""
-        schema, source = self.reader.schema, self.reader.place
+        schema, source = self.reader.schema, self.reader.source
         names = [tuple(n.split(".")) for n in (*schema.tables, *schema.public)] if schema else None
         return [source.find(name) for name in (source.names() if names is None else names)]
 
@@ -789,7 +791,7 @@ class _Taken:
                 unique = None if "" in names or release.sets else frozenset(names)
                 table = planned(Script((release,)))
                 givens[name] = Given(name, None, table, single=False, unique=unique)
-            tables = Tables(None, self.reader.place, self.reader.engine, givens)
+            tables = Tables(None, self.reader.source, self.reader.engine, givens)
             scope = Compiler(tables).query(_without_conditions(rest))
             columns = {visible.column: folded(visible.name) for visible in scope.seen}
             unique = scope.bag.unique

@@ -46,9 +46,9 @@ from dfprivacy.statements.nodes import (
     cast_to,
     folded,
     literal,
+    quote_if_needed,
     rebuild,
     refuse_node,
-    shown,
     text_of,
     walk,
 )
@@ -107,7 +107,7 @@ def require_exact(sort: str, name: str) -> None:
         raise refuse("running sum", name=name, base=base_of(sort))
 
 
-def alike(first: str, second: str) -> bool:
+def are_comparable(first: str, second: str) -> bool:
     """Return True for types that compare without a cast that can fail."""
     bases = {base_of(first), base_of(second)}
     is_close = bases <= WHOLE - {"UBIGINT"} or bases == FLOATS
@@ -574,7 +574,7 @@ def window(node: Over, inner: Inner) -> str:
         write_frame(node, inner),
     ]
     where = f" FILTER (WHERE {filter_text})" if filter_text else ""
-    return f"{shown(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
+    return f"{quote_if_needed(node.name)}({inside}){where} OVER ({' '.join(filter(None, over))})"
 
 
 def _order_by(orders: Sequence[Order], inner: Inner) -> str:

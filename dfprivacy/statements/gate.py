@@ -191,17 +191,17 @@ def fit_values(table: pa.Table, names: Names) -> pa.Table:
     """Return a table of Arrow types whose values have a place in DuckDB; others are NULL."""
     if not names:
         return pa.table({"row": pa.nulls(table.num_rows, pa.bool_())})
-    columns = [_held(table.column(name), name) for name in names]
+    columns = [_decode_column(table.column(name), name) for name in names]
     return pa.table(columns, names=list(names))
 
 
-def _held(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _decode_column(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     kind = column.type
     if pa.types.is_run_end_encoded(kind):
         column = pa.chunked_array(
             [pc.run_end_decode(chunk) for chunk in column.chunks], kind.value_type
         )
-        return _held(column, name)
+        return _decode_column(column, name)
     if _is_scaled(kind):
         numbers, largest = column.cast(pa.int64()), _MOST // _PER_UNIT[kind.unit]  # too many
         is_within = pc.and_(pc.greater_equal(numbers, -largest), pc.less_equal(numbers, largest))
@@ -317,7 +317,7 @@ class Reader:
     `computed` makes that of public tables alone.
     """
 
-    place: Place
+    source: Place
     engine: duckdb.DuckDBPyConnection
     schema: Schema | None = None
     unit: Unit | None = None
@@ -505,11 +505,11 @@ class ConnectionSource(Place):
 
     def find(self, parts: Names, view: Relation | None = None) -> Relation:
         """Return the table or view of a name, in the order in which DuckDB looks for it."""
-        matches = self._found(parts[-1], parts[:-1], view)
+        matches = self._find_relations(parts[-1], parts[:-1], view)
         if not matches and ("." in parts[-1] or "/" in parts[-1]):
             raise refuse("file as a table", name=".".join(parts))
         if not matches:
-            close = nearly(parts[-1], [row[2] for row in self._known])
+            close = nearly(parts[-1], [row[2] for row in self._relations])
             raise refuse("no such table", name=".".join(parts), near=close)
         if view is not None and len(parts) == 2 and len(matches) > 1:
             raise refuse("tables of one name", name=".".join(parts))
@@ -523,7 +523,7 @@ class ConnectionSource(Place):
 
     def names(self) -> list[Names]:
         """Return the names of all tables and views."""
-        return [row[:3] for row in self._known]
+        return [row[:3] for row in self._relations]
 
     def _relation(self, path: Names, *, is_view: bool) -> Relation:
         """Return a table or view."""
@@ -594,7 +594,7 @@ class ConnectionSource(Place):
         return self.connection.sql(sql)
 
     @cached_property
-    def _known(self) -> list[_Found]:
+    def _relations(self) -> list[_Found]:
         """The tables and views that there are, as one statement sees them."""
         return looked_up(self.connection, _RELATIONS)
 
@@ -612,7 +612,7 @@ class ConnectionSource(Place):
             raise refuse_part("a search_path with such names")
         return database, places
 
-    def _found(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
+    def _find_relations(self, name: str, qualifier: Names, view: Relation | None) -> list[_Found]:
         """Return relations of a name, those first that DuckDB would find first."""
         inside, places = [] if view is None else [view.path[:2]], [qualifier]
         if not qualifier:
@@ -625,7 +625,7 @@ class ConnectionSource(Place):
             places = [path for path in around if folded(outer) in map(folded, path)]
             places += [(database_name, outer) for database_name, _ in inside]
             places += [(database, outer), (outer, "main"), ("temp", outer)]
-        named = [row for row in self._known if folded(row[2]) == folded(name)]
+        named = [row for row in self._relations if folded(row[2]) == folded(name)]
         in_order = dict.fromkeys(tuple(map(folded, path)) for path in places)
         return [row for at in in_order for row in named if at == tuple(map(folded, row[:2]))]
 
@@ -645,7 +645,7 @@ class ConnectionSource(Place):
 
     def check(self, target: Target, protected: Relation, empty: pa.Table) -> None:
         """Refuse a target that could not be made of the released rows, before anything is spent."""
-        matches = self._found(target.path[-1], target.path[:-1], None)
+        matches = self._find_relations(target.path[-1], target.path[:-1], None)
         if any(row[:3] == protected.path for row in matches):
             raise refuse("protected target")
         # tables in other schemas do not matter

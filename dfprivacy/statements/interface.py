@@ -148,7 +148,7 @@ def sql(
     >>> list(released["carrier"]), bool((released["delay"] < 12).all())
     (['AA', 'UA'], True)
     """
-    with asked(**locals()) as job:
+    with job_of_arguments(**locals()) as job:
         if con is None:
             return job.run()
         table, origin = job.release()
@@ -209,13 +209,13 @@ def explain(
     target = None if within is None else target_of(within, size)
     if target is not None:
         no_loss_beside(epsilon)
-    with asked(**arguments) as job:
+    with job_of_arguments(**arguments) as job:
         from dfprivacy.statements.jobs import explanation_of  # noqa: PLC0415 as below
 
         return explanation_of(job, target)
 
 
-def asked(
+def job_of_arguments(
     query: str,
     frames: Mapping[str, Any],
     *,
@@ -405,7 +405,7 @@ class Connection(_Closing):
         """Answer a statement as `dfp.sql` does; terms named here go before the connection's."""
         arguments = self._with(terms)
         named = {name: arguments.pop(name) for name in list(arguments) if name in ASKED}
-        with asked(query, arguments, **{**ASKED, **named}) as job:
+        with job_of_arguments(query, arguments, **{**ASKED, **named}) as job:
             table, origin = job.release()
             return Result.of(pa.table({}) if job.script.makes_table else table, origin)
 
@@ -631,7 +631,7 @@ class Cursor(_Closing):
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return the next row, or None."""
-        return self._made().fetchone()
+        return self._require_result().fetchone()
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """Return the next rows: so many, a whole number from 0 on, or `arraysize`."""
@@ -641,25 +641,25 @@ class Cursor(_Closing):
                 "the number of rows to fetch is no whole number from 0 on",
                 hint="cursor.fetchmany(100); fetchall() returns all that are left",
             )
-        return list(islice(self._made().remaining, count))
+        return list(islice(self._require_result().remaining, count))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return all rows that are left."""
-        return list(self._made().remaining)
+        return list(self._require_result().remaining)
 
     def arrow(self) -> pa.Table:
         """Return all rows as an Arrow table."""
-        return self._made().arrow()
+        return self._require_result().arrow()
 
     def df(self) -> pd.DataFrame:
         """Return all rows as a pandas frame."""
-        return self._made().df()
+        return self._require_result().df()
 
     def pl(self) -> pl.DataFrame:
         """Return all rows as a polars frame."""
-        return self._made().pl()
+        return self._require_result().pl()
 
-    def _made(self) -> Result:
+    def _require_result(self) -> Result:
         self._require_open()
         if self._result is None:
             raise RefusedStatementError(
@@ -679,4 +679,4 @@ class Cursor(_Closing):
         """Do nothing, as PEP 249 allows."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return self._made().remaining
+        return self._require_result().remaining

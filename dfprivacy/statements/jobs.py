@@ -20,7 +20,7 @@ from dfprivacy.accounting.loss import Epsilon, delta_of, positive_number
 from dfprivacy.engine.adopt import Filtered, Stored
 from dfprivacy.engine.embedded import (
     UTC,
-    apart,
+    connect_isolated,
     embedded,
     restrict_optimizer,
     session_zone,
@@ -105,7 +105,7 @@ class Plan:
     by: tuple[str, ...]
     keys: PublicKeys | None
     questions: Mapping[str, Statistic]
-    own: Mapping[str, Epsilon]
+    own_losses: Mapping[str, Epsilon]
     terms: Terms
 
     @property
@@ -134,7 +134,7 @@ class Plan:
     def row_query(self) -> str:
         """The row query as one SELECT."""
         bag, tables = self.statement.scope.bag, self.statement.compiler.tables
-        return f"SELECT {self.projection} FROM ({bag.sql(self.used, tables.shown)})"  # noqa: S608 every part was written by rules
+        return f"SELECT {self.projection} FROM ({bag.sql(self.used, tables.display_select)})"  # noqa: S608 every part was written by rules
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ class Plan:
     def read(self, engine: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """Return the columns that the row query reads; no row is read yet."""
         bag, tables = self.statement.scope.bag, self.statement.compiler.tables
-        return tables.place.query(bag.sql(self.used, tables.leaves(bag, self.used)), engine)
+        return tables.source.query(bag.sql(self.used, tables.leaves(bag, self.used)), engine)
 
     @cached_property
     def request(self) -> ReleasePlan:
@@ -163,7 +163,7 @@ class Plan:
             self.terms,
             self.by,
             self.keys,
-            own_losses=self.own,
+            own_losses=self.own_losses,
             form=form,
             sets=sets,
         )
@@ -326,7 +326,9 @@ def _question(
         if fact.kind == TEXT:
             as_read.setdefault(quoted(name), number_in_text(quoted(name)))
     pairs = zip(call.shown, call.values, strict=True)
-    return question.about(*(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs))
+    return question.with_columns(
+        *(_label(columns, shown, as_read.get(sql, sql)) for shown, sql in pairs)
+    )
 
 
 _PLACE = "place"
@@ -521,7 +523,7 @@ class Job:
 
     script: Script
     plans: tuple[Plan, ...]
-    place: Place
+    source: Place
     engine: duckdb.DuckDBPyConnection
     terms: Terms
     public: object
@@ -581,7 +583,7 @@ class Job:
                 lines.append(line)
         table = guarded(lambda: resulting(self.script, releases.tables, self.engine))
         if self.script.target is not None:
-            self.place.make(self.script.target, table)
+            self.source.make(self.script.target, table)
         if self.script.rest is None:
             keys = self.script.keys
         else:  # the columns before the first number
@@ -642,7 +644,7 @@ class Job:
                     return release_several(request, sources)
                 return [release_answers(request, sources[0])]
         finally:
-            self.place.take_back()
+            self.source.take_back()
 
     def reading(self, *, plain: bool) -> AbstractContextManager[None]:
         """Return a block in which rows are read; they are `plain` where no gate changes them.
@@ -651,8 +653,8 @@ class Job:
         a connection's is as it was, and that of our own engine is on.
         """
         if not plain or any(plan.computes for plan in self.plans):
-            return self.place.fenced()
-        on_connection = isinstance(self.place, ConnectionSource)
+            return self.source.fenced()
+        on_connection = isinstance(self.source, ConnectionSource)
         return nullcontext() if on_connection else with_all_optimizers(self.engine)
 
     def _later(self, plan: Plan, releases: _Drawn, answers: Sequence[pa.Table]) -> Stored:
@@ -724,7 +726,7 @@ def resulting(
     """Run a text over the tables of its releases and public ones, or their twins."""
     if script.rest is None:
         return tables[-1]
-    with apart() as inside:
+    with connect_isolated() as inside:
         for name, table in zip(script.names, tables, strict=True):
             inside.register(name, table)
         for name, relation in script.public:

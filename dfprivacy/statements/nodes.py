@@ -770,10 +770,10 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z", re.IGNORECASE | re.ASCII)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-def shown(name: str) -> str:
+def quote_if_needed(name: str) -> str:
     """Return a name as DuckDB shows it in an expression, quoted where it has to be.
 
-    >>> shown("delay"), shown("Q x")
+    >>> quote_if_needed("delay"), quote_if_needed("Q x")
     ('delay', '"Q x"')
     """
     return name if _PLAIN.match(name) else quoted(name)

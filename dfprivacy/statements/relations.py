@@ -103,7 +103,7 @@ class StoredRead:
         columns |= {unit: self.columns[unit]} if unit else {}
         return leaf(replace(self, columns=columns, selected=selected))
 
-    def over(self, source: str, where: Sequence[str] = ()) -> str:
+    def select_from(self, source: str, where: Sequence[str] = ()) -> str:
         """Return the SELECT of the wanted columns and the owner over a source of the others."""
         unit, owner = self.owner or ("", None)
         conditions = [*where, *([f"{quoted(unit)} IS NOT NULL"] if unit else [])]
@@ -272,7 +272,7 @@ def _first(bag: Bag, names: Sequence[str], limit: int = 1) -> Bag:
     return replace(bag, text=text, unique=frozenset(names) if limit == 1 else None, sure=False)
 
 
-def _few(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
+def _matches_of(bag: Bag, equal: Sequence[str]) -> tuple[Bag, int]:
     """Return a public relation, and how many rows of it a protected row meets at most."""
     if bag.unique is not None and bag.unique <= set(equal):
         return bag, 1
@@ -390,7 +390,7 @@ def joined(
         return joined(right, left, how, _turned(equal), others)
     copies = left.copies
     if left.single and how in {"INNER", "LEFT"}:
-        right, matches = _few(right, [two for _, two in equal])
+        right, matches = _matches_of(right, [two for _, two in equal])
         copies *= matches
     owned = left.owned or (right.owned and how == "INNER")
     facts = dict(left.facts)

@@ -77,7 +77,7 @@ def list_keys(compiler: Compiler, keys: Sequence[Expression]) -> list[Any] | Non
 def tables_of(reader: Reader) -> Tables:
     """Return the tables that a statement can name."""
     unit = None if reader.unit is None else str(reader.unit.column)
-    return Tables(reader.schema, reader.place, reader.engine, reader.givens, unit)
+    return Tables(reader.schema, reader.source, reader.engine, reader.givens, unit)
 
 
 def about_all(select: Query, reader: Reader) -> bool:

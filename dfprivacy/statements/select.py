@@ -39,7 +39,7 @@ from dfprivacy.statements.expressions import (
     Aggregate,
     ColumnRef,
     Size,
-    alike,
+    are_comparable,
     by_row,
     certain,
     check_constants,
@@ -291,7 +291,9 @@ class Compiler:
             for value, side in zip(values, condition_.pair, strict=True):
                 value[either] = side
             sides = zip(bags, condition_.pair, strict=True)
-            if not alike(*(self.tables.kind_of(bag, str(side.column)) for bag, side in sides)):
+            if not are_comparable(
+                *(self.tables.kind_of(bag, str(side.column)) for bag, side in sides)
+            ):
                 raise refuse("UNION ALL of types", name=name)
             seen = seen.without_plain(name)
             seen = replace(seen, seen=(*seen.seen, VisibleColumn((), name, either)))
@@ -515,7 +517,7 @@ class Compiler:
         kinds = [self.tables.kinds(part.bag, part.columns) for part in parts]
         for name, *columns in zip(names, *(part.columns for part in parts), strict=True):
             first, *others = (kind[column] for kind, column in zip(kinds, columns, strict=True))
-            if not all(alike(first, other) for other in others):
+            if not all(are_comparable(first, other) for other in others):
                 raise refuse("UNION ALL of types", name=name)
         if operation in _MEMBERS:
             return self._members(parts, _MEMBERS[operation])
@@ -633,7 +635,9 @@ class Compiler:
                 used_names = (*left.columns, *right.columns)
                 left, mine = as_column(left, pair[0], used_names)
                 right, theirs = as_column(right, pair[1], (*used_names, mine))
-                if alike(self.tables.kind_of(left, mine), self.tables.kind_of(right, theirs)):
+                if are_comparable(
+                    self.tables.kind_of(left, mine), self.tables.kind_of(right, theirs)
+                ):
                     equal.append((mine, theirs))
                     continue
             others.append(term)
@@ -737,7 +741,7 @@ class Compiler:
             bag = self.join(view, other, "ANTI" if denied else "SEMI", conditions)
             if denied and sub.sort == "ANY":
                 _require_one_column(sub)
-                bag = self._known(replace(view, bag=bag), other, conditions)
+                bag = self._rows_for_not_in(replace(view, bag=bag), other, conditions)
             return replace(view, bag=bag)
         special = Subqueries(self, view, items, used_names)
         compiled = self.condition_of(node, view, items, special.answer)
@@ -745,7 +749,7 @@ class Compiler:
             raise refuse("correlated")
         return replace(view, bag=filtered(special.view.bag, [compiled]))
 
-    def _known(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
+    def _rows_for_not_in(self, view: Scope, other: Scope, conditions: Sequence[Expression]) -> Bag:
         """Return the rows that a comparison with a NULL does not leave in doubt: for NOT IN.
 
         The last condition is that comparison. Where there are no others, all that counts of the

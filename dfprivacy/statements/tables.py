@@ -13,7 +13,14 @@ import duckdb
 from dfprivacy.engine.files import RowCondition, quoted
 from dfprivacy.engine.run import guarded
 from dfprivacy.errors import InvalidQuestionError, MissingColumnError
-from dfprivacy.statements.expressions import FLOATS, SINGLE, WHOLE, alike, base_of, one_float
+from dfprivacy.statements.expressions import (
+    FLOATS,
+    SINGLE,
+    WHOLE,
+    are_comparable,
+    base_of,
+    one_float,
+)
 from dfprivacy.statements.gate import NO_COLUMN, TEXT, Given, Place, Relation, fit_values, reads
 from dfprivacy.statements.nodes import folded, fresh
 from dfprivacy.statements.relations import (
@@ -78,7 +85,7 @@ class Tables:
     """The tables of a schema, as one statement reads them; nothing is read until it runs."""
 
     schema: Schema | None
-    place: Place
+    source: Place
     engine: duckdb.DuckDBPyConnection
     givens: Mapping[str, Given] = field(default_factory=dict)
     unit_column: str | None = None
@@ -99,7 +106,7 @@ class Tables:
         if self.schema is not None:
             self.unit_column = self.schema.unit_column if self.schema.unit else None
             for name in (*self.schema.tables, *self.schema.public):
-                relation = self.place.find(tuple(name.split(".")))
+                relation = self.source.find(tuple(name.split(".")))
                 if relation.definition is not None:
                     raise refuse("view in a schema", name=name)
                 if self._name(relation) is not None:
@@ -147,7 +154,7 @@ class Tables:
         """Return the table or view of a name."""
         if len(parts) == 1 and parts[0] in self.givens:
             return self.givens[parts[0]].relation
-        relation = self.place.find(tuple(parts), view)
+        relation = self.source.find(tuple(parts), view)
         if self.schema is None:
             # The column of the unit may be one of a view. Where rows are protected, those of the
             # table below it are.
@@ -222,7 +229,7 @@ class Tables:
             key = self._spelt(self.relations[path], key)
             above_key = dict(above_columns)[key]
             above_kind = self.kind_of(above, above_key)
-            if not alike(kind, above_kind):
+            if not are_comparable(kind, above_kind):
                 words = {"name": name, "own": source_column, "one": kind}
                 raise refuse("types of a link", **words, above=path, key=key, two=above_kind)
             target, owner = f"{path}.{folded(key)}", None
@@ -303,10 +310,10 @@ class Tables:
                 self.givens[name].table = compute()
         try:
             sql = f"{select} FROM ({bag.sql(names, self.leaves(bag, names))}) AS rows {rest}"
-            with self.place.fenced():
-                return guarded(lambda: self.place.query(sql, self.engine).fetchall())
+            with self.source.fenced():
+                return guarded(lambda: self.source.query(sql, self.engine).fetchall())
         finally:
-            self.place.take_back()
+            self.source.take_back()
 
     # how tables are read
 
@@ -329,7 +336,7 @@ class Tables:
         for table, columns in columns_by_table.items():
             if table in self.givens:
                 rows = fit_values(self.givens[table].table, columns)
-                sources[table] = self.place.lend(rows, self.engine)
+                sources[table] = self.source.lend(rows, self.engine)
                 continue
             first, *others = (read for read in reads_found if read.table == table)
             conditions = [
@@ -337,7 +344,7 @@ class Tables:
                 for rule in (() if others else first.conditions)
             ]
             relation = self.relations[table]
-            sources[table] = self.place.stored(relation, columns, self.engine, conditions)
+            sources[table] = self.source.stored(relation, columns, self.engine, conditions)
         return lambda read: _select(read, *sources[read.table])
 
     @staticmethod
@@ -358,13 +365,13 @@ class Tables:
             columns[read.table] = tuple(dict.fromkeys((*before, *read.columns.values())))
         return columns, reads
 
-    def shown(self, read: StoredRead) -> str:
+    def display_select(self, read: StoredRead) -> str:
         """Return the SELECT as it is shown; the gate reads values as they are declared."""
         source = ".".join(map(quoted, self.relations[read.table].path))
         if any(column != name for name, column in read.columns.items()):
             columns = [f"{quoted(was)} AS {quoted(name)}" for name, was in read.columns.items()]
             source = f"(SELECT {', '.join(columns)} FROM {source}) AS stored"  # noqa: S608
-        return read.over(source, [condition.tried for condition in read.conditions])
+        return read.select_from(source, [condition.tried for condition in read.conditions])
 
 
 def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> str:
@@ -382,8 +389,8 @@ def _select(read: StoredRead, source: duckdb.DuckDBPyRelation, table: str) -> st
     below = f"(SELECT {', '.join(columns) or NO_COLUMN} FROM {table}) AS stored"  # noqa: S608 ours
     where = [condition.tried for condition in first]
     if len(plain) == len(gate):
-        return read.over(below, where)
+        return read.select_from(below, where)
     gated = ", ".join(f"{sql} AS {quoted(name)}" for name, sql in gate.items())
     filters = f" WHERE {' AND '.join(where)}" if where else ""
     others = [condition.tried for condition in read.conditions if condition not in first]
-    return read.over(f"(SELECT {gated} FROM {below}{filters}) AS gated", others)  # noqa: S608 ours
+    return read.select_from(f"(SELECT {gated} FROM {below}{filters}) AS gated", others)  # noqa: S608 ours

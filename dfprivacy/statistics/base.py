@@ -217,10 +217,10 @@ class Question(ABC):
         for argument in type(self).arguments():
             value = getattr(self, argument.name)
             if argument.required:
-                shown.append(_shown(value))
+                shown.append(_write_argument(value))
             elif value != argument.default:
                 name = "" if argument.form == "column" else f"{argument.name}="
-                shown.append(f"{name}{_shown(value)}")
+                shown.append(f"{name}{_write_argument(value)}")
         return f"{self.kind}({', '.join(shown)})"
 
     def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
@@ -303,7 +303,7 @@ class Statistic(Question):
         """The name of its answer if another answer has the short name."""
         return "_".join([*map(str, self.columns or [self.kind]), self.kind])
 
-    def about(self, *columns: Hashable) -> Self:
+    def with_columns(self, *columns: Hashable) -> Self:
         """Return the same question with other columns."""
         changes: Any = dict(zip(self.places(), columns, strict=False))
         return replace(self, **changes)  # type: ignore[type-var]
@@ -326,7 +326,7 @@ class Statistic(Question):
         """True if the answer carries an interval under these arguments."""
         return self.has_interval
 
-    def told(self, *, interval: bool) -> Self:
+    def with_ends(self, *, interval: bool) -> Self:
         """Return the question as it is asked where an interval and a note are shown, or not.
 
         What is not shown costs nothing.
@@ -364,7 +364,7 @@ class Statistic(Question):
         """Return the column titles of its answers in a frame, given the name of the question."""
         return (name,)
 
-    def whole(self, rows: int) -> float | None:
+    def percent_base(self, rows: int) -> float | None:
         """Return the number that is 100 % of a half-width in a group of `rows` rows.
 
         None where no such number is known: its half-width is then named in its own unit.
@@ -391,7 +391,7 @@ def _form(hint: Any, choices: Sequence[str]) -> str:
     return "whole" if int in kinds else "number"
 
 
-def _shown(value: Any) -> str:
+def _write_argument(value: Any) -> str:
     if isinstance(value, Bounds):
         return f"({value.lower!r}, {value.upper!r})"
     return repr(list(value)) if isinstance(value, tuple) else repr(value)

@@ -32,7 +32,7 @@ from dfprivacy.statistics.part import (
     noisy_rows,
     rows_reach,
 )
-from dfprivacy.statistics.quantile import RANKS, law_of, told
+from dfprivacy.statistics.quantile import RANKS, law_of, rank_half_widths
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class BoundsPart(ColumnPart):
                 text,
                 how,
                 unit=f"{RANKS}, at both ends",
-                typical=told(error, answered, circumstances),
+                typical=rank_half_widths(error, answered, circumstances),
                 answered=answered,
                 remarks=(NO_INTERVAL,),
             )

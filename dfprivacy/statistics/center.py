@@ -135,6 +135,6 @@ class Center(Selected):
             math.nan
             if math.isnan(domain[0])
             else select_monotone(law, *values_and_counts, domain, loss)
-            for values_and_counts, domain in zip(table.held(), ends, strict=True)
+            for values_and_counts, domain in zip(table.values_by_group(), ends, strict=True)
         ]
         return np.array(values, dtype=np.float64)

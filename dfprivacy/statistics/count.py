@@ -43,7 +43,7 @@ class Count(LinearStatistic):
         assert linear.count is not None  # noqa: S101 a count counts
         return CountEstimator(linear.count)
 
-    whole = Statistic.whole  # the rows
+    percent_base = Statistic.percent_base  # the rows
 
 
 WEIGHT = 5
@@ -98,7 +98,7 @@ class NUnique(LinearStatistic):
             f"of each unit at most max_rows={circumstances.unit.max_rows} values count in a group",
         )
 
-    whole = Statistic.whole  # the rows
+    percent_base = Statistic.percent_base  # the rows
 
 
 @dataclass(frozen=True)

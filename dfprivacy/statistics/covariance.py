@@ -65,7 +65,7 @@ class PairStatistic(LinearStatistic):
         {"x": "x_bounds", "y": "y_bounds"}
     )
 
-    def whole(self, rows: int) -> None:
+    def percent_base(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
     @property
@@ -154,7 +154,7 @@ class Moments:
         return np.stack([-self.mean_y, np.ones_like(self.rows), np.zeros_like(self.rows)])
 
     @property
-    def one(self) -> Polynomial:
+    def constant(self) -> Polynomial:
         """The polynomial 1."""
         zero = np.zeros_like(self.rows)
         return np.stack([zero + 1, zero, zero])
@@ -257,7 +257,7 @@ class PairEstimator(ProductEstimator, ABC):
         (docs/explanation/octaves.md).
         """
         low, high = ((end - self.start) / self.unit for end in ends)
-        off, shrink = self._moved(self.moments(vector), moved)
+        off, shrink = self._clipping_moves(self.moments(vector), moved)
         low, high = low - off, high + off
         low, high = low * np.where(low > 0, shrink, 1.0), high * np.where(high < 0, shrink, 1.0)
         return (
@@ -265,7 +265,7 @@ class PairEstimator(ProductEstimator, ABC):
             self._units(np.clip(high, self.smallest, self.largest)),
         )
 
-    def _moved(self, moments: Moments, moved: ClippingBias) -> tuple[Floats, Floats]:
+    def _clipping_moves(self, moments: Moments, moved: ClippingBias) -> tuple[Floats, Floats]:
         """Return by how much clipping moved theta, and the least factor of its divisor."""
         distances, squares, added = self._distances(moments, moved)
         (x, y), root = np.stack([moments.mean_x, moments.mean_y]), np.sqrt(squares[0] * squares[1])
@@ -324,8 +324,8 @@ class PairEstimator(ProductEstimator, ABC):
         off_x, off_y = (
             drift_spread * np.linalg.norm(self._weights(polynomial), axis=0) / (self.k * rows)
             for polynomial in (
-                product(moments.off_x, moments.one),
-                product(moments.one, moments.off_y),
+                product(moments.off_x, moments.constant),
+                product(moments.constant, moments.off_y),
             )
         )
         mean_drift = ratio.drift(off_x, off_y, np.abs(np.nan_to_num(theta)))
@@ -399,8 +399,8 @@ class PairEstimator(ProductEstimator, ABC):
         """Return a mask of groups whose required variances are above their noise."""
         is_positive = moments.rows > 0
         squares = (
-            product(squared(moments.off_x), moments.one),
-            product(moments.one, squared(moments.off_y)),
+            product(squared(moments.off_x), moments.constant),
+            product(moments.constant, squared(moments.off_y)),
         )
         for needed, square, variance in zip(
             self.spans, squares, (moments.var_x, moments.var_y), strict=True
@@ -439,7 +439,7 @@ class CovarianceEstimator(PairEstimator):
     def ratio(self, moments: Moments) -> Ratio:
         """Return the mean product over 1."""
         above = product(moments.off_x, moments.off_y)
-        return Ratio(above, product(moments.one, moments.one), lambda x, y, _: x * y)
+        return Ratio(above, product(moments.constant, moments.constant), lambda x, y, _: x * y)
 
 
 @dataclass(frozen=True)
@@ -462,8 +462,8 @@ class CorrelationEstimator(PairEstimator):
             moments.var_y, moments.var_x, out=np.ones_like(moments.rows), where=is_known
         )
         h = np.sqrt(square)
-        below = h * product(squared(moments.off_x), moments.one)
-        below = (below + product(moments.one, squared(moments.off_y)) / h) / 2
+        below = h * product(squared(moments.off_x), moments.constant)
+        below = (below + product(moments.constant, squared(moments.off_y)) / h) / 2
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * y + theta / 2 * (h * x * x + y * y / h))
@@ -572,8 +572,8 @@ class SumsEstimator(PairEstimator):
         (x, x_width), (y, y_width) = self.lines
         sign = np.where(y + y_width * moments.mean_y < 0, -1.0, 1.0)
         nothing = np.zeros_like(sign)
-        above = product(np.stack([sign * x, sign * x_width, nothing]), moments.one)
-        below = product(moments.one, np.stack([sign * y, sign * y_width, nothing]))
+        above = product(np.stack([sign * x, sign * x_width, nothing]), moments.constant)
+        below = product(moments.constant, np.stack([sign * y, sign * y_width, nothing]))
 
         def drift(off_x: Floats, off_y: Floats, theta: Floats) -> Floats:  # noqa: ARG001 no means
             return np.asarray((x_width + theta * y_width) * ROUNDED / self.k)
@@ -637,7 +637,7 @@ class SlopeEstimator(PairEstimator):
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:
             return np.asarray(x * (y + theta * x))
 
-        below = product(squared(moments.off_x), moments.one)
+        below = product(squared(moments.off_x), moments.constant)
         return Ratio(product(moments.off_x, moments.off_y), below, drift)
 
 
@@ -657,7 +657,7 @@ class InterceptEstimator(PairEstimator):
     def widened(self, vector: NoisyVector, ends: Ends, moved: ClippingBias) -> Ends:
         """Return the interval for values that are not clipped: both means and the slope move."""
         moments = self.moments(vector)
-        off, shrink = self._moved(moments, moved)
+        off, shrink = self._clipping_moves(moments, moved)
         distances, _, _ = self._distances(moments, moved)
         slope = np.abs(moments.covariance / np.where(moments.var_x > 0, moments.var_x, np.nan))
         lever = np.abs(self.grids[0].anchor / self.widths[0] + moments.mean_x)
@@ -688,12 +688,12 @@ class InterceptEstimator(PairEstimator):
         weight = np.stack([first, lever, nothing])
         along = slope * np.stack([first * zero, lever * zero - first, -lever])
         second = np.stack([nothing, nothing + 1, nothing])
-        above = product(weight, second) + product(along, moments.one)
+        above = product(weight, second) + product(along, moments.constant)
 
         def drift(x: Floats, y: Floats, theta: Floats) -> Floats:  # noqa: ARG001 one signature
             return np.asarray((np.abs(lever) + x) * x * (y + np.abs(slope) * x))
 
-        return Ratio(above, product(weight, moments.one), drift)
+        return Ratio(above, product(weight, moments.constant), drift)
 
 
 @dataclass(frozen=True)

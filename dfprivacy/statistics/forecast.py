@@ -93,19 +93,19 @@ class Forecast:
     typical: HalfWidths = UNTOLD
     answered: Reach | None = None
     remarks: tuple[str, ...] = ()
-    whole: HalfWidths = UNTOLD
+    percent_base: HalfWidths = UNTOLD
     open_limits: tuple[str, ...] = ()
     bounds_from: int = 0
 
     @property
-    def told(self) -> bool:
+    def is_known(self) -> bool:
         """True if a half-width is known beforehand."""
         return any(half is not None for half in self.typical)
 
-    def about(self, sizes: tuple[int, ...], percent_base: HalfWidths) -> Forecast:
+    def with_sizes(self, sizes: tuple[int, ...], percent_base: HalfWidths) -> Forecast:
         """Return the forecast with the sizes that it was made for, and what 100 % is for each."""
         half_widths = (None,) * len(sizes) if self.typical is UNTOLD else self.typical
-        return replace(self, rows=sizes, typical=half_widths, whole=percent_base)
+        return replace(self, rows=sizes, typical=half_widths, percent_base=percent_base)
 
     def with_open_limits(self, limits: tuple[str, ...]) -> Forecast:
         """Return the forecast as one for limits of 1, where the release finds these limits."""

@@ -172,13 +172,13 @@ class HistogramPart(Part):
         """The question, called as its counts."""
         return {self.name: self.question}
 
-    def left(self, loss: Epsilon | Rho) -> Epsilon | Rho:
+    def count_loss(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the privacy loss that is left for the counts."""
         return loss if self.finding is None else loss.share(1 - LOOK_SHARE)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of each count, any of which can show a group."""
-        return self.left(loss).noise(1, 1), 1, 1
+        return self.count_loss(loss).noise(1, 1), 1, 1
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the draw of all counts, after that of bounds that are found."""
@@ -228,8 +228,8 @@ class MeasuredHistogram(MeasuredTable):
     def answer(self, loss: Epsilon | Rho, rule: KeyRule | None) -> Answered:
         """Find edges where none are given, and count between them; forget what is not shown."""
         edges, table = self._within_edges()
-        noise = self.part.left(loss).noise(1, 1)
-        threshold = None if rule is None else rule.least(noise, 1, 1)
+        noise = self.part.count_loss(loss).noise(1, 1)
+        threshold = None if rule is None else rule.threshold(noise, 1, 1)
         bins, chunks = len(edges) - 1, []
         for groups in table.parts(max(1, CELLS // bins)):
             noisy = add_to(_dense(table, bins, groups), noise)
@@ -281,11 +281,11 @@ class NoisyBins(Counted, Answer):
     shown: Integers
     noisy: Column
     noise: Noise
-    least: int | None = None
+    minimum: int | None = None
 
     name: ClassVar[str] = HistogramPart.name
 
-    def kept(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
+    def select_groups(self, rule: KeyRule) -> Integers:  # noqa: ARG002 they were kept by this rule
         """Return the groups that are shown."""
         return self.shown
 
@@ -293,12 +293,12 @@ class NoisyBins(Counted, Answer):
         """Return count, low and high of each bin of each group that is shown."""
         half = self.noise.quantile(1 - level)
         low, high = ((self.noisy + offset).astype(np.float64) for offset in (-half, half))
-        return [self.noisy, low if self.least is None else self._lower(low, level), high]
+        return [self.noisy, low if self.minimum is None else self._lower(low, level), high]
 
     def _lower(self, low: Column, level: float) -> Column:
         """Return lower ends that hold for the one count by which alone a group is shown."""
-        threshold = Threshold(CountWeights((0,), 1), self.least or 0)
-        large = self.noisy >= threshold.least
+        threshold = Threshold(CountWeights((0,), 1), self.minimum or 0)
+        large = self.noisy >= threshold.minimum
         vector = NoisyVector(self.noisy.reshape(1, -1), self.noise)
         lowest = threshold.lowest(vector, level).reshape(low.shape)
         alone = large & (large.sum(axis=1, keepdims=True) == 1)
@@ -324,7 +324,7 @@ class HistogramPlan(Plan):
         """Return one row for each bin of each group that is shown."""
         ((bins,),) = answers.answers.values()
         assert isinstance(bins, NoisyBins)  # noqa: S101 the part answers so
-        edges, shown = bins.edges, answers.kept
+        edges, shown = bins.edges, answers.groups_shown
         groups = pa.array(np.repeat(shown, len(edges) - 1))
         columns = list(answers.keys.take(groups).columns) if answers.keys.num_columns else []
         columns += [pa.array(np.tile(ends, len(shown))) for ends in (edges[:-1], edges[1:])]

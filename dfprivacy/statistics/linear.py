@@ -201,7 +201,7 @@ class LinearStatistic(Statistic):
             return self.units.format(**{name: getattr(self, name) for name in self.places()})
         return "widths of the bounds found" if found_bounds else f"units of {self.column!r}"
 
-    def whole(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them
+    def percent_base(self, rows: int) -> float | None:  # noqa: ARG002 most have no need of them
         """Return the distance between the bounds; 1 in widths of those that are found."""
         bounds = getattr(self, "bounds", None)
         return 1.0 if bounds is None else float(bounds.width)
@@ -435,8 +435,8 @@ class LinearPart(Part):
 
     def measured(self, statistics: Statistics, adopted: Adopted) -> MeasuredSums:
         """Return the measurement that sums of a pass are, of the public keys if there are any."""
-        if adopted.listed is not None:
-            statistics = align(statistics, adopted.listed)
+        if adopted.listed_keys is not None:
+            statistics = align(statistics, adopted.listed_keys)
         return MeasuredSums(self, statistics)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
@@ -527,7 +527,7 @@ class MeasuredSums(Measured):
         index, weights = vectors.counting if vectors.counts else (0, None)
         if rule is not None and weights is not None:
             count = CountPiece(shown, noisy_vectors[index], weights)
-            shown = Counted(groups, (count,)).kept(rule)
+            shown = Counted(groups, (count,)).select_groups(rule)
             noisy_vectors = [vector.of_groups(shown) for vector in noisy_vectors]
         notes: dict[tuple[int, ...], list[str | None]] = {}
         answers = {}
@@ -572,7 +572,7 @@ class MeasuredSums(Measured):
         for (column, bounds), counts in pairs:
             rooms = [np.full(sums.shape[1], np.inf)] * 2
             if is_limited:
-                ends = linear.moved({column: np.array([bounds.lower, bounds.upper])}).T
+                ends = linear.apply({column: np.array([bounds.lower, bounds.upper])}).T
                 rooms = [sums[end.argmax()].astype(float) * (WHOLE / linear.l1) for end in ends]
             lines[column] = note_clipping(
                 noisy[counts], rooms, bounds, outside, grouped=self.part.grouped
@@ -588,4 +588,4 @@ class MeasuredSums(Measured):
 def shown_from(count_noise: tuple[Noise, int, int], rule: KeyRule) -> Reach:
     """Return the sizes from which on groups of secret keys are shown."""
     noise, divisor, terms = count_noise
-    return reaching(rule.least(noise, divisor, terms), noise, divisor, terms)
+    return reaching(rule.threshold(noise, divisor, terms), noise, divisor, terms)

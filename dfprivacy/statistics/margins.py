@@ -51,7 +51,7 @@ class Four(NamedTuple):
     cells: Any
     rows: Any
     columns: Any
-    whole: Any
+    total: Any
 
 
 def combined(rows: int, columns: int, variance: Four) -> Four:
@@ -61,11 +61,11 @@ def combined(rows: int, columns: int, variance: Four) -> Four:
     variance that is infinite is of what was not measured.
 
     >>> combined(3, 4, Four(1.0, math.inf, math.inf, math.inf))
-    Four(cells=1.0, rows=4.0, columns=3.0, whole=12.0)
+    Four(cells=1.0, rows=4.0, columns=3.0, total=12.0)
     """
     size = rows * columns
     mean = size / variance.cells + size**2 * (
-        1 / (rows * variance.rows) + 1 / (columns * variance.columns) + 1 / variance.whole
+        1 / (rows * variance.rows) + 1 / (columns * variance.columns) + 1 / variance.total
     )
     by_row = (1 - 1 / rows) / (columns / variance.cells + columns**2 / variance.rows)
     by_column = (1 - 1 / columns) / (rows / variance.cells + rows**2 / variance.columns)
@@ -74,7 +74,7 @@ def combined(rows: int, columns: int, variance: Four) -> Four:
         cells=1 / mean + by_row + by_column + rest,
         rows=columns**2 * (1 / mean + by_row),
         columns=rows**2 * (1 / mean + by_column),
-        whole=size**2 / mean,
+        total=size**2 / mean,
     )
 
 
@@ -92,13 +92,13 @@ def agreeing(measured: Four, variances: Four) -> Four:
         variances.cells / size,
         variances.rows / (rows * columns**2),
         variances.columns / (columns * rows**2),
-        variances.whole / size**2,
+        variances.total / size**2,
     )
     weights = [1 / error for error in errors]
-    weighted_means = zip((*means, measured.whole / size), weights, strict=True)
+    weighted_means = zip((*means, measured.total / size), weights, strict=True)
     mean = sum(estimate * weight for estimate, weight in weighted_means) / sum(weights)
 
-    def moved(totals: Floats, axis: int, count: int, variance: float) -> Floats:
+    def move_means(totals: Floats, axis: int, count: int, variance: float) -> Floats:
         """Return how far the totals move the means of rows or columns off the mean of all."""
         cell_means = cells.mean(axis)
         of_cells, of_totals = (
@@ -109,8 +109,8 @@ def agreeing(measured: Four, variances: Four) -> Four:
         moved_: Floats = weight * (of_totals / count - of_cells)
         return moved_
 
-    by_row = moved(measured.rows, 2, columns, variances.rows)
-    by_column = moved(measured.columns, 1, rows, variances.columns)
+    by_row = move_means(measured.rows, 2, columns, variances.rows)
+    by_column = move_means(measured.columns, 1, rows, variances.columns)
     agreed = cells + (mean - means[0])[:, None, None] + by_row[:, :, None] + by_column[:, None, :]
     return Four(agreed, agreed.sum(2), agreed.sum(1), agreed.sum((1, 2)))
 
@@ -368,7 +368,7 @@ class MeasuredMargins(MeasuredSums):
             agreed.cells.reshape(size, rows * columns)[:, cell],
             agreed.rows[:, row],
             agreed.columns[:, column],
-            agreed.whole[:, None][:, grand],
+            agreed.total[:, None][:, grand],
         ]
         return [NoisyVector(coordinates, law) for coordinates, law in zip(read, laws, strict=True)]
 

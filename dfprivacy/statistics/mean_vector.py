@@ -119,7 +119,7 @@ class MeanVector(Question):
         return self.columns if isinstance(self.columns, tuple) else (self.columns,)
 
     @property
-    def wide(self) -> bool:
+    def is_wide(self) -> bool:
         """True if each coordinate is a column."""
         return isinstance(self.columns, tuple)
 
@@ -142,13 +142,13 @@ class MeanVector(Question):
     @property
     def name(self) -> str:
         """The name of the answer."""
-        return "mean_vector" if self.wide else str(self.columns)
+        return "mean_vector" if self.is_wide else str(self.columns)
 
     @property
     def text(self) -> str:
         """The question as it was asked, with at most three columns."""
         shown = ", ".join(map(repr, self.labels[:3])) + (", ..." if len(self.labels) > 3 else "")
-        return f"mean_vector([{shown}])" if self.wide else f"mean_vector({shown})"
+        return f"mean_vector([{shown}])" if self.is_wide else f"mean_vector({shown})"
 
 
 def _check_labels(question: MeanVector) -> None:
@@ -168,7 +168,7 @@ def _check_labels(question: MeanVector) -> None:
 
 
 def _check_combination(question: MeanVector) -> None:
-    if question.wide and (question.dimension or question.universe):
+    if question.is_wide and (question.dimension or question.universe):
         raise InvalidQuestionError(
             "several columns have their number as dimension",
             hint="leave dimension and universe out, or name one column of vectors",

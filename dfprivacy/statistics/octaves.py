@@ -147,7 +147,7 @@ class OctavePart(Part):
         return self.bins or (Octaves() if self.grouped else FINE)
 
     @property
-    def left(self) -> Fraction:
+    def answer_share(self) -> Fraction:
         """The share of the loss that answers, at least, of data that are not far from zero."""
         return LEAST_LEFT_BY_GROUP if self.grouped else LEAST_LEFT
 
@@ -163,7 +163,7 @@ class OctavePart(Part):
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        return self.vectors(Bounds(0, 1)).count_noise(loss.share(self.left))
+        return self.vectors(Bounds(0, 1)).count_noise(loss.share(self.answer_share))
 
     def least_count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the least noise of that count: the search for bounds can leave more loss."""
@@ -190,7 +190,7 @@ class OctavePart(Part):
         for name, question in self.questions.items():
             vectors = self.vectors(question.stand_in)
             answer = next(answer_ for answer_ in vectors.answers if answer_.name == name)
-            noise = vectors.noises(loss.share(self.left))[answer.vector]
+            noise = vectors.noises(loss.share(self.answer_share))[answer.vector]
             linear, unit = vectors.linears[answer.vector], question.unit(found_bounds=True)
             forecast = build_forecast(
                 answer, (linear, noise), questions[name], circumstances, unit=unit
@@ -247,7 +247,7 @@ class MeasuredOctaves(MeasuredTable):
         shown_from = None
         if rule is not None:
             noise, divisor, terms = self.part.count_noise(loss)
-            shown_from = rule.least(noise, divisor, terms) // divisor
+            shown_from = rule.threshold(noise, divisor, terms) // divisor
         return self.answer_together([self], [loss], shown_from)[0]
 
     @classmethod

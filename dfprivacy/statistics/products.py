@@ -62,7 +62,7 @@ class ProductPart(Part):
     units: bool = False
     limits: PartLimits | None = None
 
-    left: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
+    answer_share: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
     """The share of the loss that is left for the answers, at least."""
 
     def within_limits(self, limits: PartLimits) -> Self:
@@ -72,7 +72,7 @@ class ProductPart(Part):
     def within(self, bounds: Mapping[Hashable, Bounds]) -> LinearPart:
         """Return the part that answers within bounds of the columns without."""
         questions = {
-            name: question.completed(bounds).told(interval=False)
+            name: question.completed(bounds).with_ends(interval=False)
             for name, question in self.questions.items()
         }
         part = LinearPart(questions, self.grouped, units=self.units)
@@ -100,7 +100,7 @@ class ProductPart(Part):
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
-        return self.form.count_noise(loss.share(self.left))
+        return self.form.count_noise(loss.share(self.answer_share))
 
     def pooled(self, loss: Epsilon | Rho) -> Epsilon | Rho:
         """Return the loss of the search in one column: all groups of a unit count together."""
@@ -113,7 +113,7 @@ class ProductPart(Part):
         """Return the forecast of each answer, in widths of the bounds that are found first."""
         reach = bounds_reach(self.pooled(loss).share(LEAST_ZOOMED))
         remark = f"each column finds bounds {reach} in one octave, of all groups together"
-        forecasts = self.form.forecasts(loss.share(self.left), questions, circumstances)
+        forecasts = self.form.forecasts(loss.share(self.answer_share), questions, circumstances)
         units = [self.questions[forecast.name].unit(found_bounds=True) for forecast in forecasts]
         return [
             replace(forecast.noted(remark), unit=unit, bounds_from=OCTAVES_OF_ROWS * reach.mostly)
@@ -127,7 +127,7 @@ class ProductPart(Part):
         if not adopted.keys:
             return MeasuredProducts(self, tables, pa.table({}))
         rows = exact_sums(adopted, (Source(),))
-        groups = rows if adopted.listed is None else align(rows, adopted.listed)
+        groups = rows if adopted.listed_keys is None else align(rows, adopted.listed_keys)
         return MeasuredProducts(self, tables, groups.key_table())
 
 

@@ -185,7 +185,7 @@ class Ranked(Statistic):
         """True if an interval is requested."""
         return bool(getattr(self, "ends", False))
 
-    def told(self, *, interval: bool) -> Self:
+    def with_ends(self, *, interval: bool) -> Self:
         """Return the same question with an interval, or without."""
         return replace(self, ends=interval) if hasattr(self, "ends") else self  # type: ignore[type-var]
 
@@ -200,9 +200,9 @@ class Ranked(Statistic):
             first = self.bounds[0]
             self.clock(next(of_kind for kind, of_kind in _KINDS if isinstance(first, kind)))
 
-    def least(self, law: RankLaw, q: Fraction) -> int:
+    def least_rows(self, law: RankLaw, q: Fraction) -> int:
         """Return the smallest noisy count for which an answer is shown."""
-        return law.least(q)
+        return law.least_rows(q)
 
     def rank_error(self, law: RankLaw, q: Fraction, rows: Integers) -> Floats:
         """Return by how many ranks an answer is ordinarily off."""
@@ -412,7 +412,7 @@ class QuantilePart(ColumnPart):
         if part.clock is not None:
             adopted = adopted.numbered(column, part.clock)
         part = replace(part, integers=adopted.holds_integers(column))
-        limit = part.clock.most if part.clock is not None and part.clock.is_even else None
+        limit = part.clock.maximum if part.clock is not None and part.clock.is_even else None
         query = HistogramQuery(column, part.binning(), limit=limit)
         return MeasuredTable(part, read_values(adopted, query))
 
@@ -456,16 +456,16 @@ class QuantilePart(ColumnPart):
         """The multiples that can be answers, where those are not all of a wide grid."""
         if self.clock is None:
             return self.question.steps
-        return Steps(Fraction(1), 0, self.clock.most) if self.clock.is_even else None
+        return Steps(Fraction(1), 0, self.clock.maximum) if self.clock.is_even else None
 
     @property
-    def left(self) -> Fraction:
+    def answer_share(self) -> Fraction:
         """The share of the loss that is left where all groups together tell sizes first."""
         return 1 - TOGETHER if self.steps is None else Fraction(1)
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that a part of what is left pays for."""
-        return super().count_noise(loss.share(self.left))
+        return super().count_noise(loss.share(self.answer_share))
 
     @property
     def questions(self) -> Mapping[str, Ranked]:
@@ -493,7 +493,7 @@ class QuantilePart(ColumnPart):
         """Return from how many values it selects."""
         steps = self.steps
         if steps is not None:
-            return steps.most - steps.first + 1
+            return steps.maximum - steps.first + 1
         return super().candidates()
 
     @property
@@ -514,11 +514,11 @@ class QuantilePart(ColumnPart):
         fraction = VALUE_SHARE if self.question.tells_interval else 1 - COUNT_SHARE
         is_narrow = self.steps is not None and self.question.bounds is not None
         is_near, levels = knows_sizes or is_narrow, len(set(self.levels))
-        return _law(loss.share(self.left), candidates, levels, fraction, is_near=is_near)
+        return _law(loss.share(self.answer_share), candidates, levels, fraction, is_near=is_near)
 
     def ends_law(self, loss: Epsilon | Rho) -> EndsLaw:
         """Return how the ends of intervals are selected and counted."""
-        loss, levels = loss.share(self.left), len(set(self.levels))
+        loss, levels = loss.share(self.answer_share), len(set(self.levels))
         count = loss.share(COUNT_SHARE).noise(1, 1)
         fraction = (1 - VALUE_SHARE - 2 * COUNT_SHARE) / rounds(2 * levels)
         return EndsLaw(loss.share(fraction), count, count, levels)
@@ -534,10 +534,10 @@ class QuantilePart(ColumnPart):
         forecasts = []
         for name, question in self.questions.items():
             for title, q in zip(self.names[name], question.fractions, strict=True):
-                threshold = question.least(law, q)
-                answered = rows_reach(loss.share(part.left), threshold)
+                threshold = question.least_rows(law, q)
+                answered = rows_reach(loss.share(part.answer_share), threshold)
                 ranks = question.rank_error(law, q, circumstances.each_size.astype(np.int64))
-                half_widths = told(ranks, answered, circumstances)
+                half_widths = rank_half_widths(ranks, answered, circumstances)
                 about = part.describe_ends(loss, q) if question.tells_interval else NO_INTERVAL
                 remark = f"not a number where the noisy count of rows is below {threshold:,}"
                 forecast = Forecast(
@@ -556,7 +556,7 @@ class QuantilePart(ColumnPart):
     def describe_ends(self, loss: Epsilon | Rho, q: Fraction) -> str:
         """Describe the distance in rank of the ends of an interval, and where it is open."""
         law, index = self.ends_law(loss), sorted(set(self.levels)).index(q)
-        down, up = (law.apart(q, index, side) for side in (-1, 1))
+        down, up = (law.aim_distance(q, index, side) for side in (-1, 1))
         return (
             f"the ends of its interval are {down:,} ranks below and {up:,} above it, "
             f"open within {law.reach:,} rows of either end"
@@ -565,10 +565,10 @@ class QuantilePart(ColumnPart):
     def answered(self, measured: MeasuredTable, loss: Epsilon | Rho) -> Answered:
         """Count, select every quantile, and the ends of its interval, and count again."""
         values = measured.values
-        counted = noisy_rows(values, loss.share(self.left * COUNT_SHARE))
+        counted = noisy_rows(values, loss.share(self.answer_share * COUNT_SHARE))
         rows, grid = counted.column(), self._grid(values, loss)
         knows_sizes = isinstance(grid, Magnitudes) and grid.starts is not None
-        law = self.law(loss, grid.most - grid.first + 1, knows_sizes=knows_sizes)
+        law = self.law(loss, grid.maximum - grid.first + 1, knows_sizes=knows_sizes)
         ends = None
         if isinstance(values, ValueWords) and values.has_large_groups:
             counts: BinTable | NearCounts = NearCounts(values, grid)
@@ -578,10 +578,10 @@ class QuantilePart(ColumnPart):
         if self.question.tells_interval:
             levels = sorted(set(self.levels))
             ends = select_ends(counts, levels, rows, self.ends_law(loss))
-        answers_in_order = iter(self._whole(grid.values(chosen)))
+        answers_in_order = iter(self._round_integers(grid.values(chosen)))
 
         def answer(title: str, question: Ranked, q: Fraction) -> Answer:
-            shown = blank_small_groups(next(answers_in_order), counted, question.least(law, q))
+            shown = blank_small_groups(next(answers_in_order), counted, question.least_rows(law, q))
             texts = zip(question.describe_ranks(law, q, rows), np.isnan(shown), strict=True)
             notes = [TOO_FEW if is_blank else text for text, is_blank in texts]
             quantile = (
@@ -622,7 +622,7 @@ class QuantilePart(ColumnPart):
         ends = levels[sorted(set(self.levels)).index(q)]
         arguments = (q, values, *_ends_of(ends, grid, integers=self.integers), ends)
         estimator = (
-            QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.most]))))
+            QuantileEstimator(*arguments, tuple(grid.values(np.array([grid.first, grid.maximum]))))
             if isinstance(grid, Steps) and self.question.bounds is not None
             else QuantileEstimator(*arguments, (bounds.lower, bounds.upper))
             if (bounds := self.question.value_bounds) is not None
@@ -631,7 +631,7 @@ class QuantilePart(ColumnPart):
         piece = Piece(np.arange(len(values)), estimator, vector, notes)
         return Estimated(title, len(values), (piece,), has_notes=True)
 
-    def _whole(self, values: Floats) -> Floats:
+    def _round_integers(self, values: Floats) -> Floats:
         """Return whole numbers for a column of integers: they are as near in rank, or nearer."""
         if not self.integers or self.steps is not None:
             return values
@@ -653,7 +653,7 @@ def _ends_of(ends: RankEnds, grid: Choices, *, integers: bool) -> tuple[Floats, 
     """Return the ends of an interval as values, half a bin outwards, or whole steps."""
     if isinstance(grid, Steps):
         return grid.values(ends.low), grid.values(ends.high)
-    (below, _), (_, above), bins = grid.held(ends.low), grid.held(ends.high), grid.bins
+    (below, _), (_, above), bins = grid.bins_of(ends.low), grid.bins_of(ends.high), grid.bins
     low, high = (
         (bins.values(numbers) + bins.values(np.clip(numbers + side, -bins.last, bins.last))) / 2
         for numbers, side in ((below, -1), (above, 1))
@@ -681,7 +681,7 @@ def law_of(law: Selection) -> str:
     return "permute-and-flip" if isinstance(law, PermuteAndFlip) else "the exponential mechanism"
 
 
-def told(ranks: Floats, answered: Reach, circumstances: Circumstances) -> HalfWidths:
+def rank_half_widths(ranks: Floats, answered: Reach, circumstances: Circumstances) -> HalfWidths:
     """Return errors in ranks for the sizes that mostly get an answer, at most the size."""
     rows = circumstances.each_size
     return by_size(np.where(answered.half <= rows, np.minimum(ranks, rows), np.nan))
@@ -706,7 +706,7 @@ class _Extreme(Ranked):
         """Return a note on the rows beyond the answer of each group."""
         return [f"about {law.inwards:,} rows lie {self.side}"] * len(rows)
 
-    def least(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
+    def least_rows(self, law: RankLaw, q: Fraction) -> int:  # noqa: ARG002 one interface
         """Return how many rows a group needs whose answer is nearer to its own end."""
         return 2 * law.inwards
 

@@ -162,10 +162,10 @@ class Regression(Question):
 
 @dataclass(frozen=True)
 class Coefficient(LinearStatistic):
-    """One coefficient of a regression: the intercept at place 0, then the slopes."""
+    """One coefficient of a regression: the intercept at index 0, then the slopes."""
 
     of: Regression
-    place: int
+    index: int
 
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold: what else there is has been checked."""
@@ -187,7 +187,7 @@ class Coefficient(LinearStatistic):
         """The bounds of columns whose clipping is counted; none if it isn't."""
         return self.of.ends if self.of.clipping else {}
 
-    def told(self, *, interval: bool) -> Coefficient:
+    def with_ends(self, *, interval: bool) -> Coefficient:
         """Return the coefficient without a count of what is clipped where no note is shown."""
         return self if interval else replace(self, of=replace(self.of, clipping=False))
 
@@ -209,16 +209,16 @@ class Coefficient(LinearStatistic):
     @property
     def text(self) -> str:
         """The regression in full for its first coefficient, what it is for the others."""
-        return f"slope of {self.of.xs[self.place - 1]!r}" if self.place else self.of.text
+        return f"slope of {self.of.xs[self.index - 1]!r}" if self.index else self.of.text
 
     def unit(self, *, found_bounds: bool = False) -> str:
         """Return units of y, or of y a unit of the column; `found` in widths of their bounds."""
         if found_bounds:
             return "widths of the bounds found"
-        per_unit = f" a unit of {self.of.xs[self.place - 1]!r}" if self.place else ""
+        per_unit = f" a unit of {self.of.xs[self.index - 1]!r}" if self.index else ""
         return f"units of {self.of.y!r}{per_unit}"
 
-    def whole(self, rows: int) -> None:
+    def percent_base(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
     def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Coefficient:
@@ -235,7 +235,7 @@ class Coefficient(LinearStatistic):
 
     @property
     def _estimator(self) -> CoefficientEstimator:
-        return CoefficientEstimator(tuple(map(even_grid, self.of.ends.values())), self.place)
+        return CoefficientEstimator(tuple(map(even_grid, self.of.ends.values())), self.index)
 
 
 @cache
@@ -290,7 +290,7 @@ class CoefficientEstimator(ProductEstimator):
         Which coefficient: 0 for the intercept.
     """
 
-    place: int
+    index: int
 
     def __post_init__(self) -> None:
         """Refuse bounds whose units a float can't hold."""
@@ -307,8 +307,8 @@ class CoefficientEstimator(ProductEstimator):
         """The coefficients of 1 and z in the answer, in its units."""
         width, *widths = (self.k * grid.step for grid in self.grids)
         direction = np.zeros(1 + self.size)
-        if self.place:
-            direction[self.place] = width / widths[self.place - 1]
+        if self.index:
+            direction[self.index] = width / widths[self.index - 1]
             return direction
         zeros = [
             -2 * (grid.anchor / width_) - 1
@@ -319,7 +319,7 @@ class CoefficientEstimator(ProductEstimator):
     @cached_property
     def start(self) -> float:
         """The answer where all coefficients of 1 and z are 0."""
-        return 0.0 if self.place else self.grids[0].anchor + self.k * self.grids[0].step / 2
+        return 0.0 if self.index else self.grids[0].anchor + self.k * self.grids[0].step / 2
 
     def value(self, vector: NoisyVector) -> Floats:
         """Return the coefficient of each group."""
@@ -366,7 +366,7 @@ class CoefficientEstimator(ProductEstimator):
         for sums in (sums_of(row, self.size) for row in self._rows(vector)):
             lifted = lifted_products(sums, noise)
             answer = np.linalg.solve(lifted, sums.with_w)
-            errors.append(noise * moved(np.linalg.solve(lifted, self.direction), answer))
+            errors.append(noise * noise_deviation(np.linalg.solve(lifted, self.direction), answer))
         return np.array(errors)
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:
@@ -403,7 +403,7 @@ class CoefficientEstimator(ProductEstimator):
         if closed <= 0:
             return -math.inf, math.inf
         middle = allowance * allowance * moved_together(weights, answer, turned) / closed
-        reach = math.hypot(middle, allowance * moved(weights, answer) / math.sqrt(closed))
+        reach = math.hypot(middle, allowance * noise_deviation(weights, answer) / math.sqrt(closed))
         estimate = self.start + self.direction @ answer + middle
         reach += float(np.linalg.norm(weights)) * math.hypot(1.0, *answer) * rounded
         return float(estimate - reach), float(estimate + reach)
@@ -436,7 +436,7 @@ def lifted_products(sums: Sums, noise: float) -> Floats:
     return lifted
 
 
-def moved(weights: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
+def noise_deviation(weights: npt.NDArray[Any], answer: npt.NDArray[Any]) -> float:
     """Return the deviation of weights (Z answer - z) for independent noise of deviation 1.
 
     Z is a symmetric matrix of noise, and z a vector of it.

@@ -76,7 +76,7 @@ class Sum(LinearStatistic):
         """Return units of the column: noise goes by the larger end of bounds that are found."""
         return "the larger end of the bounds found" if found_bounds else super().unit()
 
-    def whole(self, rows: int) -> float:
+    def percent_base(self, rows: int) -> float:
         """Return the largest sum that so many rows can have."""
         bounds = bounds_of(self.bounds)
         return rows * (1.0 if bounds is None else max(abs(bounds.lower), abs(bounds.upper)))

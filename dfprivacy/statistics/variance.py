@@ -94,9 +94,9 @@ class Variance(_Spread):
         """Return squared units."""
         return f"squared {super().unit(found_bounds=found_bounds)}"
 
-    def whole(self, rows: int) -> float | None:
+    def percent_base(self, rows: int) -> float | None:
         """Return the square of the distance between the bounds."""
-        width = super().whole(rows)
+        width = super().percent_base(rows)
         return None if width is None else width * width
 
 

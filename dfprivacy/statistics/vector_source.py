@@ -156,7 +156,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
         keyed.close()
     labels = list(question.labels)
     series = [frame[label] for label in labels]
-    if question.wide and all(column.dtype.kind in "biuf" for column in series):
+    if question.is_wide and all(column.dtype.kind in "biuf" for column in series):
         step = _converted_rows(len(labels))
 
         def read() -> Iterator[Block]:  # numpy's columns lie beside each other already
@@ -168,7 +168,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
         return VectorSource(
             len(labels), keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close
         )
-    if question.wide:
+    if question.is_wide:
         vectors = [value_column(*pair) for pair in zip(labels, series, strict=True)]
     elif series[0].dtype == object:
         vectors = [_lists_of_objects(series[0], has_items=question.universe is not None)]
@@ -236,7 +236,7 @@ def _arrow_block(
     columns = batch.columns[first:]
     if question.universe is not None:
         return Block(batch.num_rows, None, _entries_of_lists(columns[0], dimension), keys)
-    if question.wide:
+    if question.is_wide:
         return _block_of_matrix(_matrix_of_columns(columns, buffers), question, keys)
     return _block_of_matrix(_matrix_of_lists(columns[0], dimension), question, keys)
 
@@ -252,7 +252,7 @@ def _block_of_matrix(matrix: Floats, question: MeanVector, keys: pa.Table) -> Bl
 
 def _find_dimension(kinds: Sequence[pa.DataType], question: MeanVector) -> int:
     """Return the public dimension of the vectors that columns of these declared types hold."""
-    if question.wide:
+    if question.is_wide:
         for label, kind in zip(question.labels, kinds, strict=True):
             _require_numbers(label, kind)
         return len(kinds)
@@ -419,11 +419,11 @@ class PreparedRows:
     """Rows for a table, and which rows of their block they are (None: all of them). Secret."""
 
     rows: Any
-    kept: npt.NDArray[np.bool_] | None
+    mask: npt.NDArray[np.bool_] | None
 
     def labels(self, labels: Integers) -> Integers:
         """Return the labels of these rows, given those of the block."""
-        return labels if self.kept is None else labels[self.kept]
+        return labels if self.mask is None else labels[self.mask]
 
 
 def prepared(
@@ -454,10 +454,10 @@ def by_group(rows: Any, labels: Integers) -> Iterator[tuple[int, Any]]:
     for run in run_slices(labels[order]):
         places = order[run]
         if (label := int(labels[places[0]])) >= 0:
-            yield label, _taken(rows, places)
+            yield label, _take_rows(rows, places)
 
 
-def _taken(rows: Any, chosen: Integers) -> Any:
+def _take_rows(rows: Any, chosen: Integers) -> Any:
     if not isinstance(rows, ItemRows):
         return rows[chosen]
     index = np.full(rows.rows, -1, np.int64)

@@ -106,14 +106,14 @@ def test_blocks_inside_coroutines_and_generators(ledger, count):
             await asyncio.sleep(0)
             count()
 
-    async def both():
+    async def run_jobs():
         await asyncio.gather(job("one"), job("two"))
 
     def counts():
         with dfp.spending(ledger, dataset="three"):
             yield count()
 
-    asyncio.run(both())
+    asyncio.run(run_jobs())
     list(counts())
     assert sorted(datasets(ledger)) == ["one", "one", "three", "two", "two"]
 

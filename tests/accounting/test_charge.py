@@ -191,7 +191,7 @@ def test_no_placement_costs_more_than_the_loss(rows, groups, parts):
 def test_no_placement_shows_groups_more_often_than_delta(rows, groups, parts, noise):
     """Wherever a unit is alone, its groups are shown with probability at most delta in all."""
     delta = Fraction(1, 1000)
-    threshold = Contribution(rows, groups, parts).key_rule(delta).least(noise, 1, 1)
+    threshold = Contribution(rows, groups, parts).key_rule(delta).threshold(noise, 1, 1)
     for counts in set(placements(rows, groups, parts)):
         shown = sum(noise.tail(threshold - count) for count in counts if count)
         assert shown <= delta

@@ -144,10 +144,10 @@ def test_room(path):
 def test_when_it_was_paid(path):
     """The time of a charge is that in the history; none before."""
     ledger = IdempotentLedger(path, "d", MARK)
-    assert ledger.paid() is None
+    assert ledger.find_payment() is None
     claimed(path)
     (row,) = ledger.history().to_dict("records")
-    assert ledger.paid().time == row["time"].isoformat(timespec="microseconds")
+    assert ledger.find_payment().time == row["time"].isoformat(timespec="microseconds")
     assert row["note"] == "run 0000000000000000"
 
 
@@ -156,8 +156,8 @@ def test_a_shared_release_is_charged_by_one(tmp_path):
     path = tmp_path / "b.db"
     dfp.Ledger(path, epsilon=1, remember=True)
     first, second = (IdempotentLedger(path, "d", bytes(32)) for _ in range(2))
-    assert not first.settled()
-    assert not second.settled()
+    assert not first.is_settled()
+    assert not second.is_settled()
     for ledger in (second, first):
         ledger.charge("d", charge(0.5))
     assert (first.has_charged, second.has_charged) == (False, True)

@@ -9,7 +9,7 @@ SECRET = b"SECRET42"
 NUMBER = int.from_bytes(SECRET, "little")
 
 
-def kept(ledger_account, table):
+def keep_release(ledger_account, table):
     """Pay, keep a release, and return what is handed out from then on."""
     mark = ledger_account.fingerprint("q", {})
     ledger_account.pay(charge(0.1))
@@ -52,7 +52,7 @@ def test_nothing_is_kept_but_what_was_released(memory, flights, name):
     """Whatever a table drags along is not in the file; what it shows is, types included."""
     table = TABLES[name]
     assert SECRET not in repr(table.to_pylist()).encode()
-    kept_table = kept(flights, table)
+    kept_table = keep_release(flights, table)
     assert SECRET not in memory.path.read_bytes()
     assert kept_table.to_pylist() == table.to_pylist()
     assert kept_table.schema.types == table.schema.types
@@ -67,7 +67,7 @@ def test_the_file_of_a_real_release_holds_no_row(memory, flights):
     frame = pl.DataFrame({"carrier": keys, "delay": [7.125] * 4000 + [4711.5]})
     shown = frame.dp.group_by("carrier").mean("delay", bounds=(0, 5000), epsilon=1, delta=1e-9)
     assert shown["carrier"].to_list() == ["AA"]
-    kept(flights, shown.to_arrow())
+    keep_release(flights, shown.to_arrow())
     content = memory.path.read_bytes()
     assert b"AA" in content
     assert b"hidden carrier" not in content

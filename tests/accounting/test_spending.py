@@ -255,13 +255,13 @@ def test_nested_blocks(frame, ledger, tmp_path):
 def test_threads_and_blocks(frame, ledger):
     """A thread is charged when it is given the context of the block, or a block of its own."""
 
-    def own():
+    def spend_from_own_block():
         with dfp.spending(ledger, dataset="own"):
             frame.dp.count(epsilon=0.5)
 
     with dfp.spending(ledger, dataset="given"):
         context = copy_context()
-        jobs = [lambda: context.run(lambda: frame.dp.count(epsilon=0.5)), own]
+        jobs = [lambda: context.run(lambda: frame.dp.count(epsilon=0.5)), spend_from_own_block]
         threads = [threading.Thread(target=job) for job in jobs]
         for thread in threads:
             thread.start()

@@ -9,7 +9,7 @@ BITS = 17
 KINDS = {"octaves": 2, "means of octaves": 1, "values": 0}
 
 
-def kept(value, bits):
+def round_value(value, bits):
     """Return a value rounded to so many bits by Veltkamp's splitting, double by double."""
     scaled = value * (2.0 ** (53 - bits) + 1.0)
     return scaled - (scaled - value)
@@ -50,10 +50,10 @@ def by_definition(values, kind):
     present = [float(v) for v in values if v is not None and v == v]
     entries = {}
     for value in (min(max(v, -LARGEST), LARGEST) for v in present):
-        rounded_value = kept(value, 22)
+        rounded_value = round_value(value, 22)
         number, base = part(rounded_value)
-        number = rank(kept(value, BITS), BITS) if kind == "values" else number
-        powers = [rounded_value - base, kept((rounded_value - base) ** 2, 21)][: KINDS[kind]]
+        number = rank(round_value(value, BITS), BITS) if kind == "values" else number
+        powers = [rounded_value - base, round_value((rounded_value - base) ** 2, 21)][: KINDS[kind]]
         entries.setdefault(number, []).append([Fraction(p if number else 0.0) for p in powers])
     return [
         (number, len(rows), *(float(sum(column)) for column in zip(*rows, strict=True)))

@@ -69,7 +69,7 @@ def test_every_engine_follows_the_law_of_edges(data, way, rows, table_of):
 
 
 @pytest.fixture(scope="module")
-def many():
+def many_values():
     generator = np.random.default_rng(3)
     size = 4_000
     x = generator.normal(0, 1, size) * 2.0 ** generator.integers(-140, 140, size)
@@ -82,16 +82,16 @@ def many():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_many_rows_of_any_magnitude(kind, many, way, exact):
+def test_many_rows_of_any_magnitude(kind, many_values, way, exact):
     """4,000 rows of all magnitudes, next to edges of octaves and of rounding, in every engine."""
-    bins = exact.bins(way(many), ASK[kind]("x"), "g")
-    assert bins == reference(many.to_pylist(), kind)
+    bins = exact.bins(way(many_values), ASK[kind]("x"), "g")
+    assert bins == reference(many_values.to_pylist(), kind)
 
 
-def test_integers_are_ranked_as_floats(many, way, exact):
+def test_integers_are_ranked_as_floats(many_values, way, exact):
     """By group the values of integers are told apart by 17 bits, as those of floats."""
-    bins = exact.bins(way(many), dfp.median("i"), "g")
-    assert bins == reference(many.to_pylist(), "values", column="i")
+    bins = exact.bins(way(many_values), dfp.median("i"), "g")
+    assert bins == reference(many_values.to_pylist(), "values", column="i")
 
 
 @pytest.mark.parametrize("frame", ["polars", "arrow"])

@@ -15,7 +15,7 @@ QUESTIONS = {
 }
 
 
-def made(rows):
+def fill_grid(rows):
     """Return groups of a table whose values fill the grid to its last bit."""
     value = f"240 - 300 * sqrt(range / {rows})"
     return stored(f"SELECT range % 3 AS g, {value} AS x FROM range({rows})")
@@ -93,7 +93,7 @@ def test_a_group_that_comes_between_passes_is_left_out(exact):
 
 def test_what_can_be_read_once_is_read_once(exact):
     """A reader, and a relation that stands on one, give the sums of their table."""
-    table = made(3_000).to_arrow_table()
+    table = fill_grid(3_000).to_arrow_table()
     expected = exact.sums(table, QUESTIONS, ["g"])
     assert exact.sums(table.to_reader(), QUESTIONS, ["g"]) == expected
     relation = duckdb.connect().from_arrow(table.to_reader())

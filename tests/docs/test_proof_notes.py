@@ -47,7 +47,7 @@ def test_the_files_that_contributors_are_sent_to_exist():
     for page in ("CONTRIBUTING.md", "SECURITY.md"):
         text = (ROOT / page).read_text()
         paths = {*re.findall(r"`([\w./]+(?:/|\.(?:py|md|toml|cff)))`", text)}
-        paths |= {*re.findall(r"\]\(([^)]+)\)", text), *re.findall(r"[\w/]+\w+\.py", text)}
+        paths |= {*re.findall(r"\]\(([^)]+)\)", text), *re.findall(r"[\w./]+\w+\.py", text)}
         homes = (ROOT, ROOT / "dfprivacy", ROOT / "dfprivacy/statistics", ROOT / "dfprivacy/frames")
         assert paths
         assert [p for p in sorted(paths) if not any((home / p).exists() for home in homes)] == []

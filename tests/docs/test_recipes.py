@@ -40,16 +40,18 @@ def answer_text(answer):
     return "\n".join(line.rstrip() for line in lines[: cost + 1])
 
 
-def told(truth):
+def write_truth(truth):
     """Return how the truth is told: six digits, and groups by their names."""
     if isinstance(truth, pd.DataFrame):
-        return "; ".join(f"{key} {told(list(row))}" for key, *row in truth.itertuples())
+        return "; ".join(f"{key} {write_truth(list(row))}" for key, *row in truth.itertuples())
     if isinstance(truth, pd.Series):
         keys = [key if isinstance(key, tuple) else (key,) for key in truth.index]
         names = [" ".join(map(str, key)) for key in keys]
-        return ", ".join(f"{name} {told(value)}" for name, value in zip(names, truth, strict=True))
+        return ", ".join(
+            f"{name} {write_truth(value)}" for name, value in zip(names, truth, strict=True)
+        )
     if isinstance(truth, (list, tuple)):
-        return ", ".join(map(told, truth))
+        return ", ".join(map(write_truth, truth))
     if isinstance(truth, (bool, str)):
         return str(truth)
     return f"{truth:,}" if isinstance(truth, int) else f"{truth:,.6g}"
@@ -93,7 +95,7 @@ def test_a_recipe_comes_out_as_shown(scope, title, line, answer, plain, truth):
     """An answer looks like the one of the page; without noise it is the truth that stands there."""
     fresh = eval(line, scope)
     true = eval(plain, scope)
-    assert told(true) == truth
+    assert write_truth(true) == truth
     (words, shown), (fresh_words, fresh_numbers) = parts(answer), parts(answer_text(fresh))
     assert fresh_words == words
     assert np.allclose(fresh_numbers, shown, rtol=0.2, atol=2)

@@ -15,14 +15,14 @@ from tests.engine.conftest import failing
 def settings(opened):
     """Return a function that reads the settings of a release's database: memory and threads."""
 
-    def asked():
+    def open_options():
         failing()
         opened.clear()
         dfp.frame(TABLE).count()
         ((_, config),) = opened
         return config.get("memory_limit"), config.get("threads")
 
-    return asked
+    return open_options
 
 
 TABLE = pa.table({"x": [1.0] * 9})

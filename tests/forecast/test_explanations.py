@@ -191,7 +191,9 @@ def test_vectors(ledger):
     by = private.group_by("g").explain.mean_vector(["x", "k"], rho=0.5, radius=9, delta=1e-6)
     assert by.shown.half < 40
     has_half_width = (
-        private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan").answers[0].told
+        private.explain.mean_vector(["x", "k"], rho=0.5, radius=9, method="plan")
+        .answers[0]
+        .is_known
     )
     assert not has_half_width
     with pytest.raises(dfp.errors.InvalidLedgerError):

@@ -34,11 +34,11 @@ def test_surveys_are_explained_without_data(monkeypatch):
     monkeypatch.setattr("os.urandom", fail)
     frame = pl.LazyFrame({"x": [1.0]})
     frame = frame.map_batches(fail, schema=frame.collect_schema())
-    assert frame.dp.shuffle.explain.mean("x", (0, 1), **TERMS).answers[0].told
-    assert not frame.dp.shuffle.explain.quantile("x", 0.5, (0, 1), **TERMS).answers[0].told
+    assert frame.dp.shuffle.explain.mean("x", (0, 1), **TERMS).answers[0].is_known
+    assert not frame.dp.shuffle.explain.quantile("x", 0.5, (0, 1), **TERMS).answers[0].is_known
     explain = frame.dp.local.explain.gaussian_mean
-    assert explain("x", sigma=2.0, limit=64).answers[0].told
-    assert not explain("x", sigma_bounds=(1, 8), limit=64).answers[0].told
+    assert explain("x", sigma=2.0, limit=64).answers[0].is_known
+    assert not explain("x", sigma_bounds=(1, 8), limit=64).answers[0].is_known
     for ask in (lambda: explain("x", rounds=3), lambda: explain("y", sigma=2.0)):
         with pytest.raises((dfp.errors.InvalidProtocolError, dfp.MissingColumnError)):
             ask()

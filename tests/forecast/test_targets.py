@@ -11,7 +11,7 @@ import dfprivacy as dfp
 from dfprivacy import papers
 from dfprivacy.statistics import STATISTICS
 from tests.command_line import command
-from tests.laws.test_registry import asked
+from tests.laws.test_registry import make_question
 
 FRAME = pl.LazyFrame(
     {"g": ["a"], "x": [1.0], "y": [2.0]},
@@ -44,9 +44,9 @@ def test_the_least_loss_that_reaches_a_half_width(kind, measure):
 
     What is explained then is what that loss explains. A question without half-widths is refused.
     """
-    question, explain = asked(STATISTICS[kind], (0, 4), (0, 4)), DP(**{measure: 1}).explain
+    question, explain = make_question(STATISTICS[kind], (0, 4), (0, 4)), DP(**{measure: 1}).explain
     answer = explain(question, **{measure: 0.5}).answers[0]
-    if not answer.told:
+    if not answer.is_known:
         with pytest.raises(
             dfp.errors.InvalidQuestionError, match="no half-width before there is data"
         ):

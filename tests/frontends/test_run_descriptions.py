@@ -18,7 +18,7 @@ releases:
 """
 
 
-def other(old, new):
+def change_description(old, new):
     """Return the good description with something else in one place."""
     assert GOOD.count(old) == 1
     return GOOD.replace(old, new)
@@ -186,9 +186,11 @@ def keys_of(text, run):
 
 def test_words_are_what_they_seem(run):
     """NO is a country, 1e-6 a number and a date a text, as in YAML 1.2."""
-    text = other("    outputs:", "    by: carrier\n    keys: [NO, on, 2024-01-31]\n    outputs:")
+    text = change_description(
+        "    outputs:", "    by: carrier\n    keys: [NO, on, 2024-01-31]\n    outputs:"
+    )
     assert keys_of(text, run) == [["NO"], ["on"], ["2024-01-31"]]
-    explained = run(other("epsilon: 1}", "epsilon: 1e-3}"), "--explain", "--quiet")
+    explained = run(change_description("epsilon: 1}", "epsilon: 1e-3}"), "--explain", "--quiet")
     assert explained.stdout == "delays: epsilon 0.001 of flights in budget.db\n"
 
 
@@ -209,7 +211,7 @@ releases:
     [
         (QUERY, [["AA", 1], ["UA", 2]]),
         (
-            other(
+            change_description(
                 "    outputs:",
                 "    by: [carrier, month]\n"
                 "    keys: {month: ['1'], carrier: [AA, UA]}\n    outputs:",
@@ -225,7 +227,7 @@ def test_keys_of_several_columns(run, text, keys):
 
 def test_bounds_of_all_questions(run):
     """Bounds of a column hold for the questions that name none, and that take some."""
-    text = other(
+    text = change_description(
         "      delay: {mean: delay, bounds: [-60, 240]}",
         "      a: {mean: delay}\n      b: {sum: delay, bounds: [0, 9]}\n"
         "      c: {dick_center: delay, p: 2}\n      d: {median: delay}\n"

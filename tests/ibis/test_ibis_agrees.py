@@ -107,13 +107,13 @@ def test_bins_are_those_of_the_rows(statistic, hostile, make, exact):
 
 
 @pytest.fixture(scope="module")
-def many():
+def many_values():
     return many_rows()
 
 
-def test_floats_are_grouped_by_value(many, make, exact):
+def test_floats_are_grouped_by_value(many_values, make, exact):
     """-0.0 is 0.0, NaN is NULL, in keys."""
-    assert exact.sums(make(many), SUMS, ("f",)) == exact.sums(many, SUMS, ("f",))
+    assert exact.sums(make(many_values), SUMS, ("f",)) == exact.sums(many_values, SUMS, ("f",))
 
 
 def test_many_squares_are_divided_exactly(make, exact):
@@ -127,24 +127,24 @@ def test_many_squares_are_divided_exactly(make, exact):
 
 
 @pytest.mark.parametrize("unit", [dfp.Unit("u", 3, 4), dfp.Unit("u", 1, 4)], ids=str)
-def test_limits_of_a_unit_are_those_of_other_engines(unit, many, make, exact, request):
+def test_limits_of_a_unit_are_those_of_other_engines(unit, many_values, make, exact, request):
     """A unit's sums count up to its limits; a backend without hashes or windows refuses by name."""
     kind = request.node.callspec.params["make"]
     if kind == "polars":
         with pytest.raises(dfp.errors.UnsupportedFrameError, match="polars has no"):
-            exact.sums(make(many), SUMS, "g", unit=unit)
+            exact.sums(make(many_values), SUMS, "g", unit=unit)
         return
-    sums = exact.sums(make(many), SUMS, "g", unit=unit)
-    assert sums == exact.sums(many, SUMS, "g", unit=unit)
+    sums = exact.sums(make(many_values), SUMS, "g", unit=unit)
+    assert sums == exact.sums(many_values, SUMS, "g", unit=unit)
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 3)])
-def test_no_unit_counts_beyond_its_limits(limits, many, make, exact, request):
+def test_no_unit_counts_beyond_its_limits(limits, many_values, make, exact, request):
     """Whichever groups and rows of a unit a backend takes, they are no more than its limits."""
     if request.node.callspec.params["make"] == "polars":
         pytest.skip("refused, as the test before this one shows")
     most_rows, most_groups = limits
-    single_unit = many.slice(0, 300).set_column(3, "u", pa.array([7] * 300))
+    single_unit = many_values.slice(0, 300).set_column(3, "u", pa.array([7] * 300))
     unit = dfp.Unit("u", most_rows, most_groups)
     sums = exact.sums(make(single_unit), {"n": dfp.count()}, "g", unit=unit)
     assert [rows for _, rows in sums] == [most_rows] * most_groups
@@ -175,7 +175,7 @@ OWN = RELEASES | {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_releases_are_the_same_bytes(name, many, make, replayed, request):
+def test_releases_are_the_same_bytes(name, many_values, make, replayed, request):
     """With the same random bytes every question releases the same of Ibis and of Arrow."""
     kind = request.node.callspec.params["make"]
     if name == "unit" and kind == "polars":
@@ -183,6 +183,7 @@ def test_releases_are_the_same_bytes(name, many, make, replayed, request):
     if name == "vectors" and kind == "duckdb through Ibis":
         pytest.skip("Ibis 12 reads batches by a method that DuckDB 2 has no more; we go past it")
     releases = [
-        shown(replayed(lambda d=data: OWN[name](dfp.frame(d)))) for data in (make(many), many)
+        shown(replayed(lambda d=data: OWN[name](dfp.frame(d))))
+        for data in (make(many_values), many_values)
     ]
     assert repr(releases[0]) == repr(releases[1])

@@ -3,7 +3,7 @@
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import STATISTICS_BY_NAME, TABLES, ask, outcome
+from tests.laws.empty_tables import STATISTICS_BY_NAME, TABLES, ask, run_question
 
 ibis = pytest.importorskip("ibis")
 
@@ -33,6 +33,6 @@ def test_secret_keys_of_no_rows(question, tables, tmp_path):
     for table in tables:
         private = dfp.frame(table)
         outcomes.add(
-            outcome(ledger, lambda a=private, **account: ask(a(**account), question, "secret"))
+            run_question(ledger, lambda a=private, **account: ask(a(**account), question, "secret"))
         )
     assert len(outcomes) == 1

@@ -123,7 +123,7 @@ def schema_of(answer: Any) -> str:
 _numbers = itertools.count()
 
 
-def outcome(ledger: dfp.Ledger, work: Callable[..., Any]) -> tuple[Any, str]:
+def run_question(ledger: dfp.Ledger, work: Callable[..., Any]) -> tuple[Any, str]:
     """Return the schema of an answer, or the error's class and text, and what was charged.
 
     An error after the charge is a failure, whatever the table.

@@ -30,7 +30,7 @@ from dfprivacy.papers.subset_optimal import (
     window_runs,
     window_threshold,
 )
-from dfprivacy.statistics.estimators.monotone import CentreLength, far
+from dfprivacy.statistics.estimators.monotone import CentreLength, length_beyond
 from dfprivacy.statistics.estimators.threshold import select_thresholds, threshold_runs
 
 pytestmark = pytest.mark.usefixtures("permitted")
@@ -360,7 +360,7 @@ def test_nothing_wraps_at_the_limit_of_rows(functional):
     assert point_lengths.max() <= 2**33
 
 
-def near(p, counts, reach):
+def lengths_near(p, counts, reach):
     values = np.flatnonzero(counts)
     return CentreLength(p).lengths_near(values, counts[values], len(counts) - 1, reach)
 
@@ -392,16 +392,16 @@ def test_near_lengths_are_all_lengths_up_to_the_reach(p):
     random = np.random.default_rng(5)
     for points, reach in ((3, 1), (65, 7), (65, 2**60), (257, 200), (257, 10**9)):
         for counts in data_sets(random, points):
-            assert np.array_equal(near(p, counts, reach), expected(p, counts, reach))
+            assert np.array_equal(lengths_near(p, counts, reach), expected(p, counts, reach))
 
 
 def test_what_is_far_is_hardly_ever_chosen():
     """All candidates at the reach weigh e**-45 of the nearest, whatever epsilon is."""
     for epsilon in (Fraction(1, 1000), Fraction(1), Fraction(50)):
         mechanism = ExponentialMechanism.for_epsilon(epsilon, 1)
-        weight = 4097 * np.exp(-float(mechanism.rate) * far(mechanism, 4097))
+        weight = 4097 * np.exp(-float(mechanism.rate) * length_beyond(mechanism, 4097))
         assert weight <= np.exp(-45) * 1.000001
-        assert far(mechanism, 4097) <= 54 / mechanism.rate + 1
+        assert length_beyond(mechanism, 4097) <= 54 / mechanism.rate + 1
 
 
 # Order statistics on a whole grid
@@ -478,7 +478,7 @@ def test_sure_choices_are_the_order_statistic(q):
         assert chosen == np.sort(values)[math.ceil(q * size) - 1]
 
 
-def beyond(mechanism, runs, atom):
+def chance_of_others(mechanism, runs, atom):
     """Return how probable it is that the exponential mechanism chooses anything but `atom`."""
     weights = runs.length * np.exp(-float(mechanism.rate) * runs.loss)
     return 1 - float(weights[runs.first == atom].sum() / weights.sum())
@@ -497,7 +497,7 @@ def test_order_statistics_need_rows_for_their_level(watched, q):
         numbers, counts = np.array([atom]), np.array([rows])
         law = QuantileLength(q)
         call = lambda: select_order_statistic(law, numbers, counts, GRID.last, loss)  # noqa: E731
-        return beyond(*watched(call), atom)
+        return chance_of_others(*watched(call), atom)
 
     assert missed(math.ceil(min_rows)) <= 1 / 10
     assert missed(int(min_rows * Fraction(4, 5))) > 1 / 10

@@ -25,7 +25,7 @@ from tests.laws.empty_tables import (
     TABLES,
     TERMS,
     ask,
-    outcome,
+    run_question,
 )
 from tests.products import take_turns
 
@@ -41,7 +41,7 @@ def check(question, keys, terms, ledger, tables=TABLES):
     """Require the same outcome of a question about every table."""
     outcomes = {}
     for name, table in tables.items():
-        ended = outcome(
+        ended = run_question(
             ledger, lambda table=table, **account: ask(table.dp(**terms, **account), question, keys)
         )
         outcomes.setdefault(ended, []).append(name)
@@ -109,7 +109,7 @@ def test_statements_about_no_rows(kind, statement, ledger):
     """A statement of `dfp.sql` has one outcome about no rows and about one."""
     text = statement.format(CALLS[kind])
     outcomes = {
-        outcome(ledger, lambda table=table, **account: dfp.sql(text, t=table, **account))
+        run_question(ledger, lambda table=table, **account: dfp.sql(text, t=table, **account))
         for table in TABLES.values()
     }
     assert len(outcomes) == 1
@@ -153,7 +153,7 @@ def test_files_of_statistics_of_no_rows(name, keys, ledger, tmp_path):
 
     none = TABLES["no rows"]
     outcomes = {
-        outcome(ledger, lambda tables=tables, **account: merge(*tables, **account))
+        run_question(ledger, lambda tables=tables, **account: merge(*tables, **account))
         for table in TABLES.values()
         for tables in ([table], [none, table], [table, none])
     }
@@ -168,7 +168,7 @@ def test_cross_tables_of_no_rows(name, ledger):
     for keys in ({}, {"keys": {"g": LISTED, "h": [1, 2]}}):
         delta = {} if keys else {"delta": 1e-6}
         outcomes = {
-            outcome(
+            run_question(
                 ledger,
                 lambda table=table, keys=keys, delta=delta, **account: (
                     (table.dp(**account).crosstab("g", "h", values=values, **keys, **delta)).shape

@@ -12,7 +12,7 @@ import pytest
 
 import dfprivacy as dfp
 import sql_udfs
-from tests.laws.empty_tables import CALLS, QUESTIONS, SCHEMA, ask, outcome
+from tests.laws.empty_tables import CALLS, QUESTIONS, SCHEMA, ask, run_question
 from tests.products import take_turns
 
 ROWS = [("ab"[i % 2], i % 3, i % 5, float(i % 7), 2.0, 3, True, [1]) for i in range(60)]
@@ -33,7 +33,7 @@ def ledgers(tmp_path_factory):
 def check(question, keys, measure, power, ledgers):
     """Require the same outcome for 60 rows, 2 rows and none."""
     outcomes = {
-        outcome(
+        run_question(
             ledgers[measure],
             lambda rows=rows, **account: ask(
                 FRAME.head(rows).dp(**account), question, keys, **{measure: 2.0**power}

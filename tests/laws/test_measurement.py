@@ -395,7 +395,7 @@ OCTAVES = Octaves()
 FEW = BIN_ROW_LIMIT - 1
 
 
-def kept(values):
+def stored_values(values):
     """Return values as the table knows them: 22 bits, nothing below the least octave."""
     rounded_values = rounded(clipped(np.asarray(values, dtype=float)), VALUE_BITS)
     return np.where(np.abs(rounded_values) <= 2.0**-127, 0.0, rounded_values)
@@ -405,11 +405,11 @@ def excesses(values, binning):
     """Return the excesses of values over the bases of their bins, as the table knows them."""
     labels = binning.labels(np.asarray(values, dtype=float))
     if binning.center:
-        return np.where(labels == 0, 0.0, kept(kept(values) - binning.center))
-    return kept(values) - binning.bases(binning.numbers(labels))
+        return np.where(labels == 0, 0.0, stored_values(stored_values(values) - binning.center))
+    return stored_values(values) - binning.bases(binning.numbers(labels))
 
 
-def known(values, binning):
+def values_in_table(values, binning):
     """Return the values as the table knows them: the base of their bin and the excess, exactly."""
     bases = binning.bases(binning.numbers(binning.labels(np.asarray(values, dtype=float))))
     pairs = zip(bases, excesses(values, binning), strict=True)
@@ -527,7 +527,10 @@ def test_first_moments_are_those_of_the_values(case):
     query = dfp.mean("x", bounds).linear(grouped=True)
     grid = query.source.terms[0].grid
     _, (rows, first) = sums(octave_table(values, 1, binning), query)
-    exact = sum((units(bounds, grid, value) for value in known(values, binning)), start=Fraction(0))
+    exact = sum(
+        (units(bounds, grid, value) for value in values_in_table(values, binning)),
+        start=Fraction(0),
+    )
     used = len(np.unique(binning.labels(np.asarray(values, dtype=float))))
     assert rows == len(values)
     assert 0 <= exact - first < max(used, 1)
@@ -600,7 +603,7 @@ def test_second_moments_are_near_those_of_the_values(case, times):
     query = dfp.var("x", bounds).linear(grouped=True)
     grid, table = query.source.terms[0].grid, octave_table(values, times, binning)
     second = sums(table, query)[1][2]
-    known_values, excess = known(values, binning), excesses(values, binning)
+    known_values, excess = values_in_table(values, binning), excesses(values, binning)
     inside = [bounds.lower <= value <= bounds.upper and value != 0 for value in known_values]
     step = Fraction(2) ** grid.exponent
     scale = 1 / (step * step * grid.last)

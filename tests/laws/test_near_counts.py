@@ -77,7 +77,7 @@ def assert_same_answers(values, grid, seed, epsilon):
     full, loss = regridded(values.table(), grid), Epsilon(epsilon)
     rows = values.totals() + np.random.default_rng(seed).integers(-3, 4, values.groups)
     for levels in ([LEVELS[2]], LEVELS[1:4], LEVELS):
-        law = RankLaw(loss, loss.noise(1, 1), grid.most - grid.first + 1, len(levels))
+        law = RankLaw(loss, loss.noise(1, 1), grid.maximum - grid.first + 1, len(levels))
         near_counts = NearCounts(values, grid)
         chosen, expected = (
             draw_numbered(select_quantiles, counts, levels, rows, law)

@@ -10,7 +10,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy.engine import histograms
 from dfprivacy.statistics import vector_source
-from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, outcome
+from tests.laws.empty_tables import QUESTIONS, SCHEMA, ask, run_question
 from tests.products import take_turns
 
 ROWS = 4
@@ -90,7 +90,7 @@ def check(question, kind, keys, ledger, folder, odd):
         directory = folder / str(next(_folders))
         directory.mkdir()
         outcomes.add(
-            outcome(
+            run_question(
                 ledger,
                 lambda frames=frames, directory=directory, **account: ask(
                     dfp.frame(SOURCES[kind](frames, directory))(**account), question, keys

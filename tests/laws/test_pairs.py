@@ -59,7 +59,7 @@ def test_terms_are_near_the_products_of_polynomials(kind):
         k = linear.count.divisor
         rounded = (linear.l1 - k) / sum(abs(factor) for row in linear.matrix for factor in row[1:])
         assert linear.l2_squared == linear.l1**2
-        assert set(linear.moved(columns).sum(axis=0)) == {k}
+        assert set(linear.apply(columns).sum(axis=0)) == {k}
         sides = zip(columns.values(), grids, strict=True)
         first, second = ([Fraction(grid.integer(v), k) for v in values] for values, grid in sides)
         for term in linear.source.terms:

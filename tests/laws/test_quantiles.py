@@ -275,7 +275,7 @@ WIDTH = 2 * GRID.last + 1
 BOTH = [Fraction(0), Fraction(1)]
 
 
-def beyond(size, q, law, noisy_size):
+def chance_beyond(size, q, law, noisy_size):
     """Return how probable an answer beyond all rows is, where they have one value."""
     table = bin_table(
         pa.table({}), 1, GRID, np.zeros(1, np.int64), np.ones(1), rows=np.array([size])
@@ -301,7 +301,9 @@ def test_extremes_are_among_the_rows(q, rho):
 
     def worst(min_rows):
         for size in (*range(5, 300, 25), *range(300, 1500, 150), 3000):
-            shown = [beyond(size, q, law, m) if m >= min_rows else 0.0 for m in size + noises]
+            shown = [
+                chance_beyond(size, q, law, m) if m >= min_rows else 0.0 for m in size + noises
+            ]
             yield float(chances @ shown / chances.sum())
 
     assert max(worst(2 * law.inwards)) <= OUTSIDE
@@ -319,8 +321,8 @@ def test_ranks_are_off_by_no_more_than_is_said(name, loss, levels):
     qs = [HALF] if levels == 1 else [Fraction(i, levels + 1) for i in range(1, levels + 1)]
     part = QuantilePart("x", dfp.quantiles("x", [float(q) for q in qs]), grouped=True)
     law = part.law(loss, 2 * SignificantBits(17).last + 1)
-    for size in (law.least(HALF) * 5 // 4, 40 * law.least(HALF)):
-        rows = np.sort(made(name, size))
+    for size in (law.least_rows(HALF) * 5 // 4, 40 * law.least_rows(HALF)):
+        rows = np.sort(draw_rows(name, size))
         answers = part.measured(copies_of(rows, bits=17)).answer(loss, None).answers["x"]
         for q, answer in zip(qs, answers, strict=True):
             value = answer.columns(LEVEL)[0]
@@ -366,7 +368,7 @@ def test_more_levels_and_more_candidates_need_more_rows():
     fewer = [law_of(loss, 1, width).inwards for width in (10, 1000, WIDTH, 2**24)]
     assert fewer == sorted(set(fewer))
     tenth, full = law_of(loss.share(Fraction(1, 10)), 1, WIDTH), law_of(loss, 1, WIDTH)
-    assert 8 * full.least(HALF) < tenth.least(HALF) < 11 * full.least(HALF)
+    assert 8 * full.least_rows(HALF) < tenth.least_rows(HALF) < 11 * full.least_rows(HALF)
     assert tenth.rank_error(HALF, np.array([10**6]))[0] < 200
 
 
@@ -465,7 +467,7 @@ def test_multiples_are_the_nearest_and_within(lower, width, part):
         (multiple,) = steps.values(steps.numbers(value))
         slack = 1e-12 * (1 + abs(lower) + width)
         assert lower - slack <= multiple <= lower + width + slack
-        inside = float(steps.first * steps.step) <= value[0] <= float(steps.most * steps.step)
+        inside = float(steps.first * steps.step) <= value[0] <= float(steps.maximum * steps.step)
         assert not inside or abs(multiple - value[0]) <= float(steps.step) * (0.5 + 1e-6)
 
 
@@ -543,7 +545,7 @@ def test_values_are_told_within_the_sizes_that_were_seen(integers, seen, samples
     grid = sizes_of(seen, integers=integers, bits=16)
     values = grid.bins.labels(np.array(samples, float))
     numbers = grid.numbers(values)
-    decoded, (low, high) = grid.values(numbers), grid.held(numbers)
+    decoded, (low, high) = grid.values(numbers), grid.bins_of(numbers)
     bins = grid.bins.numbers(values)
     assert ((low <= bins) & (bins <= high)).all()
     assert (np.sign(numbers) == np.sign(bins)).all()
@@ -664,7 +666,7 @@ def quantile_of(values, q):
     return np.sort(values)[max(math.ceil(q * len(values)), 1) - 1]
 
 
-def made(name, size):
+def draw_rows(name, size):
     random = np.random.default_rng(len(name))
     laws = {
         "normal": lambda: random.normal(100, 15, size),
@@ -687,7 +689,7 @@ LAWS = ("normal", "half zeros", "most zeros", "two heaps", "constant", "delays")
 def test_an_interval_holds_the_quantile_of_the_rows(name, loss):
     """In 95 % of releases or more: data with gaps, heaps and ties too, at one level and at two."""
     for size in (300, 2000):
-        values = made(name, size)
+        values = draw_rows(name, size)
         for qs in ([0.5], [0.25, 0.9]):
             for q, (value, low, high) in zip(qs, released(values, qs, loss), strict=True):
                 truth = quantile_of(values, q)
@@ -699,7 +701,7 @@ def test_an_interval_holds_the_quantile_of_the_rows(name, loss):
 
 def test_with_many_rows_both_ends_are_found():
     """Of data without gaps nearly every release has both ends, some tens of ranks apart."""
-    values = made("normal", 5000)
+    values = draw_rows("normal", 5000)
     (_, low, high), (_, below, above) = released(values, [0.5, 0.9], Epsilon(Fraction(1)))
     for ends in ((low, high), (below, above)):
         assert np.isfinite(ends).all(axis=0).mean() > 0.9
@@ -759,7 +761,7 @@ def test_ends_are_as_far_as_the_law_says():
     ends, vector = select_ends(table, levels, rows, law)
     for index, (q, interval) in enumerate(zip(levels, ends, strict=True)):
         for side, numbers in ((-1, interval.low), (1, interval.high)):
-            rank = int(q * 5000) + side * law.apart(q, index, side)
+            rank = int(q * 5000) + side * law.aim_distance(q, index, side)
             assert np.abs(table.binning.values(numbers) - rank).max() <= 1
     assert vector.coordinates.shape == (5, 3)
 

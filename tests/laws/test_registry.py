@@ -43,7 +43,7 @@ ODD = [
 BOUNDS = [(-5, 5), (0, 100), (-60, 240), (-7, -3), (0.1, 0.3), (99, 100), (-5, 0), (-0.0, 3)]
 
 
-def asked(kind: type[Statistic], *bounds) -> Statistic:
+def make_question(kind: type[Statistic], *bounds) -> Statistic:
     """Return a question of a kind: required arguments as in its samples, bounds if it takes any.
 
     It is about columns x and y; the bounds come in the order of its columns.
@@ -74,11 +74,11 @@ def kind(request) -> type[Statistic]:
     return STATISTICS[name]
 
 
-def moved(linear: Linear, values: dict[str, np.ndarray]) -> np.ndarray:
+def row_terms(linear: Linear, values: dict[str, np.ndarray]) -> np.ndarray:
     """Return the terms that rows of these values add to a vector."""
     if not linear.source.terms:
         return np.ones((len(linear.matrix), len(values["x"])), dtype=object)
-    return linear.moved(values).astype(object)
+    return linear.apply(values).astype(object)
 
 
 @pytest.mark.parametrize("kind", LINEAR, indirect=True)
@@ -86,7 +86,7 @@ def test_no_row_moves_a_vector_by_more_than_is_declared(kind):
     """The declared sensitivities hold for any row, and some row reaches that in the L1 norm."""
     for bounds, grouped in itertools.product(BOUNDS, [False, True]):
         for others in BOUNDS if len(kind.places()) > 1 else [(0, 1)]:
-            question = asked(kind, bounds, others)
+            question = make_question(kind, bounds, others)
             measured = question.part("x", grouped=grouped).vectors.linears
             for linear in (question.linear(grouped=grouped), *measured):
                 check_sensitivity(linear, bounds, others)
@@ -101,7 +101,7 @@ def test_no_row_moves_a_vector_on_a_coarse_grid_by_more_than_is_declared(kind, b
     """The same where rows hold every integer of a grid; a partition of unity adds up to K."""
     monkeypatch.setattr(grid, "BITS", bits)
     for bounds, grouped in itertools.product(BOUNDS, [False, True]):
-        linear = asked(kind, bounds).linear(grouped=grouped)
+        linear = make_question(kind, bounds).linear(grouped=grouped)
         vectors = check_sensitivity(linear, bounds, size=2 ** (bits + 3) + 1)
         if kind.kind in {"mean", "var", "std"}:
             assert vectors.min() >= 0
@@ -120,7 +120,7 @@ def check_sensitivity(linear: Linear, *bounds: tuple[float, float], size: int = 
             [*itertools.product(*(column[:20] for column in samples)), *zip(*samples, strict=True)]
         )
         samples = list(pairs.T)
-    vectors = moved(linear, dict(zip("xy", samples, strict=False)))
+    vectors = row_terms(linear, dict(zip("xy", samples, strict=False)))
     first = np.abs(vectors).sum(axis=0)
     assert max(first) <= linear.l1
     assert max((vectors**2).sum(axis=0)) <= linear.l2_squared
@@ -141,7 +141,7 @@ DATA = {
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_secret_groups_have_answers(kind):
     """By secret keys a question is answered under either measure, and a lone row stays unshown."""
-    question = asked(kind, (0, 100), (0, 100))
+    question = make_question(kind, (0, 100), (0, 100))
     rows = pl.DataFrame({**DATA, "k": ["a", "b"] * 1999 + ["a", "lone"]})
     groups = rows.dp.group_by("k")
     for loss in ({"epsilon": 50}, {"rho": 50}):
@@ -161,7 +161,7 @@ def connection():
 @pytest.mark.parametrize("kind", KINDS, indirect=True)
 def test_every_door_gives_the_same_answer(kind, connection, tmp_path):
     """Without noise to speak of, a question has one answer at every door."""
-    question, huge = asked(kind, (0, 100), (0, 100)), {"epsilon": 1e9}
+    question, huge = make_question(kind, (0, 100), (0, 100)), {"epsilon": 1e9}
     arguments = {a.name: getattr(question, a.name) for a in kind.arguments()}
     answers = {}
     for name, make in FRAME_TYPES.items():

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import QUESTIONS, TERMS, ask, outcome
+from tests.laws.empty_tables import QUESTIONS, TERMS, ask, run_question
 
 SIZES = (0, 1, 5, 50, 400, 3000)
 LAWS = {
@@ -62,7 +62,9 @@ def ask_about(random: np.random.Generator, table: pl.DataFrame, ledger: dfp.Ledg
     terms, loss = TERMS[random.choice(list(TERMS))], {"epsilon": 10 ** random.uniform(-2, 2)}
     if random.random() < 0.4:
         loss = {"rho": 10 ** random.uniform(-3, 2)}
-    outcome(ledger, lambda **account: ask(table.dp(**terms, **account), question, keys, **loss))
+    run_question(
+        ledger, lambda **account: ask(table.dp(**terms, **account), question, keys, **loss)
+    )
 
 
 @pytest.mark.parametrize("case", range(60))

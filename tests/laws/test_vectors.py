@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("permitted")
 DIMENSIONS = [1, 2, 3, 8, 33, 300]
 
 
-def whole(rows, dimension, bits=20, seed=0):
+def draw_integers(rows, dimension, bits=20, seed=0):
     """Draw whole numbers up to 2**bits, with the ends among them."""
     draws = np.random.default_rng(seed)
     x = draws.integers(-(2**bits), 2**bits + 1, (rows, dimension)).astype(float)
@@ -81,7 +81,7 @@ def test_a_row_becomes_integers_by_itself(x, radius):
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 def test_rotation_is_the_matrix_product(dimension):
     """The fast transform gives H D x in exact integers, and `undo` gives x back."""
-    x = whole(9, dimension)
+    x = draw_integers(9, dimension)
     size = padded_size(dimension)
     signs = np.where(np.random.default_rng(1).random(size) < 0.5, 1.0, -1.0)
     rotation = Rotation(signs, dimension)
@@ -117,7 +117,7 @@ def tables(dimension):
 @pytest.mark.parametrize("dimension", [1, 5, 100])
 def test_blocks_add_up_to_the_same_bits(kind, dimension):
     """Blocks of any size, in any order, add up to the same table."""
-    x = whole(301, dimension, bits=18)
+    x = draw_integers(301, dimension, bits=18)
     make, buffers = tables(dimension)[kind], Buffers()
     once = make()
     once.add(x, buffers)
@@ -195,7 +195,7 @@ def test_distance_bins_are_monotone_and_within_a_sixteenth_octave():
 
 def test_pairs_are_consecutive_whatever_the_blocks():
     """Groups of consecutive rows run across blocks; one row changes one group."""
-    x = whole(41, 3, bits=10)
+    x = draw_integers(41, 3, bits=10)
     once, pieces = PairDistances(3, 12, 2), PairDistances(3, 12, 2)
     once.add(x, Buffers())
     for first in range(0, 41, 5):
@@ -213,7 +213,7 @@ def test_pairs_are_consecutive_whatever_the_blocks():
 def test_a_row_changes_one_bucket(seed, rows):
     """With one row more, each coordinate has one value in another bin, of as many values."""
     labels = np.random.default_rng(seed).integers(0, 6, rows + 1)
-    x = whole(rows + 1, 2, bits=16, seed=seed)
+    x = draw_integers(rows + 1, 2, bits=16, seed=seed)
 
     def spreads(part):
         buckets = iter(labels[: len(part)])

@@ -34,7 +34,7 @@ def same_sums(first, second):
     )
 
 
-def same(first, second):
+def are_equal(first, second):
     """Check whether two aggregates agree on everything but the order of users."""
     return (
         first.rejected == second.rejected
@@ -45,25 +45,25 @@ def same(first, second):
 
 def test_every_frame_and_file_gives_the_same(protocol, reports, engine):
     """The sums do not depend on which frame, relation, reader or file holds the reports."""
-    assert same(protocol.aggregate(engine(reports)), protocol.aggregate(reports))
+    assert are_equal(protocol.aggregate(engine(reports)), protocol.aggregate(reports))
 
 
 def test_order_and_files_do_not_matter(protocol, reports):
     """Any order and any split, merged in any order, gives the same."""
     aggregate = protocol.aggregate(reports)
     order = np.random.default_rng(1).permutation(len(reports))
-    assert same(protocol.aggregate(reports.take(order)), aggregate)
+    assert are_equal(protocol.aggregate(reports.take(order)), aggregate)
     pieces = [reports[:500], reports[500:501], reports[501:501], reports[501:]]
     for chosen in itertools.permutations(pieces):
-        assert same(protocol.aggregate(*chosen), aggregate)
-        assert same(reduce(add, map(protocol.aggregate, chosen)), aggregate)
+        assert are_equal(protocol.aggregate(*chosen), aggregate)
+        assert are_equal(reduce(add, map(protocol.aggregate, chosen)), aggregate)
 
 
 def test_a_report_that_arrives_twice_counts_once(protocol, reports):
     """Equal reports of a user, in one file or in several, count once."""
     aggregate = protocol.aggregate(reports)
-    assert same(protocol.aggregate(reports, reports[:700]), aggregate)
-    assert same(aggregate + aggregate, aggregate)
+    assert are_equal(protocol.aggregate(reports, reports[:700]), aggregate)
+    assert are_equal(aggregate + aggregate, aggregate)
 
 
 def with_value(table, rows, change):
@@ -84,8 +84,8 @@ def test_a_user_with_two_different_reports_counts_not_at_all(protocol, reports):
         assert aggregate.rejected["repeated"] == 30
         assert aggregate.reports == expected.reports
         step = reduce(add, map(protocol.aggregate, tables))
-        assert same(step, aggregate)
-        assert same(step + protocol.aggregate(reports), aggregate)
+        assert are_equal(step, aggregate)
+        assert are_equal(step + protocol.aggregate(reports), aggregate)
 
 
 def test_forged_reports_are_counted_and_left_out(protocol, reports):
@@ -143,8 +143,8 @@ def test_an_aggregate_survives_a_file(protocol, reports, tmp_path):
     aggregate = protocol.aggregate(reports, clash)
     pa.parquet.write_table(aggregate.to_arrow(), tmp_path / "sums.parquet")
     back = dfp.local.Aggregate.from_arrow(pa.parquet.read_table(tmp_path / "sums.parquet"))
-    assert same(back, aggregate)
-    assert same(back + protocol.aggregate(reports), aggregate)
+    assert are_equal(back, aggregate)
+    assert are_equal(back + protocol.aggregate(reports), aggregate)
     with pytest.raises(dfp.errors.InvalidProtocolError, match="no aggregate"):
         dfp.local.Aggregate.from_arrow(reports)
 

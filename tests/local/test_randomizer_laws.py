@@ -47,13 +47,13 @@ def test_probabilities_of_an_input_add_up_to_one(law):
     """The table is a law: every row sums to 1, and truth is never less likely than another."""
     for category in [MISSING, *range(law.categories)]:
         assert sum(law.probability(report=r, category=category) for r in range(law.categories)) == 1
-    assert law.truth >= law.other > 0
+    assert law.truth >= law.lie > 0
 
 
 @pytest.mark.parametrize("law", LAWS[:4] + LAWS[9:13], ids=repr)
 def test_hardly_anything_of_epsilon_is_given_away(law):
     """Rounding to the safe side costs less than a millionth of epsilon."""
-    spent = math.log(law.truth / law.other)
+    spent = math.log(law.truth / law.lie)
     assert float(law.epsilon) * (1 - 1e-6) <= spent + 1e-12
 
 
@@ -214,8 +214,8 @@ def test_unbiased_counts_are_right_in_expectation():
         sum(int(n) * law.probability(report=r, category=g) for g, n in enumerate(truth))
         for r in range(4)
     ]
-    scale = law.truth - law.other
-    assert [(count - 1000 * law.other) / scale for count in expected] == truth.tolist()
+    scale = law.truth - law.lie
+    assert [(count - 1000 * law.lie) / scale for count in expected] == truth.tolist()
     assert np.allclose(law.unbiased(np.array([float(c) for c in expected])), truth)
 
 

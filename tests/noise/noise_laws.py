@@ -35,7 +35,7 @@ class LaplaceLaw:
     def bin_edges(self, bins):
         return [-self.scale * math.log(part / bins) for part in range(1, bins)]
 
-    def far(self):
+    def far_values(self):
         return [math.ceil(10 * self.scale), math.ceil(20 * self.scale)]
 
 
@@ -78,7 +78,7 @@ class GaussianLaw:
     def bin_edges(self, bins):
         return [-self.sigma * float(special.ndtri(part / bins / 2)) for part in range(1, bins)]
 
-    def far(self):
+    def far_values(self):
         return [math.ceil(3 * self.sigma), math.ceil(5 * self.sigma)]
 
 

@@ -481,11 +481,11 @@ def test_draws_have_their_law(noise, size):
         spread = math.sqrt(max(0.0, law.variance - law.mean_magnitude**2))
         mean = np.abs(draws.astype(float)).mean()
         assert abs(mean - law.mean_magnitude) <= 6.2 * spread / math.sqrt(size)
-    for tail_start in (1, *law.far()):
+    for tail_start in (1, *law.far_values()):
         above, below = int((draws >= tail_start).sum()), int((draws <= -tail_start).sum())
         assert stats.binomtest(above, max(1, above + below)).pvalue > ALPHA
     events = [((draws == 0).sum(), law.zero)]
-    events += [((np.abs(draws) >= m).sum(), 2 * float(law.upper(m))) for m in law.far()]
+    events += [((np.abs(draws) >= m).sum(), 2 * float(law.upper(m))) for m in law.far_values()]
     for count, probability in events:
         assert stats.binomtest(int(count), size, probability).pvalue > ALPHA
     if law.variance >= 10**5:

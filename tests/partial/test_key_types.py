@@ -137,7 +137,7 @@ def test_every_value_of_a_type_is_a_key_of_its_own(tmp_path, kind):
 FAR = {"ms": 9 * 10**18, "s": 4 * 10**15}
 
 
-def outcome(call):
+def message_of(call):
     """Return the message of the error that a call raises."""
     with pytest.raises(dfp.DPError) as caught:
         call()
@@ -154,7 +154,7 @@ def test_no_row_decides_whether_files_go_together(tmp_path):
         rows = pa.table({"k": pa.array(moments, pa.timestamp("ms"))})
         (folder := tmp_path / str(number)).mkdir()
         path = dfp.statistics(rows, folder / "ms.parquet", dfp.count(), by="k")
-        refused = outcome(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
+        refused = message_of(lambda: dfp.merge([path, other], delta=0.01))  # noqa: B023 called here
         outcomes.append((refused[0], refused[1].replace(str(folder), "")))
         assert dfp.merge(path, epsilon=1, delta=0.01).schema.field("k").type == pa.timestamp("ms")
     assert outcomes[0] == outcomes[1]
@@ -169,7 +169,7 @@ def test_no_row_decides_whether_a_file_is_made(tmp_path, engine):
     for moments in ([0], [0, FAR["s"]]):
         rows = engine({"k": np.array(moments, dtype="datetime64[s]")})
         outcomes.add(
-            outcome(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
+            message_of(lambda: dfp.statistics(rows, tmp_path / "s.parquet", dfp.count(), by="k"))  # noqa: B023 called here
         )
     ((error, message),) = outcomes
     assert error is dfp.UnsupportedDtypeError

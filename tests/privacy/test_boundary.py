@@ -207,7 +207,7 @@ KNOWN = {
 def inside(monkeypatch):
     """Make a release do something, once, where it works with arrays; nothing else is changed."""
 
-    def made(act):
+    def fail_once(act):
         true, called = np.zeros, []
 
         def zeros(*arguments, **named):
@@ -219,7 +219,7 @@ def inside(monkeypatch):
         monkeypatch.setattr(np, "zeros", zeros)
         return called
 
-    return made
+    return fail_once
 
 
 @pytest.mark.parametrize("kind", FAILURES)

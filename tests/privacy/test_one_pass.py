@@ -10,12 +10,12 @@ def test_one_pass_and_one_draw_for_a_release(entropy_calls):
     """A release runs the caller's plan once and draws noise once; reading it draws no more."""
     passes = []
 
-    def seen(frame):
+    def count_pass(frame):
         passes.append(1)
         return frame
 
     lazy = pl.LazyFrame({"g": ["a"] * 9, "x": range(9)}).map_batches(
-        seen, schema={"g": pl.String, "x": pl.Int64}
+        count_pass, schema={"g": pl.String, "x": pl.Int64}
     )
     released = lazy.dp.group_by("g").agg(
         dfp.mean("x", (0, 9)), dfp.var("x", (0, 9)), n=dfp.count(), epsilon=9, delta=0.1

@@ -21,13 +21,13 @@ def counted(keys, public_keys=None, **terms):
     return grouped.count(epsilon=1e9, delta=None if public_keys else 1e-9)
 
 
-def many(values, dtype, times=60):
+def repeat_values(values, dtype, times=60):
     return pd.Series([value for value in values for _ in range(times)], dtype=dtype)
 
 
 def test_ordered_categories_come_back_in_their_order():
     """Rows and categories of an ordered column stand in the declared order."""
-    shown = counted(many(["high", "low", "mid"], ORDERED))
+    shown = counted(repeat_values(["high", "low", "mid"], ORDERED))
     assert shown["g"].tolist() == LEVELS
     assert shown["g"].dtype == ORDERED
     assert (shown["g"] > "low").tolist() == [False, True, True]
@@ -37,7 +37,7 @@ def test_ordered_categories_come_back_in_their_order():
 @pytest.mark.parametrize("public_keys", [None, ["mid", "low"], ["mid", "other", "low"]])
 def test_a_category_of_one_row_shows_in_nothing(ordered, public_keys):
     """One more row, with a category of its own, moves neither dtype, nor order, nor names."""
-    series = many(["mid", "low"], str)
+    series = repeat_values(["mid", "low"], str)
     more = pd.concat([series, pd.Series(["alone"])])
     frames = []
     for keys in (series, more):
@@ -53,7 +53,7 @@ def test_a_category_of_one_row_shows_in_nothing(ordered, public_keys):
 def test_categories_without_an_order_show_none_of_theirs():
     """Categories in the order of the rows that they were found in come out by value."""
     for categories in (["b", "a", "c"], ["c", "b", "a"]):
-        shown = counted(many(["a", "b"], pd.CategoricalDtype(categories)))["g"]
+        shown = counted(repeat_values(["a", "b"], pd.CategoricalDtype(categories)))["g"]
         assert (shown.tolist(), shown.cat.categories.tolist()) == (["a", "b"], ["a", "b"])
         assert not shown.cat.ordered
 
@@ -78,7 +78,7 @@ KINDS = {
 def test_keys_come_out_as_they_came_and_sorted(kind):
     """Secret keys are sorted as what they are, and of the dtype and the Python type they had."""
     values, dtype = KINDS[kind]
-    keys = many([*values, None], dtype)
+    keys = repeat_values([*values, None], dtype)
     shown = counted(keys.sample(frac=1, random_state=1))["g"]
     assert shown.dropna().tolist() == values
     assert shown.isna().tolist() == [False] * len(values) + [True]
@@ -95,7 +95,7 @@ def test_public_keys_come_out_as_listed(kind):
     """Public keys come out in the order listed, whatever order their dtype has."""
     values, dtype = KINDS[kind]
     public_keys = [values[1], None, *values[2:], values[0]]
-    shown = counted(many(values[1:], dtype), public_keys)
+    shown = counted(repeat_values(values[1:], dtype), public_keys)
     assert shown["g"].astype(object).where(shown["g"].notna(), None).tolist() == public_keys
     assert shown["count"].tolist() == [60, 0, *[60] * (len(values) - 2), 0]
 
@@ -111,7 +111,9 @@ def test_a_ledger_gives_the_same_keys_again(kind, tmp_path):
     ledger = dfp.Ledger(tmp_path / "ledger.db", epsilon=4e9, delta=1e-3, remember=True)
     terms = {"ledger": ledger, "dataset": "d", "version": "1"}
     for public_keys in listings:
-        first, again = (counted(many(values, dtype), public_keys, **terms) for _ in range(2))
+        first, again = (
+            counted(repeat_values(values, dtype), public_keys, **terms) for _ in range(2)
+        )
         pd.testing.assert_frame_equal(first, again, check_exact=True)
     assert ledger.stored("d") == len(listings)
 

@@ -112,16 +112,16 @@ def test_a_group_takes_from_others_what_noisy_counts_together_say(ask, others, m
 def test_one_count_of_each_group_has_all_of_delta(questions, monkeypatch):
     """One noisy count decides of each group whether it is shown, for all of delta."""
     judged = set()  # a count that is looked at again is one count
-    true = answers.Counted.kept
+    true = answers.Counted.select_groups
 
-    def kept(self, rule):
+    def watch_groups(self, rule):
         for piece in self.pieces:
             totals = piece.vector.total(piece.weights.indices).tolist()
             counts = zip(piece.groups, totals, strict=True)
             judged.update((group, n, rule.delta) for group, n in counts)
         return true(self, rule)
 
-    monkeypatch.setattr(answers.Counted, "kept", kept)
+    monkeypatch.setattr(answers.Counted, "select_groups", watch_groups)
     delta = Fraction(1, 4)
     rows = [[5.0] * 60, [1.0], [0.1, 3.0]]
     frame(rows, list("abc")).dp.group_by("g").agg(**questions, epsilon=3, delta=0.25)

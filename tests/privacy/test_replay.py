@@ -140,7 +140,7 @@ def test_noise_beyond_delta_shows_a_group_of_one_unit(unit, loss, tmp_path):
 
 def test_a_threshold_that_is_lost_is_reported(tmp_path, monkeypatch):
     """A group that its only unit shows is a fault, and so is one whose noise is likely."""
-    monkeypatch.setattr(KeyRule, "least", lambda *_: 0)
+    monkeypatch.setattr(KeyRule, "threshold", lambda *_: 0)
     case = replace(PLAIN, keys="secret", groups="only unit", change="ordinary")
     assert "outcomes differ" in measure_loss(case, tmp_path).fault
     assert ALONE in show_loudly(case, Meter(tmp_path), Places(tmp_path))

@@ -70,7 +70,7 @@ def bins(exact):
     return of
 
 
-def same(left, right):
+def assert_equal(left, right):
     assert left.keys() == right.keys()
     for key, vector in left.items():
         assert np.array_equal(vector, right[key]), key
@@ -97,7 +97,7 @@ def test_sums_add_up_over_units(engines, name, data, unit, by, sums):
     expected, first, rest = (
         sums(engines[name](table(part)), unit, by) for part in (data, *parts(data))
     )
-    same(expected, added(first, rest))
+    assert_equal(expected, added(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -109,7 +109,7 @@ def test_bins_add_up_over_units(engines, name, kind, data, unit, by, bins):
     expected, first, rest = (
         bins(engines[name](table(part)), unit, BINS[kind], by) for part in (data, *parts(data))
     )
-    same(expected, added(first, rest))
+    assert_equal(expected, added(first, rest))
 
 
 @pytest.mark.parametrize("name", FRAMES)
@@ -148,7 +148,7 @@ def test_one_unit_moves_a_vector_of_two_columns_by_its_limits(engines, data, uni
         for name in FRAMES
     ]
     for sums_of_engine in engine_sums[1:]:
-        same(engine_sums[0], sums_of_engine)
+        assert_equal(engine_sums[0], sums_of_engine)
     for totals in engine_sums[0].values():
         vector = np.array(linear.matrix, dtype=object) @ totals
         assert sum(map(abs, vector)) <= linear.l1 * unit.max_rows
@@ -181,9 +181,9 @@ def test_units_within_their_limits_count_in_full(engines, data, sums, bins):
     unit, rows_of_units = dfp.Unit("u", 60, 5), [row for row in data if row["u"] is not None]
     for name in FRAMES:
         frame, plain = engines[name](table(data)), engines[name](table(rows_of_units))
-        same(sums(frame, unit), sums(plain, None))
+        assert_equal(sums(frame, unit), sums(plain, None))
         for question in BINS.values():
-            same(bins(frame, unit, question), bins(plain, None, question))
+            assert_equal(bins(frame, unit, question), bins(plain, None, question))
 
 
 @pytest.mark.battery
@@ -194,7 +194,7 @@ def test_scaled_sums_are_the_same_from_every_engine(engines, data, limit, sums):
     unit = dfp.Unit("u", limit, 5)
     polars, *others = (sums(engines[name](table(data)), unit) for name in FRAMES)
     for other in others:
-        same(polars, other)
+        assert_equal(polars, other)
 
 
 def test_a_heavy_unit_counts_as_its_average():

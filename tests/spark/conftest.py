@@ -63,11 +63,11 @@ def frame(spark: Any) -> Callable[[pa.Table], Any]:
     """Return an Arrow table as a Spark frame in two partitions; timestamps without zone stay so."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 need not be installed
 
-    def made(table: pa.Table) -> Any:
+    def make(table: pa.Table) -> Any:
         schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
         return spark.createDataFrame(table, schema)
 
-    return made
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -75,12 +75,12 @@ def relation() -> Callable[[pa.Table], duckdb.DuckDBPyRelation]:
     """Return an Arrow table as a DuckDB relation, whose statistics Spark's have to equal."""
     numbers = itertools.count()
 
-    def made(table: pa.Table) -> duckdb.DuckDBPyRelation:
+    def make(table: pa.Table) -> duckdb.DuckDBPyRelation:
         connection, name = duckdb.connect(), f"handed_in_{next(numbers)}"
         connection.register(name, table)
         return connection.table(name)
 
-    return made
+    return make
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 import dfprivacy as dfp
-from tests.laws.empty_tables import TABLES, ask, outcome
+from tests.laws.empty_tables import TABLES, ask, run_question
 
 pytest.importorskip("pyspark", reason="the extra `spark` is not installed")
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ def test_secret_keys_of_no_rows(question, frame, tmp_path):
     for name in ("no rows", "one row"):
         private = dfp.frame(frame(TABLES[name].drop("s").to_arrow()))
         outcomes.add(
-            outcome(
+            run_question(
                 ledger,
                 lambda private=private, **account: ask(private(**account), question, "secret"),
             )

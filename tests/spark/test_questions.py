@@ -118,13 +118,13 @@ def jobs_of(spark, work):
     context = spark.sparkContext
     context.setJobGroup("counted", "counted")
 
-    def known():
+    def count_jobs():
         context._jsc.sc().listenerBus().waitUntilEmpty(60_000)
         return len(context.statusTracker().getJobIdsForGroup("counted"))
 
-    before = known()
+    before = count_jobs()
     work()
-    return known() - before
+    return count_jobs() - before
 
 
 def test_one_job_a_part(spark, rows, setting):
@@ -148,12 +148,12 @@ def test_only_sums_come_to_the_driver(spark, rows, monkeypatch):
     """Tables that leave Spark have one row a group, or one a group and bin, never one a row."""
     sizes, collected = [], type(rows).toArrow
 
-    def seen(frame):
+    def watch_size(frame):
         table = collected(frame)
         sizes.append(table.num_rows)
         return table
 
-    monkeypatch.setattr(type(rows), "toArrow", seen)
+    monkeypatch.setattr(type(rows), "toArrow", watch_size)
     private = dfp.frame(rows)
     private.mean("x", (0, 99))
     private.group_by("g").mean("x", (0, 99), delta=0.1)

@@ -91,7 +91,7 @@ def measured(query, con=None, schema=SCHEMA, **frames):
             with job.reading(plain=read is rows):
                 return plan, read.project(plan.projection).to_arrow_table()
         finally:
-            job.place.take_back()
+            job.source.take_back()
 
 
 def by_owner(query, con, **more):

@@ -52,7 +52,7 @@ def plain(value):
     return value
 
 
-def near(answers, expected):
+def are_near(answers, expected):
     """Return whether quantiles, which are whole or have 16 bits, are at most 1 from others."""
     flat = [np.hstack(row) for row in (*answers, *expected)]
     half = len(answers)
@@ -87,7 +87,7 @@ def test_answers(shared, exact, query):
     answers = [list(map(without_note, row)) for row in answers]
     if "ORDER BY" not in query:
         answers, expected = by_text(answers), by_text(expected)
-    assert near(answers, expected) if "quantile" in query else answers == expected
+    assert are_near(answers, expected) if "quantile" in query else answers == expected
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def close(answer, expected):
     return answer == expected
 
 
-def asked(query, con, terms, **more):
+def ask_page(query, con, terms, **more):
     """Return the result of a statement, as an Arrow table, and what it has cost."""
     result = dfp.connect(con, schema=SCHEMA).sql(query, **{**terms, **more})
     return result.arrow(), result.origin.cost
@@ -101,7 +101,7 @@ def test_a_statement_is_answered_at_its_price(like, owned, title, terms, cost, q
     """Without noise and limits that bind, answers are DuckDB's; the price is in its proportion."""
     terms = terms_of(terms)
     groups = {"max_groups": 400} if "max_groups" in terms else {}
-    ours, spent = asked(query, like, terms, epsilon=10**14, delta=1e-3, **groups)
+    ours, spent = ask_page(query, like, terms, epsilon=10**14, delta=1e-3, **groups)
     assert spent == cost.replace("epsilon 1", "epsilon=1e+14").replace("delta 1e-6", "delta=0.001")
     columns, answer_rows = ours.column_names, list(zip(*ours.to_pydict().values(), strict=True))
     names, expected_rows = truth(query, owned)
@@ -132,7 +132,7 @@ def test_a_statement_about_the_flights_themselves(real, title, terms, cost, quer
     Of secret groups one release in fifty shows none: six in a row, below 1e-8.
     """
     for _ in range(6):
-        answer, spent = asked(query, real, terms_of(terms), epsilon=1, delta=1e-6)
+        answer, spent = ask_page(query, real, terms_of(terms), epsilon=1, delta=1e-6)
         assert spent == cost.replace("epsilon ", "epsilon=").replace("delta 1e-6", "delta=1e-06")
         if answer.num_rows:
             return

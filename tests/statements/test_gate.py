@@ -14,7 +14,7 @@ FAR = np.iinfo(np.int64).max // 2
 TERMS = {"epsilon": 1e13, "delta": 0.01}
 
 
-def said(call, query, **terms):
+def catch_error(call, query, **terms):
     """Return the class and the text of what a statement raises; None where it raises nothing."""
     try:
         call(query, **terms)
@@ -41,7 +41,7 @@ def test_generated_columns_are_refused(call, expression, column):
     """A column that is computed when it is read is refused by its declaration, on any rows."""
     query = f"SELECT dp_count(g) AS n FROM (SELECT {column} FROM t)"
     good_outcome, bad_outcome = (
-        said(call, query, con=generated(expression, bad=bad)) for bad in (False, True)
+        catch_error(call, query, con=generated(expression, bad=bad)) for bad in (False, True)
     )
     assert good_outcome == bad_outcome
     assert good_outcome[0] == "RefusedStatementError"
@@ -62,7 +62,7 @@ def test_planning_never_touches_the_rows():
         con.execute(f"PRAGMA {switch}")
         broken = con.sql("SELECT CAST(s AS INTEGER) AS x FROM raw")
         assert dfp.explain("SELECT dp_count(x) AS n FROM t", t=broken).epsilon == 1, name
-        kind, text = said(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=broken)
+        kind, text = catch_error(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=broken)
         assert (kind, SECRET in text) == ("EngineError", False)
 
 
@@ -74,7 +74,7 @@ def test_an_engine_never_speaks(con):
         ("SELECT dp_count(*) FROM visits WHERE place.zipp = 'a'", "zipp"),
         ("SELECT city, dp_count(*) + city AS x FROM visits GROUP BY city", "city"),
     ):
-        kind, text = said(dfp.explain, query, con=con, delta=1e-6)
+        kind, text = catch_error(dfp.explain, query, con=con, delta=1e-6)
         assert kind == "InvalidQuestionError"
         assert word in text
         for engines in ("Error", "Binder", "Candidate", "LINE", "explicit type casts"):
@@ -90,7 +90,7 @@ def test_an_engine_never_speaks(con):
 )
 def test_a_mistake_of_syntax_is_shown_where_it_is(con, query, start):
     """A statement that can't be read is quoted from its own text, at its own place."""
-    kind, text = said(dfp.sql, query, con=con)
+    kind, text = catch_error(dfp.sql, query, con=con)
     assert kind == "RefusedStatementError"
     assert text.startswith(start)
     assert query[int(text.split("column ")[1].split(":")[0]) - 1 :][:6] in text
@@ -108,7 +108,7 @@ def test_a_mistake_of_syntax_is_shown_where_it_is(con, query, start):
 )
 def test_a_mistyped_name_is_guessed(con, query, hint):
     """A name that is nearly one of the catalogue's, or of the list's, is put right in the hint."""
-    kind, text = said(dfp.explain, query, con=con)
+    kind, text = catch_error(dfp.explain, query, con=con)
     assert hint in text, (kind, text)
 
 
@@ -134,7 +134,9 @@ def test_released_rows_go_to_fresh_tables_only(target, tmp_path):
         con.execute(TARGETS[target].format(id=person))
         ledger = dfp.Ledger(tmp_path / f"{person}.db", epsilon=10)
         query = "INSERT INTO kept SELECT 7 + 0 * dp_count(*) AS n FROM visits"
-        outcomes.append(said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1e-6))
+        outcomes.append(
+            catch_error(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1e-6)
+        )
         assert ledger.remaining("d").epsilon == 10
         assert con.execute("SELECT count(*) FROM kept").fetchall() == [(0,)]
     assert outcomes[0] == outcomes[1]
@@ -157,7 +159,7 @@ def test_a_table_that_cannot_be_made_costs_nothing(stored, name, tmp_path):
     con.execute(f"CREATE TABLE visits AS SELECT range AS x FROM range(100); {stored}")
     ledger = dfp.Ledger(tmp_path / "b.db", epsilon=10)
     query = f"CREATE OR REPLACE TABLE {name} AS SELECT dp_count(*) AS n FROM visits"
-    outcome = said(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1)
+    outcome = catch_error(dfp.sql, query, con=con, ledger=ledger, dataset="d", epsilon=1)
     fits = name == "released" and "elsewhere" in stored
     assert (outcome is None) == fits
     assert ledger.remaining("d").epsilon == (9 if fits else 10)
@@ -199,7 +201,7 @@ def test_far_times_of_arrow(unit, inside):
         if inside == "struct":
             times = pa.StructArray.from_arrays([times], names=["a"])
         table = pa.table({"x": times})
-        outcomes.append(said(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=table))
+        outcomes.append(catch_error(dfp.sql, "SELECT dp_count(x) AS n FROM t", t=table))
     assert outcomes[0] == outcomes[1]
     assert (outcomes[0] is None) == (not inside)
 

@@ -33,10 +33,10 @@ STATEMENTS = [
 ]
 
 
-def same(answer, expected):
+def are_equal(answer, expected):
     """Return whether a private answer without noise is DuckDB's."""
     if isinstance(expected, list):
-        return all(map(same, answer, expected))
+        return all(map(are_equal, answer, expected))
     if isinstance(expected, float):
         return math.isclose(answer, expected, rel_tol=0.02, abs_tol=2)
     return answer == expected
@@ -53,7 +53,7 @@ def test_answers_are_duckdbs_without_noise(shared, query):
         answers, expected = sorted(answers), sorted(expected)
     assert len(answers) == len(expected)
     for row, expected_row in zip(answers, expected, strict=True):
-        assert all(map(same, row, expected_row)), (row, expected_row)
+        assert all(map(are_equal, row, expected_row)), (row, expected_row)
 
 
 NAMES = {name: statistic.kind for statistic in STATISTICS.values() for name in statistic.sql_names}

@@ -36,7 +36,7 @@ def dirty():
     return shop(NOBODY)
 
 
-def some(items, start):
+def sample_cases(items, start):
     """Return every third of some cases for the fast lane; the others are for the slow one."""
     return [
         pytest.param(*(item if isinstance(item, list) else [item]), id=str(index),
@@ -62,7 +62,7 @@ def with_unit(unit, many):
 
 
 @pytest.fixture(scope="module")
-def both():
+def neighbor_shops():
     """Make one shop into which a known unit has come with many rows, and one with a new one."""
     return [with_unit(3, 60), with_unit(100, 7)]
 
@@ -77,14 +77,14 @@ def differ_in_one_unit(query, before, after, unit):
     return rows_before == rows_after
 
 
-@pytest.mark.parametrize("query", some(ALLOWED, 0))
+@pytest.mark.parametrize("query", sample_cases(ALLOWED, 0))
 def test_a_unit_changes_its_own_rows_only(dirty, crowded, query):
     """A unit comes with many rows, duplicates and others' numbers: all other rows are as before."""
     unit, con = crowded
     assert differ_in_one_unit(query, dirty, con, unit)
 
 
-@pytest.mark.parametrize(("query", "_"), some(UNSAID, 0))
+@pytest.mark.parametrize(("query", "_"), sample_cases(UNSAID, 0))
 def test_without_the_checker_too(dirty, crowded, monkeypatch, query, _):
     """With the checker off, whatever runs keeps owners apart by itself."""
     skip_checks(monkeypatch)
@@ -106,8 +106,8 @@ def without_owner(bag):
 JOINED = [query for query, why in UNSAID if why.startswith(("a join", "a number"))]
 
 
-@pytest.mark.parametrize("query", some(JOINED, 1))
-def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
+@pytest.mark.parametrize("query", sample_cases(JOINED, 1))
+def test_the_audit_finds_a_join_without_owners(dirty, neighbor_shops, monkeypatch, query):
     """Where the owner's equality goes from a join, the audit fails."""
     true = relations.joined
 
@@ -117,7 +117,7 @@ def test_the_audit_finds_a_join_without_owners(dirty, both, monkeypatch, query):
     skip_checks(monkeypatch)
     monkeypatch.setattr(select, "joined", leaking)
     monkeypatch.setattr(relations, "joined", leaking)
-    assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in both)
+    assert not all(differ_in_one_unit(query, dirty, con, unit) for unit, con in neighbor_shops)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_join_on_another_column_is_no_link(monkeypatch):
     assert not differ_in_one_unit(query, before, after, 3)
 
 
-@pytest.mark.parametrize(("query", "why"), some(UNSAID, 2))
+@pytest.mark.parametrize(("query", "why"), sample_cases(UNSAID, 2))
 def test_what_is_not_said_is_refused(clean, tmp_path, query, why):
     """A query that looks at several units as written is refused with a rewrite, free of charge."""
     ledger = dfp.Ledger(tmp_path / "budget.db", epsilon=1, delta=0.5)
@@ -345,7 +345,7 @@ def test_rows_are_read_by_the_release_alone(clean, monkeypatch):
     dfp.sql(ALLOWED[0], con=clean, schema=SCHEMA, max_rows=5, max_groups=1, delta=1e-6)
 
 
-@pytest.mark.parametrize("query", some(ALLOWED, 1))
+@pytest.mark.parametrize("query", sample_cases(ALLOWED, 1))
 def test_no_row_is_lost_or_made(clean, query):
     """Without noise, a statement is about the rows that DuckDB takes the same text to be about."""
     exact = clean.cursor()
@@ -518,7 +518,7 @@ def rows_of_others(query, con):
     return rows
 
 
-@pytest.mark.parametrize("seed", some(range(60), 0))
+@pytest.mark.parametrize("seed", sample_cases(range(60), 0))
 def test_what_the_optimiser_knows_changes_no_row(on_time, with_late, monkeypatch, seed):
     """Where it stays on, rows are what they are without it, and without a unit beyond all others.
 
@@ -572,7 +572,7 @@ LINKS = {
 def test_values_that_grow_in_each_query_are_refused(clean, link):
     """The bound on how long a value gets is one over all queries: with memory all others fail."""
 
-    def asked(many):
+    def ask_chain(many):
         names = ["customer", *(f"a{number}" for number in range(many))]
         definitions = ", ".join(
             f"{new} AS ({link.format(longer=LONGER, below=old)})" for old, new in pairwise(names)
@@ -580,9 +580,9 @@ def test_values_that_grow_in_each_query_are_refused(clean, link):
         query = f"WITH {definitions} SELECT dp_count(called) AS n FROM {names[-1]}"
         return dfp.explain(query, con=clean, schema=SCHEMA, max_rows=3)
 
-    assert asked(3).epsilon == 1
+    assert ask_chain(3).epsilon == 1
     with pytest.raises(dfp.RefusedStatementError, match="grows too long"):
-        asked(4)
+        ask_chain(4)
 
 
 def test_what_is_asked_counts_the_queries_below(clean):

@@ -77,7 +77,7 @@ PLACES = {
 }
 
 
-def outcome(terms, query):
+def run_statement(terms, query):
     """Return how a statement ends, and with what columns and types."""
     try:
         released = dfp.sql(query, **terms, delta=1e-3)
@@ -107,7 +107,7 @@ def test_a_row_that_fails(source, query):
     Each expression is asked about no rows, too, in one form of query.
     """
     tables = neighbours(source) if query in WITHOUT_ROWS else neighbours(source)[:2]
-    assert len({str(outcome(terms, query)) for terms in tables}) == 1
+    assert len({str(run_statement(terms, query)) for terms in tables}) == 1
 
 
 OVER = "OVER (PARTITION BY i ORDER BY d"
@@ -129,7 +129,7 @@ def test_a_window_of_any_size(window, size):
     query = f"SELECT dp_sum(v, 0, 9) AS n FROM (SELECT {window.format(n=size)} AS v FROM t)"
     limits = {"schema": dfp.Schema(unit="t.i"), "max_rows": 1, "max_groups": 1}
     plain_outcome, failing_outcome, empty_outcome = (
-        outcome(terms | limits, query) for terms in neighbours("duckdb")
+        run_statement(terms | limits, query) for terms in neighbours("duckdb")
     )
     assert plain_outcome == failing_outcome == empty_outcome
     assert (plain_outcome[0] == "RefusedStatementError") == (size >= 2**31)

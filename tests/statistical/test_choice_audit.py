@@ -284,7 +284,7 @@ def test_many_quantiles_pass_an_audit(violation):
 class OneApart(EndsLaw):
     """Ends one rank from the level, so that few rows are enough for them to differ."""
 
-    def apart(self, q, position, side):
+    def aim_distance(self, q, position, side):
         """Return one rank."""
         return 1
 

@@ -14,7 +14,7 @@ import pytest
 import dfprivacy as dfp
 from dfprivacy import papers
 from dfprivacy.statistics import STATISTICS
-from tests.laws.test_registry import asked
+from tests.laws.test_registry import make_question
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +101,7 @@ def test_errors_stay_within_the_forecast(kind, upper_limit):
         {"k": np.repeat(np.arange(groups), size), "g": ["a"] * groups * size} | rows
     )
     private = frame.dp.group_by("k", keys=range(groups))
-    question = asked(STATISTICS[kind], (0, 4), (0, 4))
+    question = make_question(STATISTICS[kind], (0, 4), (0, 4))
     (forecast,) = private.explain(a=question, epsilon=1).answers
     half = forecast.typical[forecast.rows.index(size)]
     if half is None:

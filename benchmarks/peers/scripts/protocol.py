@@ -26,7 +26,7 @@ Ask = Callable[[Any, Statistic], Any]
 Releases = Callable[[list[float], Statistic, int], Iterable[float]]
 
 
-def tell(**line: Any) -> None:
+def write_line(**line: Any) -> None:
     """Write one line of the answer."""
     sys.stdout.write("\n" + json.dumps(line) + "\n")
     sys.stdout.flush()
@@ -49,12 +49,12 @@ def serve(
 ) -> None:
     """Answer the job on standard input."""
     question = Statistic(**json.load(sys.stdin))
-    tell(event="versions", versions={name: version(name) for name in packages})
+    write_line(event="versions", versions={name: version(name) for name in packages})
     if question.kind == "score":
         return score(question, releases)
     start = time.perf_counter()
     data = read(question)
-    tell(event="ready", seconds=time.perf_counter() - start, peak_mib=peak_mib())
+    write_line(event="ready", seconds=time.perf_counter() - start, peak_mib=peak_mib())
     return clock(lambda: asks[question.work](data, question), question)
 
 
@@ -66,10 +66,10 @@ def clock(ask: Callable[[], Any], question: Statistic) -> None:
         answer = ask()
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         groups = len(answer) if question.key else None
-        tell(event="run", seconds=seconds, cpu=cpu, groups=groups, peak_mib=peak_mib())
+        write_line(event="run", seconds=seconds, cpu=cpu, groups=groups, peak_mib=peak_mib())
         if time.perf_counter() - begin + seconds > question.seconds:
             break
-    tell(event="done")
+    write_line(event="done")
     sys.stdout.flush()
     os._exit(0)  # freeing millions of objects one by one is not what is measured
 
@@ -81,10 +81,10 @@ def score(question: Statistic, releases: Releases) -> None:
     while count < question.releases:
         batch = [float(value) for value in releases(points, question, question.releases - count)]
         count += len(batch)
-        tell(event="released", values=batch)
+        write_line(event="released", values=batch)
         if time.perf_counter() - begin > question.seconds:
             break
-    tell(event="done")
+    write_line(event="done")
     sys.stdout.flush()
     os._exit(0)
 

@@ -133,7 +133,7 @@ class Dot:
     percent: bool = False
 
     @property
-    def known(self) -> bool:
+    def is_finite(self) -> bool:
         """True if the value and its ends are finite."""
         return all(map(math.isfinite, (self.value, *(self.ends or ()))))
 
@@ -185,7 +185,7 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
     >>> fit_domain(usual), fit_domain([*usual, Dot("tiny", 5.0, (-400.0, 400.0))])
     (None, (0.35, 3.65))
     """
-    finite = [dot for dot in dots if dot.known]
+    finite = [dot for dot in dots if dot.is_finite]
     errors = sorted(dot.error for dot in finite)
     if not errors or not errors[len(errors) // 2]:
         return None
@@ -200,11 +200,11 @@ def fit_domain(dots: Sequence[Dot]) -> Domain | None:
 _UNUSUAL, _STRETCHED, _NAMED = 8, 2, 3
 
 
-def beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
+def describe_beyond(dots: Sequence[Dot], domain: Domain | None) -> list[str]:
     """Return the line that names the dots that reach beyond the axis. No line if none does."""
     if domain is None:
         return []
-    spans = [(chart_text(dot.name), span_of([dot])) for dot in dots if dot.known]
+    spans = [(chart_text(dot.name), span_of([dot])) for dot in dots if dot.is_finite]
     out = [name for name, (low, high) in spans if low < domain[0] or high > domain[1]]
     names = ", ".join(out) if len(out) <= _NAMED else f"{len(out):,} of {len(dots):,}"
     return [f"Beyond the axis, because the noise is far larger: {names}."]
@@ -253,7 +253,7 @@ def dots_panel(
     alt = _library("altair")
     names = unique_texts([chart_text(dot.name) for dot in dots])  # dots of one would share a line
     dots = [replace(dot, name=name) for name, dot in zip(names, dots, strict=True)]
-    finite = [dot for dot in dots if dot.known]
+    finite = [dot for dot in dots if dot.is_finite]
     axis: Spec = {"tickCount": 7} | ({"format": "~%"} if _are_shares(dots) else {})
     if texts and len(finite) == 1 and not _have_ends(finite):  # no scale
         axis = {"labels": False, "ticks": False, "grid": False}
@@ -322,7 +322,7 @@ def band_panel(
         {**record, "place": position, "line": name}
         for name, line in lines.items()
         for record, (position, dot) in zip(records([dot for _, dot in line]), line, strict=True)
-        if dot.known
+        if dot.is_finite
     ]
     places = sorted({position for line in lines.values() for position, _ in line})
     timed = any(isinstance(position, str) for position in places)

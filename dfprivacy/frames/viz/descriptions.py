@@ -98,7 +98,7 @@ def _bracketed(row: dict[str, Any], name: str, *, percent: bool = False) -> str:
     value, low, high = (_number(row.get(key)) for key in (name, f"{name}_low", f"{name}_high"))
     dot = Dot(name, value, (low, high), percent=percent)
     shown = dot.shown if math.isfinite(dot.error) else figure(value, percent=percent)
-    return "" if dot.is_unknown else f"{shown} {dot.interval if dot.known else ''}".rstrip()
+    return "" if dot.is_unknown else f"{shown} {dot.interval if dot.is_finite else ''}".rstrip()
 
 
 def _level(value: Any, decimals: int | None, *, dated: bool) -> str:

@@ -59,7 +59,7 @@ def _page(ledger: Ledger, delta: object) -> str:
             f"{charge['time']:%Y-%m-%d %H:%M:%S}",
             charge["dataset"],
             charge["question"],
-            *([_asked(charge)] if total.measure == "rho" else []),
+            *([_write_request(charge)] if total.measure == "rho" else []),
             short(charge[total.measure]),
             short(charge["delta"]),
             ", ".join(charge[name] for name in ("analyst", "note") if not pd.isna(charge[name])),
@@ -174,7 +174,7 @@ def _format_meter(part: float, total: float) -> Cell:
     return short(part), round(100 * min(part / total, 1), 1) if total > 0 else None
 
 
-def _asked(charge: Mapping[Hashable, Any]) -> str:
+def _write_request(charge: Mapping[Hashable, Any]) -> str:
     """Return the amount that was asked for on a ledger in rho, which counts its cost."""
     measure = "rho" if pd.isna(charge["epsilon"]) else "epsilon"
     return f"{measure} {short(charge[measure])}"

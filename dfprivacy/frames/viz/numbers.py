@@ -91,7 +91,7 @@ class Reading(Dot):
         return self.moment or super().writer
 
     @property
-    def about(self) -> str:
+    def footnote(self) -> str:
         """The cost and the noise."""
         return ", ".join(part for part in (self.cost, self.tail, self.law, self.note) if part)
 
@@ -244,7 +244,7 @@ def readings_chart(
     bars = {covered(r.level, r.question) for r in shown if r.ends is not None}
     lines = [*costs, *sorted(bars), *(f"{r.name}: {r.note}" for r in shown if r.note)]
     lines += left_out(len(shown), len(readings), "numbers")
-    lines += [*unanswered_lines(sum(not reading.known for reading in shown)), *more]
+    lines += [*unanswered_lines(sum(not reading.is_finite for reading in shown)), *more]
     alone = len(shown) == 1 and not separate
     axis = with_unit(name if alone else "value", measured_in, answer=name)
     parts = [(shown, axis)]

@@ -39,9 +39,9 @@ from dfprivacy.frames.viz.charts import (
     WIDTH,
     Dot,
     band_panel,
-    beyond,
     bins_panel,
     build_chart,
+    describe_beyond,
     dots_panel,
     fit_domain,
     write_chart,
@@ -193,9 +193,9 @@ def _chart_table(
     out: list[str] = []
     for index, answer in enumerate(groups.answers):
         dots = answer.dots
-        missing += 0 if answer.computed else sum(not dot.known for dot in dots)
+        missing += 0 if answer.computed else sum(not dot.is_finite for dot in dots)
         domain, title = fit_domain(dots), with_unit(answer.name, measured_in)
-        out = [*out, *(line for line in beyond(dots, domain) if line not in out)]
+        out = [*out, *(line for line in describe_beyond(dots, domain) if line not in out)]
         if series is None:
             width = WIDTH if len(groups.answers) == 1 else 260
             panel = dots_panel(dots, title, by, labels=not index, domain=domain, width=width)

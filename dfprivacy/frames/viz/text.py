@@ -61,13 +61,13 @@ def _templates() -> Any:
     import jinja2  # noqa: PLC0415 most programs draw no page
     from markupsafe import Markup  # noqa: PLC0415 the same
 
-    def shown(value: object) -> object:
+    def escape_value(value: object) -> object:
         return value if isinstance(value, Markup) else legible(value)
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dfprivacy.frames.viz"),
         autoescape=True,
-        finalize=shown,
+        finalize=escape_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

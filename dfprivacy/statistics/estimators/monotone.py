@@ -283,7 +283,7 @@ def select_monotone(
     bounds, last = Bounds(*domain), checked_intervals(intervals)
     integers, counts = on_grid(*known_rows(values, rows), bounds, last)
     mechanism = mechanism_for(loss)
-    runs = length_runs(functional, integers, counts, last, far(mechanism, last + 1))
+    runs = length_runs(functional, integers, counts, last, length_beyond(mechanism, last + 1))
     chosen = int(mechanism.select(runs)[0])
     return min(bounds.lower + chosen * (bounds.width / last), bounds.upper)
 
@@ -304,7 +304,7 @@ def on_grid(values: Floats, rows: Integers, bounds: Bounds, last: int) -> tuple[
     return integers, counts[integers]
 
 
-def far(mechanism: ExponentialMechanism, candidates: int) -> int:
+def length_beyond(mechanism: ExponentialMechanism, candidates: int) -> int:
     """Return a length above the least from which on candidates are as good as never chosen."""
     return math.ceil((45 + Fraction(math.log(candidates))) / mechanism.rate)
 

@@ -32,7 +32,7 @@ class NoisyRows:
     noise: DiscreteGaussian | None
 
     @property
-    def least(self) -> int:
+    def minimum(self) -> int:
         """The number by which a sum is divided: at least 1."""
         return max(self.value, 1)
 

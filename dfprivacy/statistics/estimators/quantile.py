@@ -120,7 +120,7 @@ class RankedRows:
 def ranked_rows(table: BinTable, ties: int = 1) -> RankedRows:
     """Return the rows of each group of a table by their ranks: a block each."""
     grid, starts, groups = table.binning, table.starts, np.ones(table.groups, np.int64)
-    ends = getattr(grid, "first", -grid.last), getattr(grid, "most", grid.last)
+    ends = getattr(grid, "first", -grid.last), getattr(grid, "maximum", grid.last)
     before = np.cumsum(np.concatenate([[0], table.rows, [0]]), dtype=np.int64)
     first, stop = starts[:-1], starts[1:]
     low, high = ends[0] * ties * groups, (ends[1] + 1) * ties * groups
@@ -400,7 +400,7 @@ class RankLaw(SelectionLaw):
         """Return whether a group's noisy count tells the rank of an ordinary answer at all."""
         return np.asarray(self.rank_error(q, rows) < float(max(q, 1 - q)) * rows)
 
-    def least(self, q: Fraction) -> int:
+    def least_rows(self, q: Fraction) -> int:
         """Return the least noisy count for which an answer is shown."""
         return _first(lambda rows: bool(self.is_known(q, np.array([rows]))[0]))
 
@@ -563,7 +563,7 @@ class EndsLaw(SelectionLaw):
         """How far from the ends of the rows a rank must be, for answers among the rows."""
         return math.ceil(math.log(SPARSE / ORDINARY) / self.rate)
 
-    def apart(self, q: Fraction, index: int, side: int) -> int:
+    def aim_distance(self, q: Fraction, index: int, side: int) -> int:
         """Return how many ranks from q m an end is aimed at: -1 is the lower side, 1 the upper one.
 
         Twice what the noise of the count may hide, and what a selection ordinarily errs; `index` is
@@ -602,14 +602,16 @@ def select_ends(
     """Return the ends of each level, ascending, by group; then the noisy rows between all ends.
 
     `rows` is the noisy number of rows m of each group. The rank of an end is q m, moved by
-    `EndsLaw.apart`; it is selected as a quantile is. Each row lies in one of the parts between
-    the selected ends, which are public by then: the count has sensitivity 1.
+    `EndsLaw.aim_distance`; it is selected as a quantile is. Each row lies in one of the parts
+    between the selected ends, which are public by then: the count has sensitivity 1.
     """
     row_counts = _whole_counts(rows)
     aims, is_far = [], []
     for index, q in enumerate(levels):
         for side in (-1, 1):
-            distance = min(law.apart(q, index, side), 2 * _LARGEST_COUNT)  # the rank is clipped
+            distance = min(
+                law.aim_distance(q, index, side), 2 * _LARGEST_COUNT
+            )  # the rank is clipped
             rank = row_counts * q.numerator // q.denominator + side * distance
             aims.append(2 * np.clip(rank, 0, row_counts))
             inside = rank if side < 0 else row_counts - rank

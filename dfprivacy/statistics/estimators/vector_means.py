@@ -78,7 +78,7 @@ class NoisyMean:
 
     def value(self) -> Floats:
         """Return the mean, in units of the columns."""
-        mean = self.sums.astype(np.float64) / self.rows.least
+        mean = self.sums.astype(np.float64) / self.rows.minimum
         norm = float(np.sqrt(np.sum(mean * mean)))
         if norm > self.threshold:
             mean *= self.threshold / norm
@@ -111,7 +111,7 @@ class NoisyMean:
 
         It is infinite where there is a `note`, as the error may be anything.
         """
-        deviation = math.sqrt(self.noise.variance) / self.rows.least
+        deviation = math.sqrt(self.noise.variance) / self.rows.minimum
         deviations = np.asarray(deviation / self.scale * self.step)
         return np.full_like(deviations, math.inf) if self.note() else deviations
 
@@ -119,7 +119,7 @@ class NoisyMean:
         """Return a reason to doubt the mean: too few rows, or a grid coarser than the noise."""
         if self.rows.interval(_DOUBT)[0] < self.needed:
             return f"fewer rows than the {self.needed:,} that center and threshold need"
-        deviation = math.sqrt(self.noise.variance) / self.rows.least
+        deviation = math.sqrt(self.noise.variance) / self.rows.minimum
         if deviation / float(np.max(self.scale)) < 0.5:
             return "values are rounded to a grid coarser than the noise: name a smaller radius"
         return None
@@ -174,7 +174,7 @@ def clipped_around(
 ) -> Passes:
     """Choose a threshold off the counts of norms, ask for the sum, and return the mean."""
     off = margin(clipping.cost.threshold)
-    rank = min(math.ceil(clipping.rank + off), int(rows.least * MOST_CLIPPED))
+    rank = min(math.ceil(clipping.rank + off), int(rows.minimum * MOST_CLIPPED))
     limit = squared_limit(relation.threshold(norms, rank, clipping.cost.threshold))
     sums = clipping.summed(limit)
     yield sums
@@ -249,7 +249,7 @@ class RecenteredMean:
         norms = NormCounts(shifted)
         yield norms
         rows, cost = relation.counted(rows, norms.rows, self.rho * self.count_share)
-        *pilots, last = self.rounds(self.rho - cost, rows.least)
+        *pilots, last = self.rounds(self.rho - cost, rows.minimum)
         needed = 0
         for pilot in pilots:
             clipping = dense_clipping(grid, shifted, pilot, relation, needed)
@@ -336,7 +336,7 @@ class ShiftedMean:
         yield norms
         rows, cost = self.relation.counted(rows, norms.rows, self.rho * self.count_share)
         needed = rows_for_medians(size, sum(self.median_halvings), self.rho / 4, self.relation)
-        last = self.last(cost, rows.least)
+        last = self.last(cost, rows.minimum)
         clipping = dense_clipping(self.grid, shifted, last, self.relation, needed)
         return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
 
@@ -461,7 +461,7 @@ class PlanMean:
         cost = Round(self.rho / 32, self.rho * Fraction(23, 32) - paid)
         clipping = replace(
             dense_clipping(self.grid, shifted, cost, self.relation, self._needed()),
-            rank=math.sqrt(rows.least),
+            rank=math.sqrt(rows.minimum),
         )
         return (yield from clipped_around(norms.counts, clipping, rows, self.relation))
 
@@ -521,7 +521,7 @@ class PlanItems:
             Shifted(np.zeros(self.universe), TOP, scale),
             lambda limit: ItemClippedSums(scale, limit),
             Round(threshold, left - threshold),
-            math.sqrt(rows.least),
+            math.sqrt(rows.minimum),
             1.0,
             0.0,
             1.0,
@@ -533,4 +533,4 @@ class PlanItems:
         noise = Rho(rho).noise(self.universe, self.universe)
         noisy = add_to(counts.counts, noise).astype(np.float64)
         margin = min(self.universe**-0.4, 0.5)
-        return np.clip(noisy / rows.least, margin, 1 - margin)
+        return np.clip(noisy / rows.minimum, margin, 1 - margin)
