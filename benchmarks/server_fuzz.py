@@ -6,11 +6,12 @@
 The data and a file beside them hold marks: texts and numbers that occur nowhere else. Messages of
 the protocol are built at random and damaged: bits, lengths, cuts and repeats. Logins are the same
 before a password. Statements put functions and tables of DuckDB together, also those that read
-files. Commands, tickets, actions and rows of values go to the Flight SQL listener. Several clients
-send at a time. A message counts if the server has read it, which a later reply shows. The server
-must answer or hang up within a minute, keep its memory, and go on. No reply may hold a mark or a
-traceback, no login may pass, no release may be answered, and the budget must be as before. Prints
-lines of counts, and ends with an error if one of this fails.
+files; some repeat a fragment up to the longest text, or ask for much with few words. Commands,
+tickets, actions and rows of values go to the Flight SQL listener. Several clients send at a time. A
+message counts if the server has read it, which a later reply shows. The server must answer or hang
+up within a minute, let others log in, keep its memory, and go on. No reply may hold a mark, no
+reply and no output a traceback, no login may pass, no release may be answered, and the budget must
+be as before. Prints lines of counts, and ends with an error if one of this fails.
 """
 
 from __future__ import annotations
@@ -167,6 +168,21 @@ SHAPES = (
 )
 
 
+FRAGMENTS = (" ", "(", ")", "'", '"', "/*", "$$", "$9", ";", "a.", "+1", "[", "NOT ", "::int",
+    ") TO STDOUT", " COLLATE", "OPERATOR(", "(SELECT ", " UNION SELECT 1", ",range(9)")  # fmt: skip
+STARTS = ("", "SELECT 1", "SET dfprivacy.epsilon = ", "RESET ALL", "COPY (", "COPY t", "EXPLAIN ",
+    "SELECT pg_x ", "SELECT COUNT(*) FROM flights WHERE ", "SELECT * FROM range(9)")  # fmt: skip
+ENDS = ("", "x", "'x'y", ";x", ")", "1", "*/")
+LARGE = (
+    "SELECT * FROM range(9{zeros})",
+    "SELECT len(range(9{zeros}))",
+    "SELECT length(repeat('x', 9{zeros}))",
+    "SELECT count(DISTINCT i) FROM range(9{zeros}) t(i)",
+    "SELECT $9{zeros}",
+)
+"""Texts to repeat between others, and statements that take as much as a number says."""
+
+
 def make_folder(folder: Path) -> Path:
     """Write marked data, a marked file, a policy and a password, and return the policy's file."""
     with duckdb.connect(str(folder / "flights.duckdb")) as connection:
@@ -250,7 +266,13 @@ def damage(message: bytes, generator: random.Random) -> bytes:
 
 
 def build_statement(generator: random.Random) -> str:
-    """Put a shape, columns and sources together."""
+    """Put a shape, columns and sources together, or ask for much."""
+    if generator.random() < 0.005:
+        return generator.choice(LARGE).format(zeros="0" * generator.randrange(10))
+    if generator.random() < 0.005:
+        fragment = generator.choice(FRAGMENTS)
+        middle = fragment * (generator.choice([300, 3_000, 99_900]) // len(fragment))
+        return generator.choice(STARTS) + middle + generator.choice(ENDS)
     return generator.choice(SHAPES).format(
         column=generator.choice(COLUMNS),
         source=generator.choice(SOURCES),
@@ -358,13 +380,15 @@ class Target:
     """A server with marked data, and what is counted of its replies."""
 
     def __init__(self, policy: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "dfprivacy", "serve", str(policy)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            cwd=policy.parent,
-        )
+        self.errors = policy.with_name("errors.txt")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dfprivacy", "serve", str(policy)],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=policy.parent,
+            )
         self.log = policy.with_name("statements.jsonl")
         self.port, self.counts = self.read_port(), Counter[str]()
         self.budget, self.memory = self.read_budget(), 0
@@ -377,7 +401,7 @@ class Target:
     def connect(self) -> psycopg.Connection[tuple[object, ...]]:
         """Log in."""
         address = f"host=127.0.0.1 port={self.port} user=ann password=secret dbname=flights"
-        return psycopg.connect(address, autocommit=True)
+        return psycopg.connect(address, autocommit=True, connect_timeout=HANG_SECONDS)
 
     def read_budget(self) -> object:
         """Return the remaining budget, which also shows that the server answers."""
@@ -414,6 +438,9 @@ class Target:
         self.process.wait(timeout=30)
         assert self.process.stdout is not None
         self.process.stdout.close()
+        errors = self.errors.read_text()
+        if "Traceback" in errors or any(mark.decode("latin-1") in errors for mark in MARKS[:2]):
+            raise AssertionError(f"the server has printed: {errors}")
         with self.log.open() as lines:
             if any('"epsilon": ' in line and '"epsilon": 0.0,' not in line for line in lines):
                 raise AssertionError("a release was answered")

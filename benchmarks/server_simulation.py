@@ -52,7 +52,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 import dfprivacy as dfp
 from dfprivacy.accounting.answer_ledger import AnswerLedger
 from dfprivacy.accounting.ledger_file import _SEEN
-from dfprivacy.server.catalog import Answer
+from dfprivacy.server.catalog import Answer, CatalogReader
 from dfprivacy.server.listener import Listener
 from dfprivacy.server.policy import Policy
 from dfprivacy.server.session import open_ledgers
@@ -243,14 +243,16 @@ class SimulatedPool:
         """Do nothing: the schedule takes workers back."""
 
 
-class ColumnReader:
-    """A worker that knows the declared columns."""
+class PlainWorker:
+    """A worker of the catalogs in this process, or one of data that knows their columns alone."""
 
-    def __init__(self, *_: object) -> None:
-        """Open no data."""
+    def __init__(self, limits: object, reader_type: type[Any], *terms: Any) -> None:  # noqa: ARG002 no process
+        self._reader = CatalogReader(*terms) if reader_type is CatalogReader else None
 
-    def ask(self, *_: object) -> Answer:
-        """Return the columns."""
+    def ask(self, *request: Any) -> Answer | None:
+        """Answer about the catalog, or return the columns."""
+        if self._reader is not None:
+            return self._reader.answer(*request)
         columns = {"column_name": ["x", "city"], "data_type": ["BIGINT", "VARCHAR"]}
         return Answer(pa.table({"table_name": ["flights", "flights"], **columns}))
 
@@ -358,9 +360,9 @@ class Listeners:
 
     async def _open(self, policy: Policy) -> None:
         self.listener, self.pool = Listener(policy), SimulatedPool()
-        with mock.patch("dfprivacy.server.session.Worker", ColumnReader):
+        with mock.patch("dfprivacy.server.session.Worker", PlainWorker):
             self.port = await self.listener.open()
-        idle: dict[str, Any] = self.listener.idle_workers
+        idle: Any = self.listener.idle_workers
         idle["flights"] = self.pool
 
     def find_client(self, kind: str, analyst: str, slot: int) -> Any:
@@ -606,7 +608,7 @@ def make_policy(folder: Path, epsilon: float) -> Policy:
                 "bob": {"datasets": {"flights": {"epsilon": 1}}},
             },
             "listen": listen,
-            "limits": {"statements_per_minute": 10**9},
+            "limits": {"statements_per_minute": 10**9, "workers": WORKERS},
             "users": folder / "users.scram",
             "log": folder / "statements.jsonl",
         }

@@ -23,7 +23,7 @@ from dfprivacy.errors import (
     UnsupportedFrameError,
 )
 from dfprivacy.server.review import ReviewQueue
-from dfprivacy.server.users import Verifier, make_password, read_users, write_users
+from dfprivacy.server.users import NOBODY, Verifier, make_password, read_users, write_users
 
 
 def _read_policy(file: Path) -> Any:
@@ -99,7 +99,7 @@ def check(policy: PolicyFile) -> None:
         for file in dataset.files
         if not file.is_file()
     ]
-    users = read_users(policy.users)
+    users = read_users(policy.users).keys() - {NOBODY}
     faults += [f"analyst {name} has no password" for name in policy.analysts if name not in users]
     if policy.has_expired:
         faults.append(f"the policy expired on {policy.expires}")
@@ -137,7 +137,7 @@ def add_user(policy: PolicyFile, name: UserName) -> None:
 @user_app.command("list")
 def list_users(policy: PolicyFile) -> None:
     """List the analysts who have a password."""
-    for name in sorted(read_users(policy.users)):
+    for name in sorted(read_users(policy.users).keys() - {NOBODY}):
         typer.echo(name)
 
 
@@ -159,7 +159,7 @@ def decide(
     """Approve or reject a statement."""
     state = "approved" if context.info_name == "approve" else "rejected"
     entry = ReviewQueue(policy.ledger).decide(number, state)
-    typer.echo("{number} of {analyst} is {state}: {statement}".format(**entry))
+    typer.echo(_escape("{number} of {analyst} is {state}: {statement}".format(**entry)))
 
 
 @serve_app.command("log")
@@ -172,11 +172,23 @@ def show_log(
     if waiting:
         for entry in ReviewQueue(policy.ledger).read():
             if entry["state"] == "waiting":
-                typer.echo("{number} {analyst} {epsilon:g} {statement}".format(**entry))
+                typer.echo(_escape("{number} {analyst} {epsilon:g} {statement}".format(**entry)))
         return
     if policy.log.exists():
         for line in policy.log.read_text(encoding="utf-8").splitlines():
-            typer.echo(" | ".join(map(str, json.loads(line).values())))
+            typer.echo(_escape(" | ".join(map(str, json.loads(line).values()))))
+
+
+def _escape(text: str) -> str:
+    r"""Return a text of strangers as one line without control characters.
+
+    >>> print(_escape("SELECT 1\nann \x1b[2J"))
+    SELECT 1\nann \x1b[2J
+    """
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 _ROOT_OPTION = "adbc.flight.sql.client_option.tls_root_certs"

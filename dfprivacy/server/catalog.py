@@ -113,7 +113,8 @@ _POSTGRES_TYPES = ("regclass", "regtype", "regproc", "regnamespace")  # names, w
 _MOCK_VALUES = ("example", "2000-01-01 12:00:00", "12:00:00", "1")  # the first that a type holds
 _MOCK_ROWS = 5
 _READ_STATEMENTS = 64  # that are kept, so that their next run parses nothing
-_LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
+LONGEST_SECONDS = 10  # of a statement about the catalog, which has little to look at
+_LARGEST_ANSWER = 2**24  # bytes
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,23 @@ class Answer:
 
 def _read_answer(stream: bytes, *terms: Any) -> Answer:
     return Answer(released_table(stream), *terms)
+
+
+class CatalogReader:
+    """The catalogs of all datasets. A monitor, who has no dataset, asks an empty one."""
+
+    def __init__(self, columns: Mapping[str, pa.Table]) -> None:
+        self._catalogs = {name: Catalog(name or "postgres", columns[name]) for name in columns}
+
+    def answer(self, dataset: str, statement: str, parameters: Sequence[Any]) -> Answer | None:
+        """Answer a statement without data, or return None if it asks for a release."""
+        answer = self._catalogs[dataset].answer(statement, parameters)
+        if answer is not None and answer.table.nbytes > _LARGEST_ANSWER:
+            raise RefusedStatementError(
+                f"an answer about the catalog of more than {_LARGEST_ANSWER:,} bytes",
+                hint="name fewer columns, or LIMIT the rows",
+            )
+        return answer
 
 
 class Catalog:
@@ -161,7 +179,6 @@ class Catalog:
         for database in (self._empty, self._mock):
             for kind in _POSTGRES_TYPES:
                 database.execute(f"CREATE TYPE {kind} AS VARCHAR")
-            database.execute(f"SET GLOBAL max_execution_time = {_LONGEST_SECONDS * 1000}")
             database.execute("SET enable_external_access = false")
             database.execute("SET lock_configuration = true")
 
@@ -256,7 +273,9 @@ def make_database(
     columns: pa.Table, name: str = "memory", rows: int = 0
 ) -> duckdb.DuckDBPyConnection:
     """Make an in-memory database with columns of tables, and made-up rows if any."""
-    connection = duckdb.connect(config={"threads": 1, "memory_limit": "256MB"})
+    connection = duckdb.connect(
+        config={"threads": 1, "memory_limit": "256MB", "temp_directory": ""}  # it fills no disk
+    )
     if name != "memory":
         database = quoted(name)
         connection.execute(f"ATTACH ':memory:' AS {database}; USE {database}; DETACH memory")

@@ -12,7 +12,7 @@ import struct
 from base64 import b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,22 +28,36 @@ from dfprivacy.server.session import (
     FAILED_LOGIN_SECONDS,
     Server,
     Session,
+    check_length,
+    count_parameters,
     find_keyword,
     split_statements,
 )
-from dfprivacy.server.users import ScramExchange, make_secret, read_users
+from dfprivacy.server.users import NOBODY, ScramExchange, make_secret, read_users
 from dfprivacy.server.workers import ServerError, describe_error
 
 _LARGEST_MESSAGE = 2**20  # bytes
 _LARGEST_LOGIN_MESSAGE = 10_000  # bytes
+_LARGEST_MEMORY = 2**24  # bytes of all messages whose statements and portals a connection keeps
+_ROWS_AT_ONCE = 500  # that are encoded before other connections have their turn
 _LOGIN_SECONDS = 20
 _SSL_REQUEST_SIZE = 8  # bytes
 _COPY_MESSAGES = (messages.CopyOutResponse, messages.CopyData, messages.CopyDone)
 _COPY = re.compile(
-    r"\s*COPY\s*(?:\((?P<query>.*)\)|(?P<table>[\w.\"]+)\s*(?:\((?P<columns>[^()]*)\))?)"
-    r"\s*TO\s+STDOUT\b(?P<options>[^;]*);?\s*$",
+    r"\s*COPY\s*(?:\((?P<query>.*)\)|(?P<table>[\w.\"]+)(?:\s*\((?P<columns>[^()]*)\))?)"
+    r"\s*TO\s+STDOUT\b(?P<options>[^;]{0,100})[\s;]{0,100}\Z",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+@dataclass
+class Prepared:
+    """A statement, and the types of its parameters."""
+
+    statement: str
+    types: Sequence[int]
+    size: int = 0
+    """Bytes that it keeps."""
 
 
 @dataclass
@@ -56,14 +70,22 @@ class Portal:
     statement: str
     parameters: Sequence[Any] = ()
     formats: Sequence[int] = ()
+    size: int = 0
     described: Answer | None = None
     tag: str | None = None
-    rows: list[list[bytes | None]] = field(default_factory=list)
+    rows: pa.Table | None = None
 
 
-class _Prepared(dict[str, Any]):
+class _Kept(dict[str, Any]):
+    """Statements or portals of a connection by name."""
+
     def __missing__(self, name: str) -> Any:
         raise ServerError("26000", f"nothing is prepared under the name {name!r}")
+
+    @property
+    def size(self) -> int:
+        """Bytes that they keep."""
+        return sum(item.size for item in self.values())
 
 
 class Listener(Server):
@@ -72,7 +94,8 @@ class Listener(Server):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.sessions: dict[int, Client] = {}
-        self.secret = make_secret(32)
+        self.logins = 0  # that are under way
+        self.secret, self.room = make_secret(32), policy.limits.connections
         self.tls: ssl.SSLContext | None = None
         if policy.listen.tls:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -113,7 +136,7 @@ class Listener(Server):
             await client.run()
         except ServerError as error:
             client.send_error(error, "FATAL")
-        except (OSError, EOFError):
+        except (OSError, EOFError, asyncio.CancelledError):  # it has left, or the server ends
             pass
         finally:
             self.sessions.pop(client.number, None)
@@ -133,9 +156,7 @@ class Client:
         self.number, self.key = int.from_bytes(make_secret(4)) >> 1, make_secret(4)
         self.session: Session | None = None
         self.status = TransactionStatus.IDLE
-        self.prepared: dict[str, tuple[str, list[int]]] = _Prepared()
-        """Statements and the types of their parameters."""
-        self.portals: dict[str, Portal] = _Prepared()
+        self.prepared, self.portals = _Kept(), _Kept()
         self.skips_to_sync = False
         self.chunk_size = 0
 
@@ -169,13 +190,16 @@ class Client:
 
     async def run(self) -> None:
         """Log the analyst in, then answer messages until the connection ends."""
-        if len(self.listener.sessions) >= self.listener.policy.limits.connections:
+        if max(len(self.listener.sessions), self.listener.logins) >= self.listener.room:
             raise ServerError("53300", "the server has no room for another connection")
+        self.listener.logins += 1
         try:
             async with asyncio.timeout(_LOGIN_SECONDS):
                 await self._log_in()
         except (ValueError, LookupError):  # a malformed proof, or no file of users
             raise ServerError("28P01", "the login can't be read") from None
+        finally:
+            self.listener.logins -= 1
         self.listener.sessions[self.number] = self
         async for message in self.receive(_LARGEST_MESSAGE):
             if isinstance(message, messages.Terminate):
@@ -211,8 +235,9 @@ class Client:
         raise EOFError
 
     async def _start_tls(self) -> None:
-        if self.chunk_size > _SSL_REQUEST_SIZE:  # unencrypted bytes must not pass for encrypted
-            raise EOFError
+        is_first = self.writer.get_extra_info("ssl_object") is None
+        if self.chunk_size > _SSL_REQUEST_SIZE or not is_first:
+            raise EOFError  # unencrypted bytes must not pass for encrypted
         self.writer.write(b"S" if self.listener.tls else b"N")
         await self.writer.drain()
         if self.listener.tls:
@@ -227,8 +252,9 @@ class Client:
         self.user = startup.params.get("user", "")
         self.dataset = startup.params.get("database", "")
         self.send(messages.AuthenticationSASL(mechanisms=["SCRAM-SHA-256"]))
-        verifier = read_users(self.listener.policy.users).get(self.user)
-        return ScramExchange(self.user, verifier, self.listener.secret)
+        users = read_users(self.listener.policy.users)
+        secret = users[NOBODY].stored_key if NOBODY in users else self.listener.secret
+        return ScramExchange(self.user, users.get(self.user), secret)
 
     async def _finish_login(self, signature: bytes | None) -> None:
         is_proven = signature is not None
@@ -273,28 +299,37 @@ class Client:
     async def _handle(self, message: PGMessage) -> None:
         match message:
             case messages.Query():
+                check_length(message.query_string)
                 statements = split_statements(message.query_string)
                 if not statements:
                     self.send(messages.EmptyQueryResponse())
                 for statement in statements:
                     await self._execute(Portal(statement), describes=True)
             case messages.Parse():
-                count = max([0, *map(int, re.findall(r"\$(\d+)", message.query))])
-                unknown = [0] * (count - len(message.param_types))
-                self.prepared[message.statement] = message.query, [*message.param_types, *unknown]
+                check_length(message.query)
+                unknown = count_parameters(message.query) - len(message.param_types)
+                types = [*message.param_types, *[0] * unknown]
+                size = self._make_room(self.prepared, message.statement, message)
+                self.prepared[message.statement] = Prepared(message.query, types, size)
                 self.send(messages.ParseComplete())
             case messages.Bind():
-                statement, types = self.prepared[message.statement]
+                prepared = self.prepared[message.statement]
+                types = prepared.types
+                if len(message.param_values) != len(types):
+                    raise ServerError("08P01", f"the statement has {len(types)} parameters")
                 forms = [encoding.find_format(message.param_formats, i) for i in range(len(types))]
                 rows = zip(message.param_values, types, forms, strict=True)
                 values = [encoding.decode_parameter(*row) for row in rows]
-                self.portals[message.portal] = Portal(statement, values, message.result_formats)
+                size = self._make_room(self.portals, message.portal, message)
+                portal = Portal(prepared.statement, values, message.result_formats, size)
+                self.portals[message.portal] = portal
                 self.send(messages.BindComplete())
             case messages.Describe(kind="S"):
-                statement, types = self.prepared[message.name]
-                parameters = [oid or encoding.TEXT for oid in types]
+                prepared = self.prepared[message.name]
+                parameters = [oid or encoding.TEXT for oid in prepared.types]
                 self.send(messages.ParameterDescription(type_oids=parameters))
-                await self._describe(Portal(statement, [*map(encoding.SAMPLES.get, types)]))
+                samples = [*map(encoding.SAMPLES.get, prepared.types)]
+                await self._describe(Portal(prepared.statement, samples))
             case messages.Describe():
                 await self._describe(self.portals[message.name])
             case messages.Execute():
@@ -307,6 +342,18 @@ class Client:
                 pass
             case _:
                 self.send_error(ServerError("0A000", "this server has no such message"))
+
+    def _make_room(self, names: _Kept, name: str, message: PGMessage) -> int:
+        """Drop what has the name of a message, and return the bytes that the message takes."""
+        names.pop(name, None)
+        size = 1000 + len(message.encode())
+        if size + self.prepared.size + self.portals.size > _LARGEST_MEMORY:
+            raise ServerError(
+                "53200",
+                f"the connection keeps more than {_LARGEST_MEMORY:,} bytes of statements",
+                "close those that are not needed any more",
+            )
+        return size
 
     async def _run(
         self, statement: str, parameters: Sequence[Any] = (), described: Answer | None = None
@@ -334,21 +381,33 @@ class Client:
         if portal.tag is None:
             answer = await self._run(portal.statement, portal.parameters, portal.described)
             portal.tag = answer.tag
+            portal.rows = answer.table
             if answer.table is not None:
-                portal.rows = encoding.encode_rows(answer.table, portal.formats)
                 if answer.tag == "SELECT":
-                    portal.tag = f"SELECT {len(portal.rows)}"
+                    portal.tag = f"SELECT {answer.table.num_rows}"
                 if describes:
                     self.send(_describe_rows(answer.table.schema, portal.formats))
-        size = size or len(portal.rows)
-        self.send(*(messages.DataRow(columns=row) for row in portal.rows[:size]))
-        portal.rows = portal.rows[size:]
+        if portal.rows is not None:
+            size = size if size > 0 else portal.rows.num_rows
+            first, portal.rows = portal.rows.slice(0, size), portal.rows.slice(size)
+            async for rows in self._encode(first, portal.formats):
+                self.send(*(messages.DataRow(columns=row) for row in rows))
         if portal.rows:
+            portal.size = max(portal.size, portal.rows.nbytes)
             self.send(messages.PortalSuspended())
         elif portal.tag:
             self.send(messages.CommandComplete(tag=portal.tag))
         else:
             self.send(messages.EmptyQueryResponse())
+
+    async def _encode(
+        self, table: pa.Table, formats: Sequence[int]
+    ) -> AsyncIterator[list[list[bytes | None]]]:
+        """Yield encoded rows, some at a time. In between the client reads, and others get on."""
+        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+            yield encoding.encode_rows(table.slice(start, _ROWS_AT_ONCE), formats)
+            await self.writer.drain()
+            await asyncio.sleep(0)
 
     async def _describe(self, portal: Portal) -> None:
         assert self.session is not None  # noqa: S101 the login has made it
@@ -372,22 +431,31 @@ class Client:
         if table is None:
             raise ServerError("42601", "COPY needs a SELECT")
         formats = [int(form == "binary")] * table.num_columns
-        rows = encoding.encode_rows(table, formats)
-        if form == "binary":  # a row is the body of a DataRow
-            lines = [messages.DataRow(columns=row).encode() for row in rows]
-            header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-            lines = [header + b"".join(lines[:1]), *lines[1:], b"\xff\xff"]
-        else:
-            lines = [b"\t".join(map(_escape_cell, row)) + b"\n" for row in rows]
         self.send(
-            messages.CopyOutResponse(overall_format=int(form == "binary"), col_formats=formats),
-            *(messages.CopyData(data=line) for line in lines),
-            messages.CopyDone(),
-            messages.CommandComplete(tag=f"COPY {len(rows)}"),
+            messages.CopyOutResponse(overall_format=int(form == "binary"), col_formats=formats)
         )
+        write, head = _write_text, b""
+        if form == "binary":
+            write, head = _write_binary, b"PGCOPY\n\xff\r\n\0" + bytes(8)
+        async for rows in self._encode(table, formats):
+            first, *others = map(write, rows)
+            self.send(*(messages.CopyData(data=line) for line in (head + first, *others)))
+            head = b""
+        if form == "binary":
+            self.send(messages.CopyData(data=head + b"\xff\xff"))
+        tag = messages.CommandComplete(tag=f"COPY {table.num_rows}")
+        self.send(messages.CopyDone(), tag)
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _write_binary(row: list[bytes | None]) -> bytes:
+    return messages.DataRow(columns=row).encode()  # which is the body of one
+
+
+def _write_text(row: list[bytes | None]) -> bytes:
+    return b"\t".join(map(_escape_cell, row)) + b"\n"
 
 
 def _escape_cell(cell: bytes | None) -> bytes:

@@ -7,8 +7,9 @@ import datetime as dt
 import json
 import re
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,9 +17,9 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.server.catalog import SETTINGS, Answer, Catalog
+from dfprivacy.server.catalog import LONGEST_SECONDS, SETTINGS, Answer, CatalogReader
 from dfprivacy.server.policy import Policy
-from dfprivacy.server.workers import ServerError, Worker, describe_error
+from dfprivacy.server.workers import DatasetReader, ServerError, Worker, describe_error
 
 LONGEST_STATEMENT = 100_000  # characters
 FAILED_LOGIN_SECONDS = 1
@@ -29,11 +30,16 @@ _UTILITIES = {"", *_TAGS, *_TAGS.values(), "SET", "RESET", "DISCARD", "DEALLOCAT
 _UTILITIES |= {"SAVEPOINT", "RELEASE", "LISTEN", "UNLISTEN"}
 """Statements without rows. Only SET and RESET of the terms of a session change anything here."""
 _SET_TERM = re.compile(
-    r"\s*SET\s+(?:SESSION\s+|LOCAL\s+)?dfprivacy\.(\w+)\s*(?:=|\s+TO\s+)\s*'?([^';]*)'?\s*;?\s*$",
-    re.IGNORECASE,
+    r"SET\s+(?:SESSION\s+|LOCAL\s+)?dfprivacy\.(\w+)(?:\s*=|\s+TO\s)(.*)",
+    re.IGNORECASE | re.DOTALL,
 )
-_RESET_TERM = re.compile(r"\s*RESET\s+(?:dfprivacy\.(\w+)|ALL)\s*;?\s*$", re.IGNORECASE)
+_RESET_TERM = re.compile(r"(?:RESET|DISCARD)\s+(?:dfprivacy\.(\w+)|ALL)", re.IGNORECASE)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s+(?:\([^)]*\)\s*)?", re.IGNORECASE)
+_QUOTED = (
+    r"'[^']*'?|\"[^\"]*\"?|--[^\n]*|/\*.*?(?:\*/|\Z)"
+    r"|\$(?P<tag>|[A-Za-z_]\w*)\$.*?(?:\$(?P=tag)\$|\Z)"
+)
+"""Quotes and comments. One that has no end lasts to that of the text: none is read twice."""
 _TERMS: dict[str, TypeAdapter[Any]] = {
     **dict.fromkeys(("epsilon", "delta", "interval", "within"), TypeAdapter(float)),
     **dict.fromkeys(("intervals", "population"), TypeAdapter(bool)),
@@ -48,26 +54,47 @@ def find_keyword(statement: str) -> str:
     return word[0].upper() if word else "SELECT" if text else ""
 
 
+def check_length(statement: str) -> None:
+    """Refuse a statement that is too long, before anything looks at all of it."""
+    if len(statement) > LONGEST_STATEMENT:
+        raise ServerError(
+            "54000",
+            f"the statement has more than {LONGEST_STATEMENT:,} characters",
+            "shorten it, or declare a view in the data",
+        )
+
+
 class Server:
-    """The shared state of all sessions: policy, catalogs, workers, log."""
+    """The shared state of all sessions: policy, workers, log."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.ledgers = open_ledgers(policy)
-        self.idle_workers: dict[str, asyncio.Queue[Worker]] = {}
-        self.catalogs: dict[str, Catalog] = {}
+        self.idle_workers: defaultdict[str, asyncio.Queue[Worker]] = defaultdict(asyncio.Queue)
+        """Workers by their dataset. Those of the catalogs have none."""
+        self.turns: dict[tuple[str, str], asyncio.Semaphore] = {}
+        """Analysts wait for workers behind their own statements, not behind all of another's."""
         self.recent: dict[str, deque[float]] = {}
 
     async def open_data(self) -> None:
-        """Start the workers of each dataset, and read the columns of its tables."""
+        """Start the workers of each dataset, and those of the catalogs of their tables."""
+        limits, columns = self.policy.limits, {}
+        threads = limits.workers * (len(self.policy.datasets) + 1) + 4  # each worker has one
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
         for name in self.policy.datasets:
-            workers = [Worker(name, self.policy) for _ in range(self.policy.limits.workers)]
-            self.idle_workers[name] = asyncio.Queue()
-            for worker in workers:
-                self.idle_workers[name].put_nowait(worker)
-            columns = (await asyncio.to_thread(workers[0].ask, "columns")).table
-            self.catalogs[name] = Catalog(name, columns)
-        self.catalogs[""] = Catalog("postgres", columns.slice(0, 0))  # of monitors
+            worker = self._start_workers(name, limits, DatasetReader, name, self.policy)
+            columns[name] = (await asyncio.to_thread(worker.ask, "columns")).table
+        columns[""] = columns[name].slice(0, 0)  # of monitors
+        seconds = min(LONGEST_SECONDS, limits.seconds)
+        self._start_workers(
+            "", limits.model_copy(update={"seconds": seconds}), CatalogReader, columns
+        )
+
+    def _start_workers(self, name: str, *terms: Any) -> Worker:
+        workers = [Worker(*terms) for _ in range(self.policy.limits.workers)]
+        for worker in workers:
+            self.idle_workers[name].put_nowait(worker)
+        return workers[0]
 
     def log_in(self, user: str, dataset: str, *, is_proven: bool) -> Session:
         """Return a session of a user whose password is right. A monitor has no dataset."""
@@ -157,12 +184,7 @@ class Session:
         return await self._route(statement, parameters, "describe")
 
     def _check_statement(self, statement: str) -> None:
-        if len(statement) > LONGEST_STATEMENT:
-            raise ServerError(
-                "54000",
-                f"the statement has more than {LONGEST_STATEMENT:,} characters",
-                "shorten it, or declare a view in the data",
-            )
+        check_length(statement)
         if self.server.policy.has_expired:
             raise ServerError(
                 "28000", "the policy of this server has expired", "ask the owner to renew it"
@@ -182,9 +204,10 @@ class Session:
     async def _route(self, statement: str, parameters: Sequence[Any], kind: Any) -> Answer:
         keyword = find_keyword(statement)
         if keyword in _UTILITIES:
-            if setting := _SET_TERM.match(statement):
-                self._set_term(setting[1].lower(), setting[2].strip())
-            if reset := _RESET_TERM.match(statement):
+            text = statement.strip(" \t\r\n;")
+            if setting := _SET_TERM.fullmatch(text):
+                self._set_term(setting[1].lower(), setting[2].strip().strip("'"))
+            if reset := _RESET_TERM.fullmatch(text):
                 for name in [reset[1]] if reset[1] else [*self.terms]:
                     self.terms.pop(name, None)
             return Answer(None, tag=_TAGS.get(keyword, keyword))
@@ -204,22 +227,26 @@ class Session:
         if keyword == "ALTER":  # psql's \password sends it
             hint = "the owner runs: dfprivacy serve user add POLICY NAME"
             raise ServerError("42501", "passwords are set by the owner", hint)
-        catalog = self.server.catalogs[self.dataset]
-        answer = await asyncio.to_thread(catalog.answer, statement, parameters)
+        answer: Answer | None = await self._call("", self.dataset, statement, parameters)
         return answer or await self._ask(kind, statement, parameters)
 
     async def _ask(self, kind: Any, statement: str, parameters: Sequence[Any]) -> Answer:
         self._require_dataset()
-        idle = self.server.idle_workers[self.dataset]
-        self.worker = worker = await idle.get()
-        try:
-            answer = await asyncio.to_thread(
-                worker.ask, kind, statement, parameters, {**self.terms}, self.analyst
-            )
-            return replace(answer, tag="SELECT" if kind == "release" else kind.upper())
-        finally:
-            self.worker = None
-            idle.put_nowait(worker)
+        request = kind, statement, parameters, {**self.terms}, self.analyst
+        answer: Answer = await self._call(self.dataset, *request)
+        return replace(answer, tag="SELECT" if kind == "release" else kind.upper())
+
+    async def _call(self, dataset: str, *request: Any) -> Any:
+        """Send a request to the next worker of a dataset, or of the catalogs, one at a time."""
+        idle = self.server.idle_workers[dataset]
+        share = asyncio.Semaphore(self.server.policy.limits.workers if dataset else 1)
+        async with self.server.turns.setdefault((self.analyst, dataset), share):
+            self.worker = worker = await idle.get()
+            try:
+                return await asyncio.to_thread(worker.ask, *request)
+            finally:
+                self.worker = None
+                idle.put_nowait(worker)
 
     def _require_dataset(self) -> None:
         if not self.dataset:
@@ -261,6 +288,15 @@ def split_statements(text: str) -> list[str]:
     >>> split_statements("SELECT ';'; -- a; b\nSELECT 2;")
     ["SELECT ';'", ' -- a; b\nSELECT 2']
     """
-    part = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|[^;]"
-    statements = (match[0] for match in re.finditer(f"(?:{part})+", text, re.DOTALL))
-    return [statement for statement in statements if statement.strip()]
+    matches = re.finditer(f"(?:{_QUOTED}|[^;])+", text, re.DOTALL)
+    return [match[0] for match in matches if match[0].strip()]
+
+
+def count_parameters(statement: str) -> int:
+    """Return the highest number of a parameter outside of quotes and comments.
+
+    >>> count_parameters("SELECT $1, '$3' -- $4")
+    1
+    """
+    places = re.findall(r"\$(\d{1,5})\b", re.sub(_QUOTED, "''", statement, flags=re.DOTALL))
+    return max(map(int, places), default=0)

@@ -1,6 +1,7 @@
 """Keep SCRAM verifiers of analysts, and check their proofs (RFC 5802 and RFC 7677).
 
-The file has one line a user, as Postgres stores passwords. It never holds a password.
+The file has one line a user, as Postgres stores passwords. It never holds a password. The line of
+`NOBODY` makes salts for unknown users that stay the same when the server starts again.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from dfprivacy.errors import InvalidDescriptionError, OutputError
 
+NOBODY = "*"
 _ITERATIONS = 4096
 
 
@@ -94,7 +96,8 @@ def read_users(path: Path) -> dict[str, Verifier]:
 
 def write_users(path: Path, users: dict[str, Verifier]) -> None:
     """Write all verifiers to a file that only its owner can read."""
-    text = "".join(f"{name}:{verifier.to_text()}\n" for name, verifier in sorted(users.items()))
+    lines = {NOBODY: Verifier.from_password(make_password()), **users}
+    text = "".join(f"{name}:{verifier.to_text()}\n" for name, verifier in sorted(lines.items()))
     new = path.with_name(f"{path.name}.new")
     try:
         with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:

@@ -1,7 +1,8 @@
-"""Run statements in processes of their own, the only ones that open the data.
+"""Run statements in processes of their own, with limits of time and memory.
 
-Each worker holds one dataset, read-only. It answers one request at a time. A request that takes
-too long, or that its client cancels, ends with its worker, and a new one takes the place.
+Some workers hold one dataset, read-only: no other process opens the data. Others hold the catalogs
+of all datasets. A worker answers one request at a time. A request that takes too long, or that its
+client cancels, ends with its worker, and a new one takes the place.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -30,7 +31,7 @@ from dfprivacy.errors import (
     published,
 )
 from dfprivacy.server.catalog import Answer, make_database
-from dfprivacy.server.policy import Dataset, Policy
+from dfprivacy.server.policy import Dataset, Limits, Policy
 from dfprivacy.server.review import ReviewQueue
 from dfprivacy.statements.interface import connect, with_constants
 from dfprivacy.statements.rules import nearly
@@ -238,16 +239,15 @@ def check_schema(name: str, dataset: Dataset, columns: pa.Table | None = None) -
             )
 
 
-def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
+def _run_worker(pipe: Pipe, memory: int, reader_type: Callable[..., Any], *terms: Any) -> None:
     """Answer requests until the server closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     log_nothing()  # analysts get the notes
     NoAccount.noticed = True  # an empty copy is described without a ledger
-    limit = policy.limits.memory
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))  # engines allocate from there
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # engines allocate from there
     with suppress(OSError):  # the server has closed the pipe
         try:
-            reader = DatasetReader(name, policy)
+            reader = reader_type(*terms)
         except BaseException as error:  # noqa: BLE001 the server says what it may
             pipe.send(describe_error(error))
             return
@@ -262,21 +262,22 @@ def _run_worker(pipe: Pipe, name: str, policy: Policy) -> None:
 class Worker:
     """A process that answers, and the pipe to it. A process that has ended is replaced."""
 
-    def __init__(self, name: str, policy: Policy) -> None:
-        self._terms = name, policy
+    def __init__(self, limits: Limits, reader_type: Callable[..., Any], *terms: Any) -> None:
+        self._terms = limits.memory, reader_type, *terms
+        self._seconds = limits.seconds
         self._start()
 
     def _start(self) -> None:
         self.pipe, other = _CONTEXT.Pipe()
-        self.process = _CONTEXT.Process(
+        process = _CONTEXT.Process(
             target=_run_worker, args=(other, *self._terms), daemon=True, name="dfprivacy worker"
         )
-        self.process.start()
+        process.start()
+        self.process = process  # one that has not started can't be killed
         other.close()
-        _, policy = self._terms
-        self._limits = [_START_SECONDS, policy.limits.seconds]  # of the replies that come next
+        self._limits = [_START_SECONDS, self._seconds]  # of the replies that come next
 
-    def ask(self, *request: Any) -> Answer:
+    def ask(self, *request: Any) -> Any:
         """Send a request and wait for its answer, or raise its error, or that of a lost worker."""
         if not self.process.is_alive():
             self._replace()
@@ -295,8 +296,7 @@ class Worker:
             self._replace()
             hint = "if it was charged, asking again costs nothing"
             raise ServerError("57014", f"the statement {end}", hint) from None
-        answer: Answer = reply
-        return answer
+        return reply
 
     def _replace(self) -> None:
         self.process.kill()

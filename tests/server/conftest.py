@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,17 +64,19 @@ def make_folder(folder: Path, more: str = "", users: tuple[str, ...] = ("ann",))
 
 @contextmanager
 def serve(file: Path):
-    """Serve a policy, and yield the port and the process."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dfprivacy", "serve", str(file)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        line = process.stdout.readline()
-        yield int(line.rpartition(":")[2].rstrip(".\n")), process
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-        process.stdout.close()
+    """Serve a policy, and yield the port and the process, which prints no traceback."""
+    words = [sys.executable, "-m", "dfprivacy", "serve", str(file)]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            line = process.stdout.readline()
+            yield int(line.rpartition(":")[2].rstrip(".\n")), process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+            process.stdout.close()
+        errors.seek(0)
+        assert "Traceback" not in (printed := errors.read()), printed
 
 
 @pytest.fixture(scope="session")

@@ -73,8 +73,11 @@ def test_terms_are_set_for_a_connection(connect):
         assert names == ["n", "n_low", "n_high", "delay", "delay_low", "delay_high", "delay_note"]
         row = cursor.fetchone()
         assert row[4] < row[3] < row[5]
-        connection.execute("RESET ALL")
-        assert len(connection.execute(query).fetchone()) == 2
+        for statement in ("RESET ALL", "DISCARD ALL"):
+            connection.execute(statement)
+            assert len(connection.execute(query).fetchone()) == 2
+            connection.execute("SET dfprivacy.intervals TO 'on'")
+            assert len(connection.execute(query).fetchone()) == 7
 
 
 def test_parameters_of_each_type(connect):

@@ -5,8 +5,12 @@ import os
 import random
 import socket
 import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
+
+from .conftest import PASSWORD, make_folder, serve
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -56,15 +60,24 @@ def test_statements_before_the_login_are_refused(port):
     assert b"D\0\0\0" not in exchange(port, startup(user="ann", database="flights") + message)
 
 
+def ask_salt(port, user):
+    """Begin a login, and return the salt of the user and the number of iterations."""
+    first = f"n,,n={user},r=abcdef".encode()
+    body = b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first
+    message = startup(user=user, database="flights")
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as wire:
+        wire.sendall(message + pack(b"p", body))
+        while b",i=4096" not in received:
+            received += wire.recv(2**16)
+    return received.rpartition(b",s=")[2]
+
+
 def test_unknown_users_look_like_known_ones(port):
     """The first answer to a login has the same fields, and the same salt at each try."""
     answers = []
     for user in ("ann", "nobody"):
-        first = f"n,,n={user},r=abcdef".encode()
-        body = b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first
-        message = startup(user=user, database="flights")
-        message += b"p" + struct.pack("!i", len(body) + 4) + body
-        salts = {exchange(port, message).rpartition(b",s=")[2] for _ in range(2)}
+        salts = {ask_salt(port, user) for _ in range(2)}
         assert len(salts) == 1
         answers.append(salts.pop())
     assert len(answers[0]) == len(answers[1]) > 20
@@ -86,13 +99,138 @@ def test_a_statement_that_is_too_long_is_refused(connect):
     assert caught.value.sqlstate == "54000"
 
 
+def pack(kind, body=b""):
+    """Return a message."""
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+def send(connection, *messages):
+    """Send messages and Sync on a connection of psycopg, and return the kinds and bodies back."""
+    data, replies = b"", []
+    with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+        wire.settimeout(60)
+        wire.sendall(b"".join(messages) + pack(b"S"))
+        while data[-6:-1] != b"Z\0\0\0\5":
+            data += wire.recv(2**16)
+    while data:
+        end = 1 + struct.unpack("!i", data[1:5])[0]
+        replies.append((data[:1], data[5:end]))
+        data = data[end:]
+    return replies
+
+
+def parse(statement, name=b""):
+    """Return a message that prepares a statement."""
+    return pack(b"P", name + b"\0" + statement + b"\0\0\0")
+
+
+def bind(name=b""):
+    """Return a message that binds a statement without parameters to the portal without a name."""
+    return pack(b"B", b"\0" + name + b"\0" + bytes(6))
+
+
+HOSTILE = {
+    "spaces of SET": b"SET dfprivacy.epsilon = " + b" " * 50_000 + b"'x'y",
+    "spaces of RESET": b"RESET ALL" + b" " * 90_000 + b"x",
+    "spaces of COPY": b"COPY t" + b" " * 90_000 + b"x",
+    "ends of COPY": b"COPY (" + b") TO STDOUT" * 8_000 + b" " * 9_000 + b";x",
+    "comments": b"/*" * 500_000,
+    "quotes": b"$$'\"" * 200_000,
+    "names": b"SELECT a" + b".a" * 45_000,
+    "rows": b"SELECT * FROM range(100000000)",
+    "a long list": b"SELECT len(range(2000000000))",
+    "a long text": b"SELECT repeat('x', 1000000000)",
+    "a place": b"SELECT $999999999",
+    "another place": b"SELECT $99999 + $99999",
+}
+"""Statements that are short, and long to look at or to answer."""
+
+
+def test_a_hostile_statement_takes_no_time_and_no_memory_of_others(tmp_path):
+    """Whatever an analyst asks, another one is answered meanwhile, and the listener stays small.
+
+    The other one waits for parts of a second. On a busy machine they may become seconds.
+    """
+    with serve(make_folder(tmp_path, users=("ann", "bob"))) as (port, process):
+        address = f"host=127.0.0.1 port={port} dbname=flights password='{PASSWORD}' user="
+        with psycopg.connect(f"{address}bob", autocommit=True) as other:
+            pages = Path(f"/proc/{process.pid}/statm")
+            before = int(pages.read_text().split()[1])
+            for name, statement in HOSTILE.items():
+                with psycopg.connect(f"{address}ann", autocommit=True) as connection:
+                    described = parse(statement) + pack(b"D", b"S\0") + pack(b"S")
+                    with socket.socket(fileno=os.dup(connection.fileno())) as wire:
+                        wire.sendall(pack(b"Q", statement + b"\0") + described)
+                    with ThreadPoolExecutor(1) as pool:
+                        answer = pool.submit(other.execute, "SHOW server_version")
+                        assert answer.result(30).fetchone() == ("15.0",), name
+                growth = int(pages.read_text().split()[1]) - before
+                assert growth * os.sysconf("SC_PAGE_SIZE") < 2**27, name
+
+
+def test_a_connection_keeps_few_statements(connect):
+    """Statements and portals of 16 MiB in all are kept. Closing one makes room."""
+    text = b"SELECT 1 -- " + b"x" * 90_000
+    with connect() as connection:
+
+        def is_kept(*messages):
+            replies = send(connection, *messages)
+            assert all(b"C53200\0" in body for kind, body in replies if kind == b"E")
+            return replies[-2][0] != b"E"
+
+        outcomes = [is_kept(parse(text, b"s%d" % number)) for number in range(250)]
+        assert outcomes == sorted(outcomes, reverse=True)
+        assert 150 < sum(outcomes) < 200
+        assert is_kept(pack(b"C", b"Ss1\0"), parse(text, b"other"))
+        assert not is_kept(parse(text, b"another"))
+        assert is_kept(bind(b"s0"))
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_portal_gives_all_rows_in_parts(connect):
+    """Rows come once and in order, by so many as Execute asks for. No positive number means all."""
+    sizes = [pack(b"E", b"\0" + struct.pack("!i", size)) for size in (1, 600, 601, -3, 5)]
+    with connect() as connection:
+        replies = send(connection, parse(b"SELECT * FROM range(1203)"), bind(), *sizes)
+    assert [int(body[6:]) for kind, body in replies if kind == b"D"] == list(range(1203))
+    assert "".join(kind.decode() for kind, _ in replies if kind in b"sCE") == "sssCC"
+
+
+@pytest.mark.parametrize("form", ["text", "binary"])
+def test_a_long_copy_has_all_rows(connect, form):
+    """Rows are encoded in parts, which COPY joins."""
+    with connect() as connection:
+        statement = f"COPY (SELECT i FROM range(1203) t(i)) TO STDOUT (FORMAT {form})"
+        with connection.cursor().copy(statement) as copied:
+            copied.set_types(["int8"])
+            assert [number for (number,) in copied.rows()] == list(range(1203))
+
+
+def test_logins_under_way_are_few(tmp_path):
+    """Strangers who never finish a login take no more than so many connections."""
+    with serve(make_folder(tmp_path, "limits: {connections: 3}")) as (port, _):
+        address = f"host=127.0.0.1 port={port} user=ann dbname=flights password='{PASSWORD}'"
+        with psycopg.connect(address, autocommit=True) as connection:
+            strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+            with pytest.raises(psycopg.OperationalError, match="no room"):
+                psycopg.connect(address)
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+            for stranger in strangers:
+                stranger.close()
+
+
+def test_a_place_in_quotes_is_no_parameter(connect):
+    """Quotes and comments hold what looks like a parameter, and a statement has no other number."""
+    with connect() as connection:
+        connection.pgconn.prepare(b"p1", b"SELECT '$5', $1::VARCHAR -- $7")
+        assert connection.pgconn.describe_prepared(b"p1").nparams == 1
+        result = connection.pgconn.exec_prepared(b"p1", [b"x", b"y"])
+        assert b"has 1 parameters" in result.error_message
+
+
 def test_portals_end_with_their_transaction(connect):
     """The answer of a named portal is kept after Sync only while a transaction is open."""
-
-    def pack(kind, body=b""):
-        return kind + struct.pack("!i", len(body) + 4) + body
-
-    bound = pack(b"P", b"\0SELECT 1\0\0\0") + pack(b"B", b"name\0\0" + bytes(6))
+    bound = parse(b"SELECT 1") + pack(b"B", b"name\0\0" + bytes(6))
     executed = pack(b"E", b"name\0" + bytes(4))
     with connect() as connection, socket.socket(fileno=os.dup(connection.fileno())) as wire:
         wire.settimeout(30)
