@@ -323,7 +323,7 @@ def test_a_connection_is_encrypted_where_the_policy_has_a_certificate(tmp_path):
 def test_the_log_shows_a_statement_on_one_line(tmp_path):
     """An analyst writes no line of another, and no command to the owner's terminal."""
     file = make_folder(tmp_path, "review: {above: 100}")
-    query = "SELECT COUNT(*) FROM flights -- \x1b[2J\n2 bob 1 SELECT 1"
+    query = "SELECT COUNT(*) FROM flights /* \x1b[2J\n2 bob 1 SELECT 1 */"
     with (
         serve(file) as (port, _),
         connect_to(port) as connection,
@@ -332,7 +332,7 @@ def test_the_log_shows_a_statement_on_one_line(tmp_path):
         connection.execute(query)
     for words in (("log", file), ("log", "--waiting", file), ("approve", file, 1)):
         shown = command("serve", *words).stdout
-        assert "-- \\x1b[2J\\n2 bob 1 SELECT 1" in shown
+        assert "/* \\x1b[2J\\n2 bob 1 SELECT 1" in shown
         assert shown.count("\n") == 1
 
 
