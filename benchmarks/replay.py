@@ -339,7 +339,7 @@ class Meter:
         """Return everything a caller sees of a release, and its charge."""
         ledger = self._ledgers[measure]
         self.releases += 1
-        dataset, printed = f"release_{self.releases}", io.StringIO()
+        dataset, printed = f"release_{self.releases:09}", io.StringIO()
         with (
             warnings.catch_warnings(record=True) as caught,
             contextlib.redirect_stdout(printed),
