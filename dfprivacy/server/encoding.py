@@ -47,7 +47,7 @@ TYPES = (
     PostgresType(DATE, 1182, "date", lambda text: dt.date.fromisoformat(text[:10]), "!i", "date32"),
     PostgresType(TIME, 1183, "time", layout="!q", arrow_types="time64"),
     PostgresType(TIMESTAMP, 1115, "timestamp", dt.datetime.fromisoformat, "!q", "timestamp"),
-    PostgresType(TIMESTAMPTZ, 1185, "timestamptz", layout="!q"),
+    PostgresType(TIMESTAMPTZ, 1185, "timestamptz", dt.datetime.fromisoformat, "!q"),
     PostgresType(INTERVAL, 1187, "interval", layout="!qii", arrow_types="duration"),
     PostgresType(NUMERIC, 1231, "numeric", Decimal, arrow_types="decimal128 uint64"),
 )
@@ -59,7 +59,7 @@ SIZES = {kind.oid: struct.calcsize(kind.layout) for kind in TYPES if kind.layout
 SAMPLES = {
     kind.oid: kind.read("1")
     for kind in TYPES
-    if kind.read is not str and kind.oid not in {DATE, TIMESTAMP}
+    if kind.read is not str and kind.oid not in {DATE, TIMESTAMP, TIMESTAMPTZ}
 }
 """Values to describe a statement with, by type. Those of other types are described by NULL."""
 
@@ -186,8 +186,9 @@ def decode_parameter(value: bytes | None, oid: int, form: int) -> Any:
         (number,) = struct.unpack(kind.layout, value)
         if oid == DATE:
             return _EPOCH.date() + dt.timedelta(days=number)
-        if oid == TIMESTAMP:
-            return _EPOCH + number * _MICROSECOND
+        if oid in {TIMESTAMP, TIMESTAMPTZ}:
+            epoch = _EPOCH if oid == TIMESTAMP else _EPOCH.replace(tzinfo=dt.UTC)
+            return epoch + number * _MICROSECOND
         if kind.read is not str:
             return number
     except (ValueError, KeyError, struct.error, OverflowError, InvalidOperation):

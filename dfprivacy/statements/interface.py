@@ -493,7 +493,8 @@ def _literal(value: Any) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, date):
         sort = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
-        return f"CAST('{value.isoformat()}' AS {sort})"
+        zone = "TZ" if isinstance(value, datetime) and value.tzinfo else ""
+        return f"CAST('{value.isoformat()}' AS {sort}{zone})"
     raise _wrong_parameters("one of them is no number, text, boolean, date or None")
 
 

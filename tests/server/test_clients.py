@@ -80,12 +80,14 @@ def test_terms_are_set_for_a_connection(connect):
             assert len(connection.execute(query).fetchone()) == 7
 
 
-def test_parameters_of_each_type(connect):
-    """Numbers, texts and dates are constants of the statement."""
+@pytest.mark.parametrize("binary", [False, True])
+def test_parameters_of_each_type(connect, binary):
+    """Numbers, texts, dates and moments with a zone are constants of the statement."""
     query = "SELECT COUNT(*) FROM flights WHERE month > %s AND carrier = %s AND day >= %s"
     with connect() as connection:
-        counted = connection.execute(query, (6, "AA", dt.date(2024, 1, 1))).fetchone()
-    assert abs(counted[0] - 5000) < 10
+        for day in (dt.date(2024, 1, 1), dt.datetime(2024, 1, 1, tzinfo=dt.UTC)):
+            counted = connection.execute(query, (6, "AA", day), binary=binary).fetchone()
+            assert abs(counted[0] - 5000) < 10
 
 
 def test_a_prepared_statement_is_answered_anew_each_time(connect):

@@ -193,3 +193,23 @@ def test_commands_refuse_zones_that_do_not_exist(rows, tmp_path, options):
     result = command("run", str(description), "--check")
     assert result.exit_code == 2
     assert "release.yml:3: releases.n.timezone: there is no time zone" in result.output
+
+
+@pytest.mark.parametrize("hours", [None, 0, -7, 5.5])
+def test_a_parameter_is_the_moment_that_duckdb_reads(hours):
+    """A datetime with a zone is a moment, and one without has the zone of the connection."""
+    zone = None if hours is None else dt.timezone(dt.timedelta(hours=hours))
+    parameters = [dt.datetime(2026, 2, 1, 3, tzinfo=zone)]
+    con = duckdb.connect()
+    con.execute("SET TimeZone = 'Europe/Berlin'")
+    con.execute(
+        "CREATE TABLE t AS SELECT day, CAST(day AS TIMESTAMPTZ) AS moment FROM (SELECT "
+        "TIMESTAMP '2026-01-31 00:00' + to_minutes(30 * range) AS day FROM range(120))"
+    )
+    private = dfp.connect(con, epsilon=1e6)
+    for column in ("day", "moment"):
+        query = f"SELECT count(*) FROM t WHERE {column} >= ?"
+        assert (
+            private.execute(query, parameters).fetchall()
+            == con.execute(query, parameters).fetchall()
+        )
