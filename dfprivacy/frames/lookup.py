@@ -235,6 +235,9 @@ _OF_FRAMES = {
         ("filter", "query", "head", "select", "drop", "loc", "iloc", "sort", "columns", "collect"),
         "do it with the frame itself, row by row, then ask: df.filter(...).dp.mean(...)",
     ),
+    **dict.fromkeys(
+        ("plot", "show", "save"), "ask first, then dfp.plot(answer) or dfp.show(answer) draws it"
+    ),
     "group_by": 'name all columns at once: group_by("city", "year")',
 }
 """Methods of frames in other libraries, with a hint where to call them."""

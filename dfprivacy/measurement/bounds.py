@@ -59,7 +59,7 @@ class Bounds:
 
 OF_MOMENTS = (
     "of dates and times ask the median, a quantile, min or max; or turn them into numbers, such as "
-    "days since a date, first"
+    "days since a date or the seconds of a duration, first"
 )
 """The hint where numbers are needed and the column holds dates or times."""
 

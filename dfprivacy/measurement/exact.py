@@ -112,7 +112,8 @@ def quantile_fraction(q: object) -> Fraction:
     if exact is None or not 0 <= exact <= 1:
         raise InvalidQuestionError(
             f"a quantile must be a number from 0 to 1, not {describe(q)}",
-            hint="pass 0.5 for the median, 0.9 for the value that one row in ten exceeds",
+            hint="pass 0.5 for the median, 0.9 for the value that one row in ten exceeds, several "
+            "to quantiles",
         )
     return exact.limit_denominator(_LARGEST_DENOMINATOR)
 

@@ -240,7 +240,8 @@ class Plan:
             many = f"{rows} row{'s' * (rows > 1)}{' in a group' if self.by else ''}"
             texts.append(f"a unit with more than {many} counts as {rows}")
         if self.by and groups is not None:
-            texts.append(f"one in more than {groups} groups counts in {groups}")
+            many = f"{groups} group{'s' * (groups > 1)}"
+            texts.append(f"{'one' if texts else 'a unit'} in more than {many} counts in {groups}")
         return ", ".join(texts) or None
 
     @property

@@ -125,7 +125,7 @@ no dp_ call = a statement without a dp_ call: it would show rows or keys as they
     -> SELECT city, dp_count(*) FROM t GROUP BY city
 VALUE_PARAMETER|named_param_map = a prepared parameter: a statement is planned with its constants in
     it
-    -> write the number itself: dp_mean(x, 0, 100)
+    -> write the value itself: dp_mean(x, 0, 100); or dfp.connect(...).execute(query, [value])
 unlisted = {part}: no rule knows it, so that it could be unsafe
     -> write it with operators, CASE, CAST and plain functions
 no such table = there is no table or view {name!r}

@@ -24,6 +24,14 @@ def test_what_was_meant(owner, name, other):
     assert raised.value.hint == f"write .{other}(...)"
 
 
+@pytest.mark.parametrize(("name", "words"), [("plot", "dfp.plot(answer)"), ("head", "df.filter")])
+def test_methods_of_frames_have_hints_of_their_own(name, words):
+    """What a frame can do elsewhere is pointed out, not a question with a similar name."""
+    with pytest.raises(dfp.errors.UnknownMethodError) as raised:
+        getattr(FRAME.dp, name)
+    assert words in raised.value.hint
+
+
 @pytest.mark.parametrize("owner", [FRAME.dp, FRAME.dp.group_by("g")], ids=["frame", "groups"])
 def test_an_unknown_question_is_refused_with_a_hint(owner):
     """Where no name is near the questions are listed, none of them private or a gate.

@@ -613,6 +613,8 @@ def test_limits_that_are_named_say_what_they_leave_out():
     assert private.nunique("u").note is None
     text = f"{rows} in a group counts as 3, one in more than 2 groups counts in 2"
     assert text in repr(dfp.show(private.group_by("product").count()))
+    one_group = shop().dp(unit="u", max_groups=1, epsilon=1, delta=1e-6).group_by("product")
+    assert "a unit in more than 1 group counts in 1" in repr(dfp.show(one_group.nunique("u")))
     statement = "SELECT product, count(*) AS n FROM t GROUP BY product"
     con = duckdb.connect()
     con.register("shop", shop().to_arrow())
