@@ -370,8 +370,9 @@ public to protected = {join} from a public table to a protected one: which publi
     -> put the protected table first: FROM orders LEFT JOIN nation ON ...
 keys of a public table = a LEFT JOIN from a public table to protected rows, with more than a list of
     its keys: it is answered as the groups of the public table, those without rows among them
-    -> GROUP BY columns of the public table, count a column of the protected one, and filter that in
-    ON: SELECT d.day, count(o.id) FROM dates d LEFT JOIN orders o ON o.day = d.day GROUP BY d.day
+    -> GROUP BY columns of the public table, aggregate columns of the protected one, and filter
+    these in ON: SELECT d.day, count(o.id) FROM dates d LEFT JOIN orders o ON o.day = d.day GROUP BY
+    d.day
 NATURAL JOIN = a NATURAL JOIN of tables without a common column: it would pair all rows
     -> JOIN t ON t.id = u.customer
 ASOF JOIN = such an ASOF JOIN: it is INNER or LEFT, compares columns by = and one pair by >=, >, <=

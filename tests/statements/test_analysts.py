@@ -150,6 +150,25 @@ def test_a_query_of_public_tables_lists_keys():
     assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
 
 
+def test_groups_of_a_public_table_have_any_answer():
+    """Sums and means of protected columns are those of the rows with each public key.
+
+    A key without rows has answers too: the sum of no values is 0.
+    """
+    query = (
+        "SELECT n.nation, count(id) AS n, {sum} AS s, {mean} AS a FROM nation n LEFT JOIN customer "
+        "USING (nation) GROUP BY n.nation ORDER BY 1"
+    )
+    con = shop()
+    private = query.format(sum="dp_sum(balance, 0, 99)", mean="dp_mean(balance, 0, 99)")
+    plain = query.format(sum="coalesce(sum(balance), 0)", mean="avg(balance)")
+    ours, theirs = dfp.sql(private, con=con, **TERMS).fetchall(), con.sql(plain).fetchall()
+    assert [row[:2] for row in ours] == [row[:2] for row in theirs]
+    for (*_, total, mean), (_, rows, true_total, true_mean) in zip(ours, theirs, strict=True):
+        assert total == pytest.approx(true_total, abs=1e-3)
+        assert not rows or mean == pytest.approx(true_mean, abs=1e-3)
+
+
 REFUSED = {
     "SELECT n.nation, count(*) FROM nation n LEFT JOIN customer USING (nation) GROUP BY 1": "keys",
     "SELECT n.nation, count(id) FROM nation n LEFT JOIN customer c USING (nation) WHERE "
