@@ -485,17 +485,17 @@ def _literal(value: Any) -> str:
     if isinstance(value, int | np.integer):
         with suppress(ValueError):  # Python writes no more than some thousand digits
             return str(int(value))
-    if isinstance(value, float | np.floating) and math.isfinite(value):
-        return repr(float(value))
-    if isinstance(value, Decimal) and value.is_finite():
-        return str(value)
+    if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
+        return str(value) if isinstance(value, Decimal) else repr(float(value))
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"
     if isinstance(value, date):
         sort = "TIMESTAMP" if isinstance(value, datetime) else "DATE"
         zone = "TZ" if isinstance(value, datetime) and value.tzinfo else ""
         return f"CAST('{value.isoformat()}' AS {sort}{zone})"
-    raise _wrong_parameters("one of them is no number, text, boolean, date or None")
+    raise _wrong_parameters("one of them is no number, text, boolean, date, None or list of these")
 
 
 def _wrong_parameters(why: str) -> RefusedStatementError:

@@ -390,12 +390,40 @@ def _find_unread(
     return None
 
 
+def _with_list(json: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `x IN (a, b)` for `x = ANY([a, b])`, a subquery to DuckDB; else the same."""
+    match json:
+        case {
+            "subquery_type": "ANY",
+            "comparison_type": "COMPARE_EQUAL",
+            "child": value,
+            "subquery": {
+                "node": {
+                    "select_list": [
+                        {"function_name": "unnest", "arguments": [{"expression": items}]}
+                    ],
+                    "from_table": {"type": "EMPTY"},
+                    "cte_map": {"map": []},
+                } as select
+            },
+        }:
+            known = {"type", "select_list", "from_table", "cte_map", "aggregate_handling"}
+            members = items.get("children") if items["type"] == "ARRAY_CONSTRUCTOR" else None
+            if items.get("function_name") == "list_value":
+                members = [argument["expression"] for argument in items["arguments"]]
+            if members and not any(part for name, part in select.items() if name not in known):
+                kind = {"class": "OPERATOR", "type": "COMPARE_IN"}
+                return {**kind, "alias": json["alias"], "children": [value, *members]}
+    return json
+
+
 def read_node(json: Any) -> Any:
     """Read a JSON object as a node, and a list of them as a tuple."""
     if isinstance(json, list):
         return tuple(map(read_node, json))
     if not isinstance(json, dict):
         return json
+    json = _with_list(json)
     cls, source = _class_of(json), json
     if cls is None:
         return _read_other(json, None)

@@ -150,6 +150,31 @@ def test_a_query_of_public_tables_lists_keys():
     assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "status = ANY(['new', 'paid'])",
+        "status IN (SELECT unnest(['new', 'paid']))",
+        "status <> ALL(ARRAY['new'])",
+        "NOT status = ANY(['new', NULL])",
+        "total + 1 = ANY([total + 1, 3])",
+    ],
+)
+def test_a_list_has_members(condition):
+    """A comparison with ANY or ALL of a list is one with its items."""
+    con, query = shop(), f"SELECT count(*) AS n FROM orders WHERE {condition}"
+    assert dfp.sql(query, con=con, **TERMS).fetchall() == con.sql(query).fetchall()
+
+
+def test_a_parameter_may_be_a_list():
+    """A list stands for its items, as in DuckDB."""
+    con, query = shop(), "SELECT count(*) AS n FROM orders WHERE status = ANY(?)"
+    private = dfp.connect(con, **TERMS)
+    for items in (["new"], ["new", "paid"]):
+        answered = private.execute(query, [items]).fetchall()
+        assert answered == con.execute(query, [items]).fetchall()
+
+
 def test_groups_of_a_public_table_have_any_answer():
     """Sums and means of protected columns are those of the rows with each public key.
 
