@@ -6,13 +6,14 @@ import datetime as dt
 import json
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from dfprivacy.errors import RefusedStatementError
+from dfprivacy.statements.nodes import split_array
 
 TEXT, VARCHAR, NUMERIC = 25, 1043, 1700
 DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL = 1082, 1083, 1114, 1184, 1186
@@ -61,6 +62,7 @@ SAMPLES = {
     for kind in TYPES
     if kind.read is not str and kind.oid not in {DATE, TIMESTAMP, TIMESTAMPTZ}
 }
+SAMPLES |= {array_oid: [SAMPLES.get(oid)] for array_oid, oid in _ELEMENTS.items()}
 """Values to describe a statement with, by type. Those of other types are described by NULL."""
 
 
@@ -173,11 +175,30 @@ _ZONED_DATE = re.compile(r"\d{4}-\d\d-\d\d ?[+-]\d\d(:\d\d)*")
 """A date as pgjdbc writes it, without saying that it is one."""
 
 
+def _split(array: bytes, form: int) -> Iterator[bytes | None]:
+    """Yield the items of an array of one dimension, None for NULL."""
+    if form == 0:
+        items = split_array(array.decode())
+        yield from (None if item is None else item.encode() for item in items)
+        return
+    dimensions, _, _ = struct.unpack_from("!iii", array)
+    if dimensions > 1:
+        raise ValueError
+    start = 20
+    while start < len(array):
+        (size,) = struct.unpack_from("!i", array, start)
+        start += 4
+        yield None if size < 0 else array[start : start + size]
+        start += max(size, 0)
+
+
 def decode_parameter(value: bytes | None, oid: int, form: int) -> Any:
     """Read the value of a parameter, or refuse it."""
     if value is None:
         return None
     try:
+        if oid in _ELEMENTS:
+            return [decode_parameter(item, _ELEMENTS[oid], form) for item in _split(value, form)]
         if form == 0 or oid in {0, TEXT, VARCHAR}:
             text = value.decode()
             is_date = oid == form == 0 and _ZONED_DATE.fullmatch(text)
@@ -195,5 +216,5 @@ def decode_parameter(value: bytes | None, oid: int, form: int) -> Any:
         pass
     raise RefusedStatementError(
         f"a parameter of the Postgres type {oid} can't be read",
-        hint="pass numbers, texts, dates and booleans",
+        hint="pass numbers, texts, dates, booleans and lists of these",
     )

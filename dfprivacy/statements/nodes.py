@@ -13,6 +13,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -390,6 +391,37 @@ def _find_unread(
     return None
 
 
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_ITEM = re.compile(rf'{_QUOTED}|([^{{}},"]+)', re.DOTALL)
+
+
+def split_array(text: str) -> list[str | None]:
+    r"""Return the items of an array as Postgres writes it, None for NULL.
+
+    >>> split_array('{a,"b \\"c",NULL}')
+    ['a', 'b "c', None]
+
+    Raises
+    ------
+    ValueError
+        When the text is no array of one dimension.
+    """
+    if not text.startswith("{") or re.sub(_QUOTED, "", text).count("{") != 1:
+        raise ValueError
+    items: list[str | None] = []
+    for item in _ITEM.finditer(text):
+        inner, plain = item.groups()
+        unquoted = plain if inner is None else re.sub(r"\\(.)", r"\1", inner)
+        items.append(None if plain == "NULL" else unquoted)
+    return items
+
+
+def _constant(like: Mapping[str, Any], text: str | None) -> dict[str, Any]:
+    """Return the JSON of a text or NULL, made from that of another constant."""
+    kind = "NULL_LITERAL" if text is None else "STRING"
+    return {**like, "literal": {"kind": kind, "text": text or ""}}
+
+
 def _with_list(json: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `x IN (a, b)` for `x = ANY([a, b])`, a subquery to DuckDB; else the same."""
     match json:
@@ -407,11 +439,15 @@ def _with_list(json: Mapping[str, Any]) -> Mapping[str, Any]:
                 } as select
             },
         }:
-            known = {"type", "select_list", "from_table", "cte_map", "aggregate_handling"}
+            parts_read = {"type", "select_list", "from_table", "cte_map", "aggregate_handling"}
             members = items.get("children") if items["type"] == "ARRAY_CONSTRUCTOR" else None
             if items.get("function_name") == "list_value":
                 members = [argument["expression"] for argument in items["arguments"]]
-            if members and not any(part for name, part in select.items() if name not in known):
+            literal = items.get("literal", {})
+            if literal.get("kind") == "STRING":  # drivers of Postgres write lists as such texts
+                with suppress(ValueError):
+                    members = [_constant(items, text) for text in split_array(literal["text"])]
+            if members and not any(part for name, part in select.items() if name not in parts_read):
                 kind = {"class": "OPERATOR", "type": "COMPARE_IN"}
                 return {**kind, "alias": json["alias"], "children": [value, *members]}
     return json

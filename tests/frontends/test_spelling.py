@@ -26,7 +26,7 @@ def test_what_was_meant(owner, name, other):
 
 @pytest.mark.parametrize(("name", "words"), [("plot", "dfp.plot(answer)"), ("head", "df.filter")])
 def test_methods_of_frames_have_hints_of_their_own(name, words):
-    """What a frame can do elsewhere is pointed out, not a question with a similar name."""
+    """A hint says where the frame can do it, and names no question with a similar name."""
     with pytest.raises(dfp.errors.UnknownMethodError) as raised:
         getattr(FRAME.dp, name)
     assert words in raised.value.hint

@@ -90,6 +90,26 @@ def test_parameters_of_each_type(connect, binary):
             assert abs(counted[0] - 5000) < 10
 
 
+@pytest.mark.parametrize("prepare", [False, True])
+def test_parameters_may_be_lists(connect, prepare):
+    """A list in text or in binary form is one of constants, with quotes and NULL among them."""
+    lists = (["AA", 'B"{},\\', None], [5, None, 7]) if not prepare else (["AA"], [5, 7])
+    queries = ("carrier = ANY(%s)", "month = ANY(%s)")
+    with connect() as connection:
+        for items, condition in zip(lists, queries, strict=True):
+            query = f"SELECT COUNT(*) FROM flights WHERE {condition}"
+            counts = [
+                connection.execute(query.replace("%s", form), (items,), prepare=prepare).fetchone()[
+                    0
+                ]
+                for form in ("%t", "%b")
+            ]
+            members = ", ".join(map(repr, filter(None, items)))
+            plain = f"SELECT COUNT(*) FROM flights WHERE {condition.split()[0]} IN ({members})"
+            assert counts[0] == pytest.approx(counts[1], abs=20)
+            assert counts[0] == pytest.approx(connection.execute(plain).fetchone()[0], abs=20)
+
+
 def test_a_prepared_statement_is_answered_anew_each_time(connect):
     """Each execution has its own values, and its own random number, though its columns are known.
 
