@@ -347,16 +347,18 @@ _MARKS = """
 """
 """Query that lists functions that are not DuckDB's own, as one row: a row for each of
 thousands of functions would take longer to fetch. No macro hides what names its schema."""
+_MEANINGS = {
+    "default_collation": ("",),
+    "default_null_order": ("NULLS_LAST",),
+    "default_order": ("ASC", "ASCENDING"),
+    "integer_division": ("false",),
+}
+"""Settings that may give texts, orders or quotients another meaning, and values that do not."""
 _SETTINGS = (
     "SELECT current_setting('Calendar'), current_setting('lock_configuration') AND "
-    f"current_setting('enable_optimizer'), {TELLS}"
+    f"current_setting('enable_optimizer'), {TELLS}, "
+    + ", ".join(f"CAST(current_setting('{name}') AS VARCHAR)" for name in _MEANINGS)
 )
-_MEANINGS = """
-    SELECT name, value FROM duckdb_settings()
-    WHERE name IN ('default_collation', 'default_order', 'default_null_order', 'integer_division')
-    AND value NOT IN ('', 'ASC', 'ASCENDING', 'NULLS_LAST', 'false') ORDER BY name
-"""
-"""Query of the settings that give texts, orders or quotients another meaning."""
 _LOOKS_IN = (
     "SELECT current_database(), current_schema(), current_setting('search_path'), "
     "current_schemas(false)"
@@ -729,15 +731,16 @@ def connection_source(connection: object) -> ConnectionSource:
     if added:
         raise refuse("Python function", name=min(added))
     seen[tuple(mark)] = names
-    ((calendar, locked, telling),) = looked_up(connection, _SETTINGS)
+    ((calendar, locked, telling, *values),) = looked_up(connection, _SETTINGS)
     if calendar != "gregorian":
         raise refuse("calendar")
     if locked:
         raise refuse("locked")
     if telling:
         raise refuse("profiling")
-    for name, value in looked_up(connection, _MEANINGS):
-        raise refuse("setting", name=name, value=value)
+    for (name, usual), value in zip(_MEANINGS.items(), values, strict=True):
+        if value not in usual:
+            raise refuse("setting", name=name, value=value)
     return ConnectionSource(connection=connection)
 
 
