@@ -84,7 +84,7 @@ class RandomizedResponse:
 
     >>> from fractions import Fraction
     >>> law = RandomizedResponse(4, Fraction(1))
-    >>> round(float(law.truth), 4), round(float(law.other), 4)
+    >>> round(float(law.truth), 4), round(float(law.lie), 4)
     (0.4754, 0.1749)
     >>> law.probability(report=2, category=2) / law.probability(report=2, category=0) < 2.71829
     True

@@ -179,7 +179,7 @@ def test_scores_are_mean_squared_errors():
     """A score is the mean of squared errors; a ratio carries both standard errors."""
     actual = score([1.0, 3.0, math.nan], 2.0)
     assert actual == Score(1.0, 0.0, 2)
-    ratio, error = Score(1.0, 0.1, 100).over(Score(2.0, 0.2, 100))
+    ratio, error = Score(1.0, 0.1, 100).ratio_to(Score(2.0, 0.2, 100))
     assert (ratio, error) == (0.5, pytest.approx(0.5 * math.sqrt(0.02)))
     assert pooled([(0.5, 0.05), (2.0, 0.2)]) == (1.0, pytest.approx(math.sqrt(0.02) / 2))
 
