@@ -482,11 +482,11 @@ def _is_parameter(node: object) -> TypeGuard[Other]:
 def _literal(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "NULL", True: "true", False: "false"}[value]
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int | np.integer) or (isinstance(value, Decimal) and value.is_finite()):
         with suppress(ValueError):  # Python writes no more than some thousand digits
-            return str(int(value))
-    if isinstance(value, float | np.floating | Decimal) and math.isfinite(value):
-        return str(value) if isinstance(value, Decimal) else repr(float(value))
+            return str(value if isinstance(value, Decimal) else int(value))
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        return repr(float(value))
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, list | tuple):
