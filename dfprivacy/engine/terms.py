@@ -50,7 +50,7 @@ def with_terms(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> n
     Raises
     ------
     UnsupportedDtypeError, InvalidBoundsError
-        When a column's declared dtype does not allow what is asked of it.
+        When the declared type of a column is not one that a term can read.
     """
     leaves: list[dict[Any, str]] = [
         {

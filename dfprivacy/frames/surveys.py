@@ -90,7 +90,7 @@ class FrameProtocols:
                 widths: list[float | None] = []
                 for users in SIZES:
                     widths.append(None)
-                    with suppress(InvalidProtocolError):  # no protocol serves so many users
+                    with suppress(InvalidProtocolError):  # there are too many users
                         widths[-1] = plan(users=users).half_width(level)
                 forecast = replace(forecast, typical=tuple(widths)).noted(*self.REMARKS)
             return explain_survey(survey, forecast)

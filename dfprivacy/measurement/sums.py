@@ -15,7 +15,7 @@ from dfprivacy.measurement.linear import Linear, Source
 
 
 def key_names(keys: int) -> list[str]:
-    """Name the columns of so many group keys."""
+    """Return the names of the columns that hold group keys."""
     return [f"key_{index}" for index in range(keys)]
 
 

@@ -170,7 +170,6 @@ class Estimated(Answer):
         note of its own.
         """
         parts = []
-        notes = np.full(self.groups, None, dtype=object)
         for piece in self.pieces:
             if len(piece.groups) or not self.groups:
                 estimator, vector, threshold = piece.estimator, piece.vector, piece.threshold
@@ -180,11 +179,6 @@ class Estimated(Answer):
                     else threshold.interval(estimator, vector, level)
                 )
                 parts.append((piece.groups, (estimator.value(vector), low, high)))
-                if piece.notes is not None:
-                    notes[piece.groups] = piece.notes
-                smallest, largest = getattr(estimator, "limits", UNKNOWN[1:])
-                for group in piece.groups[(low <= smallest) & (high >= largest)].tolist():
-                    notes[group] = notes[group] or TOO_FEW
         is_complete = len(parts) == 1 and len(parts[0][0]) == self.groups
         columns: list[Column] = []
         for index in range(3):
@@ -192,7 +186,17 @@ class Estimated(Answer):
             for groups, ends in () if is_complete else parts:
                 column[groups] = ends[index]
             columns.append(column)
-        return [*columns, notes] if self.has_notes else columns
+        if self.has_notes:  # None for most groups
+            notes = np.full(self.groups, None, dtype=object)
+            for piece in self.pieces:
+                if piece.notes is not None:
+                    notes[piece.groups] = piece.notes
+                smallest, largest = getattr(piece.estimator, "limits", UNKNOWN[1:])
+                low, high = (column[piece.groups] for column in columns[1:])
+                for group in piece.groups[(low <= smallest) & (high >= largest)].tolist():
+                    notes[group] = notes[group] or TOO_FEW
+            columns.append(notes)
+        return columns
 
     def within_limits(self, below: float, above: float, note: str | None) -> Estimated:
         """Return the answer with room for the bias of limits, and a note about them."""

@@ -72,7 +72,8 @@ class ForecastableEstimator(Estimator, Protocol):
     """An estimator whose error is known before there is data.
 
     One whose interval grows with the rows is `counted_by` the noisy counts of values within bounds
-    or not. One of clipped values has a `grid`, and can be `widened` by what lies beyond.
+    or not. One of clipped values has a `grid`, and can be `widened` by what lies beyond. One with
+    a smallest and a largest possible answer has `limits`.
     """
 
     def half_widths(self, draw: Draw, rows: Floats) -> Floats:

@@ -47,6 +47,13 @@ def test_an_unknown_question_is_refused_with_a_hint(owner):
     assert not hasattr(owner, "xyzzy")
 
 
+def test_forms_of_papers_are_pointed_out():
+    """The hint for `method=` names the statistics that other papers define."""
+    with pytest.raises(dfp.errors.UnknownArgumentError) as raised:
+        FRAME.dp.mean("x", method="dick")
+    assert "dick_mean" in raised.value.hint
+
+
 def test_private_names_are_no_questions():
     """A name with an underscore is refused as Python does it: copying and pickling rely on that."""
     with pytest.raises(AttributeError, match="has no attribute '__x__'") as raised:

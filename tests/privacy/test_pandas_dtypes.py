@@ -170,3 +170,12 @@ def test_a_key_that_python_has_no_place_for_is_shown(kind):
     shown = frame.dp.group_by("k").count(epsilon=1e9, delta=1e-9)["k"]
     assert shown.dtype == dtype
     assert pa.array(shown).view(storage_type).to_pylist() == [number]
+
+
+def test_vectors_of_sparse_columns_are_those_of_dense_ones():
+    """A vector reads a Sparse column as any other number."""
+    dense = pd.DataFrame({"x": [0.0, 0.0, 2.0] * 2000, "y": [1.0] * 6000})
+    sparse = dense.astype({"x": "Sparse[float64]"})
+    for frame in (dense, sparse):
+        answer = frame.dp.mean_vector(["x", "y"], radius=5, rho=1e6)
+        assert list(answer) == pytest.approx([2 / 3, 1], abs=1e-3)
