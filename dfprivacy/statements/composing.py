@@ -365,11 +365,6 @@ class Statement:
                 sql, keys = self.over_rows(node).sql, [key.sql for key in self.keys]
                 if sql in keys:
                     return f"released.key_{keys.index(sql)}"
-        if isinstance(node, Function) and node.name == "//":
-            sql = " ".join(self.written(operand, before) for operand in node.operands)
-            indices = [] if "CAST(" in sql else re.findall(r"released\.answer_([0-9]+)", sql)
-            if not all([*self.answers][int(index)].question.is_whole for index in indices):
-                raise refuse("whole quotient")
         if not isinstance(node, Name):
             return None
         parts, is_known = node.path, self.scope.find(node.path) is not None

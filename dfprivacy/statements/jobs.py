@@ -463,7 +463,7 @@ def planned(
         query = twin.project(plan.projection)
         rows = twin_of(query.columns, query.types, engine).to_arrow_table().schema
         engine.register("released", _released(plan, _no_answers(plan, rows)))
-        return released_rows(engine.sql(released_query(plan.statement)))
+        return _plan_query(released_query(plan.statement), engine)
     except (duckdb.Error, pa.ArrowException) as error:  # Arrow lacks some types of keys
         kind = type(error)
     types = dict(zip(twin.columns, twin.types, strict=True))
@@ -732,7 +732,32 @@ def resulting(
         for name, relation in script.public:
             read = relation.table.rows if rows else relation.table.twin
             inside.register(name, gated(read(relation.columns, engine)).to_arrow_table())
-        return released_rows(inside.sql(script.rest))
+        run = _run_query if rows or not script.statements else _plan_query
+        return run(script.rest, inside)
+
+
+def _run_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
+    return released_rows(engine.sql(query))
+
+
+def _plan_query(query: str, engine: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Return the result of a query over released tables without rows.
+
+    Released sums and means have fractions where DuckDB's may have none, so that whole quotients
+    and remainders are those of whole numbers: those which >> and xor take, too.
+    """
+    result = _run_query(query, engine)
+    with_bits = _QUOTIENTS.sub(lambda match: _WITH_BITS.get(match[0], match[0]), query)
+    if with_bits != query:
+        try:
+            engine.sql(with_bits)
+        except duckdb.Error:
+            raise refuse("whole quotient") from None
+    return result
+
+
+_WITH_BITS = {"//": ">>", "%": ">>", "divide(": "xor(", "mod(": "xor("}
+_QUOTIENTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|//|%|\b(?:divide|mod)\(""")
 
 
 @contextmanager

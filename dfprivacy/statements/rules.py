@@ -188,8 +188,9 @@ STAR:True = COLUMNS(...): what is asked must be plain
     -> name the columns: dp_mean(x, 0, 100)
 LAMBDA = a lambda, or ->: %unknown
     -> use a function of the row: list_sum(x)
-whole quotient = // of numbers with fractions: DuckDB divides them as / does
-    -> floor(sum(x) / count(*)), or CAST(x AS BIGINT) // 7
+whole quotient = // or % of numbers with fractions: a sum or mean has some here, and a text of a
+    file may have some
+    -> CAST(sum(x) AS BIGINT) // 7, or floor(sum(x) / count(*))
 order of texts = an order of texts of a file: 10 would come before 9
     -> say what they are: CAST({first} AS DOUBLE) > CAST({second} AS DOUBLE), or AS DATE
 COLLATE = COLLATE: %unknown

@@ -214,7 +214,7 @@ def test_texts_of_a_file_are_numbers_where_asked(tmp_path):
         dfp.sql("SELECT dp_mean(age / 10, 0, 10) FROM t", t=path)
 
 
-ORDER, QUOTIENT = "an order of texts of a file", "// of numbers with fractions"
+ORDER, QUOTIENT = "an order of texts of a file", "// or % of numbers with fractions"
 
 
 @pytest.mark.parametrize(

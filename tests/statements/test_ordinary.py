@@ -307,15 +307,20 @@ def test_a_mean_of_conditions_is_released_with_its_interval():
     [
         ("count(*) // 7", 85), ("CAST(sum(vip) AS BIGINT) // 7", 21), ("floor(sum(vip) / 7)", 21),
         ("sum(vip // 2)", 0), ("sum(vip) // 7", None), ("1 + sum(vip) // count(*)", None),
-        ("avg(vip) // 2", None), ("sum(vip) AS s, s // 7", None),
+        ("avg(vip) // 2", None), ("sum(vip) AS s, s // 7", None), ("sum(vip) % 7", None),
+        ("sum(vip) // CAST(7 AS BIGINT)", None), ("divide(sum(vip), 7)", None),
+        ("mod(count(*), 7)", 5), ("count(*) AS \"n % //\", 'a // b%'", 600),
     ],
 )  # fmt: skip
 def test_a_whole_quotient_is_one_of_whole_numbers(con, expression, answer):
-    """Sums have fractions here, and DuckDB's // is / for these: it is refused."""
+    """Sums have fractions here, and DuckDB's // is / for these: it is refused, as % is."""
     query = f"SELECT {expression.replace('vip', 'CAST(vip AS INTEGER)')} AS x FROM visits"
-    if answer is None:
-        with pytest.raises(dfp.RefusedStatementError, match="// of numbers with fractions"):
-            dfp.sql(query, con=con, epsilon=1e13)
-    else:
-        released = dfp.sql(query, con=con, epsilon=1e13).fetchall()
-        assert released[0][0] == pytest.approx(answer, abs=1e-6)
+    above = re.sub(r"(sum|avg|count)\((\S*|CAST\(vip AS INTEGER\))\)", r"\1", query)
+    inner = "SELECT sum(CAST(vip AS INTEGER)) AS sum, avg(CAST(vip AS INTEGER)) AS avg, count(*) "
+    for text in (query, above.replace("visits", f"({inner} AS count FROM visits)")):
+        if answer is None:
+            with pytest.raises(dfp.RefusedStatementError, match="// or % of numbers with"):
+                dfp.sql(text, con=con, epsilon=1e13)
+        elif answer or text == query:
+            released = dfp.sql(text, con=con, epsilon=1e13).fetchall()
+            assert released[0][0] == pytest.approx(answer, abs=1e-6)
