@@ -922,6 +922,14 @@ def check_constants(node: Node, find_kind: FindKind) -> None:
                 raise refuse("constant", text=repr(text), kind=expected, example=example)
 
 
+def find_other_spellings(text: str) -> str:
+    """Return a type that a file's reader may see in a text, and write in other ways; "" if none."""
+    if folded(text) in {"true", "false"}:
+        return "BOOLEAN"
+    kinds = ("DOUBLE", "TIMESTAMP", "TIME") if any(map(str.isdecimal, text)) else ()
+    return next((kind for kind in kinds if _is_readable(text, kind)), "")
+
+
 @lru_cache(maxsize=1024)
 def _is_readable(text: str, expected: str) -> bool:
     with embedded(idle=True) as engine:

@@ -608,6 +608,7 @@ class Job:
         Categories are released as texts, and so are numbers of a file that declares no types.
         """
         of = plan.statement
+        yield from of.compiler.tables.notes
         for table in of.compiler.tables.used.values():
             for name in table.table.collated:
                 if quoted(name) in plan.row_query:
@@ -1013,6 +1014,8 @@ def filtered(
         rules = [compiler.condition_of(part, scope) for part in parts]
         used = tuple(n for n in relation.columns if any(n in rule.uses for rule in rules))
         tables.planned(filtered_rows(bag, rules), used)
+    for note in tables.notes:
+        log_note(note)
     conditions = [RowCondition(rule.tried, {name: name for name in rule.uses}) for rule in rules]
     return Filtered(source, partial(_keep_rows, rules, used), used, conditions)
 

@@ -479,7 +479,8 @@ type of a unit = a unit of type {base}: equal values of it can look different, a
     -> name units by numbers or text: CAST(x AS VARCHAR)
 types of a link = the link from {name}.{own} ({one}) to {above}.{key} ({two}): types that differ
     could fail to compare on a row
-    -> give both one type: ALTER TABLE ... ALTER ... TYPE ...
+    -> give both one type: ALTER TABLE ... ALTER ... TYPE ...; a CSV file holds texts, and Parquet
+    has types
 view in a schema = view {name!r} in the schema: its rows are those of the tables below it
     -> name these tables in the schema: a statement can read the view then
 table twice = table {name!r} twice in the schema: it has one meaning

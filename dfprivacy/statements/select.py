@@ -46,6 +46,7 @@ from dfprivacy.statements.expressions import (
     condition,
     direction,
     exact_sum,
+    find_other_spellings,
     is_number_of_rows,
     is_single,
     is_whole_sum,
@@ -101,6 +102,7 @@ from dfprivacy.statements.nodes import (
     rebuild,
     refuse_node,
     split_modifiers,
+    text_of,
     walk,
 )
 from dfprivacy.statements.relations import (
@@ -638,6 +640,10 @@ class Compiler:
                 if are_comparable(
                     self.tables.kind_of(left, mine), self.tables.kind_of(right, theirs)
                 ):
+                    is_text = left.kind(mine) == right.kind(theirs) == TEXT
+                    if is_text and not _is_one_column(left, right, (mine, theirs)):
+                        seen = (*first_side.seen, *two.seen)
+                        self.tables.notes[_note_texts((mine, theirs), seen)] = None
                     equal.append((mine, theirs))
                     continue
             others.append(term)
@@ -700,6 +706,7 @@ class Compiler:
     ) -> Expression:
         """Return an expression over rows and items; `special` has other nodes for some."""
         resolved = _resolve(node, scope, items, special)
+        self.tables.notes |= dict.fromkeys(_list_compared_texts(resolved, scope))
 
         def find_kind(ref: ColumnRef) -> str:
             name = next(iter(ref.uses), "")
@@ -838,6 +845,43 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
 _ORDERED = frozenset(s for s, sign in COMPARED.items() if sign[0] in "<>") | {"COMPARE_BETWEEN"}
 _EXTREMES = frozenset(("greatest", "least"))
 _ARITHMETIC = frozenset(("+", "-", "*", "/", "%", "//"))
+
+
+def _list_compared_texts(node: Node, scope: Scope) -> Iterator[str]:
+    """Yield a note for each comparison of texts of files that could be numbers, dates or the like.
+
+    A reader that looks for types compares these, however they are written.
+    """
+    for part in walk(node, queries=False):
+        if isinstance(part, Operator) and part.sort in _EQUALITIES:
+            refs = [o for o in part.operands if isinstance(o, ColumnRef) and o.kind == TEXT]
+            columns = [next(iter(ref.uses)) for ref in refs if not ref.is_outer]
+            constants = [text for text in map(text_of, part.operands) if text is not None]
+            kinds = {kind: text for text in constants if (kind := find_other_spellings(text))}
+            if columns and kinds:
+                yield _note_texts(columns[:1], scope.seen, *next(iter(kinds.items())))
+            elif len(columns) > 1 and not _is_one_column(scope.bag, scope.bag, columns):
+                yield _note_texts(columns, scope.seen)
+
+
+def _is_one_column(left: Bag, right: Bag, columns: Sequence[str]) -> bool:
+    """Check for two columns of relations that read the same one of a stored table."""
+    return bool(left.facts[columns[0]].origins & right.facts[columns[1]].origins)
+
+
+def _note_texts(
+    columns: Sequence[str], seen: Iterable[VisibleColumn], kind: str = "DOUBLE", text: str = ""
+) -> str:
+    names_by_column = {v.column: ".".join([*v.path[-1:], v.name]) for v in seen}
+    names = [names_by_column.get(name, name) for name in columns]
+    return (
+        f"texts of a file are compared letter by letter, {' and '.join(names)}: write "
+        f"CAST({names[0]} AS {kind}) if {repr(text) if text else 'a number'} may be written in "
+        "several ways"
+    )
+
+
+_EQUALITIES = frozenset(("COMPARE_IN", *COMPARED)) - _ORDERED
 
 
 def compare_as_numbers(where: Any, scope: Scope) -> Any:

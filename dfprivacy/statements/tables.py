@@ -101,6 +101,8 @@ class Tables:
     plans: dict[str, duckdb.DuckDBPyRelation] = field(default_factory=dict)
     """Relations planned over no rows, by their text."""
     used: dict[str, Relation] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    """Notes on how values are compared, whatever the rows."""
 
     def __post_init__(self) -> None:
         if self.schema is not None:

@@ -243,6 +243,31 @@ def test_texts_of_a_file_are_no_numbers_unless_it_is_said(tmp_path, condition, o
         assert dfp.sql(query, t=path, **TERMS)["n"].to_pylist() == [outcome]
 
 
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [
+        ("t WHERE a = '1'", "t.a: write CAST(t.a AS DOUBLE) if '1' may"),
+        ("t WHERE day IN ('2024-01-01', 'never')", "CAST(t.day AS TIMESTAMP) if '2024-01-01' may"),
+        ("t WHERE NOT flag = 'TRUE'", "CAST(t.flag AS BOOLEAN) if 'TRUE' may"),
+        ("t WHERE CASE a WHEN '07' THEN true END", "CAST(t.a AS DOUBLE) if '07' may"),
+        ("t WHERE a = b", "t.a and t.b: write CAST(t.a AS DOUBLE) if a number may"),
+        ("t JOIN u ON t.a = u.c", "t.a and u.c"), ("t JOIN u USING (a)", "t.a and u.a"),
+        ("t WHERE a IN (SELECT c FROM u)", "t.a and u.c"),
+        ("t WHERE a = 1", ""), ("t WHERE day = DATE '2024-01-01'", ""),
+        ("t WHERE day = 'May 7'", ""), ("t WHERE flag", ""),
+        ("t WHERE CAST(a AS DOUBLE) = CAST(b AS DOUBLE)", ""),
+    ],
+)  # fmt: skip
+def test_it_is_said_that_texts_of_a_file_are_compared(tmp_path, caplog, rows, note):
+    """'1' and '1.0' are equal to a reader that looks for types, and texts of a file here."""
+    table, public = tmp_path / "t.csv", tmp_path / "u.csv"
+    table.write_text("a,b,day,flag\n" + "1,1.0,2024-01-01,true\n" * 50)
+    public.write_text("a,c\n1.0,1.0\n")
+    dfp.sql(f"SELECT dp_count(*) AS n FROM {rows}", t=table, u=dfp.public(public))
+    messages = [line for line in caplog.messages if "letter by letter" in line]
+    assert bool(note) == len(messages) == len([line for line in messages if note in line])
+
+
 LEVELS = ["low", "mid", "high"]
 ORDERED = {
     "polars": pl.DataFrame({"k": pl.Series(LEVELS * 9, dtype=pl.Enum(LEVELS))}),
