@@ -10,7 +10,7 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -502,3 +502,15 @@ def number_in_text(text: str) -> str:
     """Return SQL for the number in an expression of text: 1 for true, 0 for false, or NULL."""
     truth = f"CASE lower({text}) WHEN 'true' THEN 1 WHEN 'false' THEN 0 END"
     return f"coalesce(TRY_CAST({text} AS DOUBLE), {truth})"
+
+
+def explain_missing_numbers(notes: Iterable[str | None]) -> list[str]:
+    """Return what may be behind notes on too few rows, where numbers are read from text."""
+    is_lacking = any(note and note.startswith("too few rows") for note in notes)
+    return [_NO_NUMBERS] if is_lacking else []
+
+
+_NO_NUMBERS = (
+    "texts of a file that are no numbers are left out, as '3,5' and '1,200' are: write "
+    "CAST(replace(x, ',', '.') AS DOUBLE) in SQL, or pass pandas.read_csv(path, decimal=',')"
+)

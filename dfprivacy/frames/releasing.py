@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
 from dfprivacy.accounting.memory import release_bytes
-from dfprivacy.engine.adopt import Wrap
+from dfprivacy.engine.adopt import Filtered, Wrap
+from dfprivacy.engine.files import DataFiles
 from dfprivacy.engine.passes import UnitTable
 from dfprivacy.engine.returning import check_schema, frame_of, kept_table
 from dfprivacy.engine.run import guarded
+from dfprivacy.engine.text_files import explain_missing_numbers, is_text
 from dfprivacy.errors import log_note
 from dfprivacy.frames.estimates import estimates_of
 from dfprivacy.frames.limit_finding import draw_limits, find_limits, read_units
@@ -21,7 +24,7 @@ from dfprivacy.frames.measuring import measure_plan
 from dfprivacy.frames.planning import EstimatesPlan
 from dfprivacy.frames.tables import Origin, with_origin
 from dfprivacy.release.pipeline import Release, Source, release, run_mechanisms
-from dfprivacy.release.plan import JointPlan, Plan
+from dfprivacy.release.plan import NOTE, JointPlan, Plan
 
 
 @dataclass(eq=False, repr=False)
@@ -52,6 +55,16 @@ class FrameSource(ArrowSource):
     """The rows of a frame, relation or file, and the way back to its type."""
 
     wrap: Wrap | None = field(default=None, init=False)
+
+    def release(self, plan: Plan) -> tuple[Plan, Release]:
+        """Release a plan, and say what may be behind answers about texts of a file."""
+        rows = self.frame.rows if isinstance(self.frame, Filtered) else self.frame
+        source = rows.source if isinstance(rows, DataFiles) else rows
+        plan, released = super().release(plan)
+        columns = [name for name in released.table.column_names if name.endswith(NOTE)]
+        notes = chain(*(released.table[name].to_pylist() for name in columns))
+        log_notes(explain_missing_numbers(notes) if is_text(source) else ())
+        return plan, released
 
     def measure(self, plan: Any) -> Any:
         """Return the exact measurement of each part, if its answers can be handed back."""

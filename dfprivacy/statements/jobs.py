@@ -30,7 +30,7 @@ from dfprivacy.engine.files import RowCondition, list_data_files, open_source, q
 from dfprivacy.engine.returning import released_rows
 from dfprivacy.engine.run import guarded, reading_files
 from dfprivacy.engine.snapshots import Snapshot
-from dfprivacy.engine.text_files import TextFile, number_in_text
+from dfprivacy.engine.text_files import TextFile, explain_missing_numbers, number_in_text
 from dfprivacy.errors import (
     InvalidKeysError,
     InvalidQuestionError,
@@ -388,16 +388,19 @@ def list_notes(plan: Plan, answers: pa.Table, *, has_columns: bool = False) -> l
     """
     answered = [derived for derived in plan.statement.givens if derived.script.statements]
     is_chosen = any(quoted(derived.name) in plan.row_query for derived in answered)
-    lines = [_CHOSEN] if is_chosen else []
+    lines, all_texts = [_CHOSEN] if is_chosen else [], list[str | None]()
     for (call, _), name in zip(plan.statement.calls, plan.questions, strict=False):
         question, suffixes = plan.questions[name], plan.questions[name].suffixes
+        columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
+        texts = [note for column in columns for note in answers[column].to_pylist()]
+        all_texts += texts
         has_ends = question.tells_interval and question.answers_one
         if has_columns and (question.has_note or (plan.statement.notes_limits and has_ends)):
             continue
-        columns = {f"{name}{suffix}_{NOTE}" for suffix in suffixes} & {*answers.column_names}
-        texts = [note for column in columns for note in answers[column].to_pylist()]
         notes = summarize_notes(texts, answers.num_rows, "intervals=True shows further notes")
         lines += [f"{call}: {note}" for note in notes]
+    kinds = {fact.kind for fact in plan.statement.scope.bag.facts.values()}
+    lines += explain_missing_numbers(all_texts) if TEXT in kinds else []
     return lines
 
 
