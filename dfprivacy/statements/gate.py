@@ -66,13 +66,15 @@ NO_COLUMN = 'true AS "row"'
 """Projection for a statement that names no column."""
 TEXT = "text of a file"
 """The type of a column of a file that declares no types: its text can stand for a number."""
+RANKED = "ENUM"
+"""The type of categories of a frame that have an order: they are read as texts."""
 
 
 @dataclass(frozen=True)
 class Source:
     """A relation's rows, the same columns without rows, and what makes released rows a frame.
 
-    `columns` are all its names in order. `kinds` are types as a catalog declares them, `ENUM` for
+    `columns` are all its names in order. `kinds` are types as a catalog declares them, `RANKED` for
     categories of a frame that have an order, or `TEXT` where a file declares none. `rows` may
     leave out rows for which one of the conditions that follow its arguments is not true.
     """
@@ -784,7 +786,7 @@ def _source(
         lambda names, engine, *_: engine.from_arrow(fit_values(table(names, True), names)),  # noqa: FBT003 rows
         lambda names, engine: engine.from_arrow(fit_values(table(names, False), names)),  # noqa: FBT003 none
         wrap,
-        dict.fromkeys(ranked, "ENUM"),
+        dict.fromkeys(ranked, RANKED),
     )
 
 
@@ -880,7 +882,7 @@ def _(frame: duckdb.DuckDBPyRelation) -> Source:
         ),
         twin,
         lambda released: adopt(frame, Columns()).wrap(released),
-        {name: "ENUM" for name, kind in kinds.items() if kind.id == "enum"},
+        {name: RANKED for name, kind in kinds.items() if kind.id == "enum"},
     )
 
 

@@ -69,6 +69,7 @@ from dfprivacy.statements.calls import Call
 from dfprivacy.statements.composing import Script, Statement, read, tried
 from dfprivacy.statements.gate import (
     NO_COLUMN,
+    RANKED,
     TEXT,
     ConnectionSource,
     Place,
@@ -548,7 +549,7 @@ class Job:
         plan = next((plan for plan in self.plans if plan.by), None)
         if plan is None:
             return {}
-        schema = guarded(lambda: _twin(plan).project(plan.projection).to_arrow_table()).schema
+        schema = _schema(plan)
         labels = zip(plan.statement.keys, plan.by, strict=True)
         return {key.name: schema.field(label).type for key, label in labels}
 
@@ -619,9 +620,11 @@ class Job:
         copies = (None, *(f"SELECT * FROM {name}" for name in self.script.names))  # noqa: S608 ours
         is_used = of.order or of.having or of.windows or self.script.rest not in copies
         kinds = {quoted(name): fact.kind for name, fact in of.scope.bag.facts.items()}
-        for index, key in enumerate(of.keys if is_used else ()):
+        keys = of.keys if is_used else ()
+        schema = _schema(plan) if keys else pa.schema(())
+        for index, key in enumerate(keys):
             kind, values = kinds.get(key.sql, ""), answers.column(index).drop_null().to_pylist()
-            if kind.startswith("ENUM"):
+            if kind == RANKED or pa.types.is_dictionary(schema.field(plan.by[index]).type):
                 yield f"categories of {key.name!r} are ordered and compared as texts"
             if kind == TEXT and _has_other_order(values):
                 yield f"numbers of {key.name!r} are texts of a file: 10 comes before 9"
@@ -702,6 +705,11 @@ def _gated(plan: Plan, rows: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation
 def _twin(plan: Plan) -> duckdb.DuckDBPyRelation:
     bag, tables = plan.statement.scope.bag, plan.statement.compiler.tables
     return guarded(lambda: _gated(plan, tables.planned(bag, plan.used)))
+
+
+def _schema(plan: Plan) -> pa.Schema:
+    """Return the declared types of the columns of the row query."""
+    return guarded(lambda: _twin(plan).project(plan.projection).to_arrow_table()).schema
 
 
 def _has_other_order(texts: Sequence[str]) -> bool:

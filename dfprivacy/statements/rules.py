@@ -192,7 +192,10 @@ whole quotient = // or % of numbers with fractions: a sum or mean has some here,
     file may have some
     -> CAST(sum(x) AS BIGINT) // 7, or floor(sum(x) / count(*))
 order of texts = an order of texts of a file: 10 would come before 9
-    -> say what they are: CAST({first} AS DOUBLE) > CAST({second} AS DOUBLE), or AS DATE
+    -> say what they are: CAST({name} AS DOUBLE), AS DATE or AS VARCHAR
+order of categories = an order of categories of a frame: it would be that of their texts
+    -> number them, CASE {name} WHEN 'low' THEN 1 WHEN 'high' THEN 2 END, or take their texts,
+    CAST({name} AS VARCHAR)
 COLLATE = COLLATE: %unknown
     -> compare lower(city) = 'rome'
 ARRAY_SLICE = x[...] with anything but a number: %unknown

@@ -59,7 +59,7 @@ from dfprivacy.statements.expressions import (
     write,
     write_frame,
 )
-from dfprivacy.statements.gate import TEXT, Relation
+from dfprivacy.statements.gate import RANKED, TEXT, Relation
 from dfprivacy.statements.names import (
     Scope,
     VisibleColumn,
@@ -569,6 +569,7 @@ class Compiler:
     ) -> Bag:
         """Return the first rows of each unit and value of some columns; whole rows break ties."""
         names = [*partition, *(name for name, _ in order)]
+        _require_order(bag, {name for name, _ in order} - {*partition})
         for name, kind in self.tables.kinds(bag, names).items():
             require_single(kind, f"the first rows by column {name!r}")
         position = fresh("place", [*bag.columns, OWNER])
@@ -836,10 +837,21 @@ def _resolve(node: Node, scope: Scope, items: Items, special: Special | None) ->
     result = cast("Node", substitute(node, leaf))
     for part in walk(result, queries=False):
         operands = part.operands if isinstance(part, Operator | Function) else ()
-        texts = [o for o in operands if isinstance(o, ColumnRef) and o.kind == TEXT]
+        texts = [o for o in operands if isinstance(o, ColumnRef) and o.kind in _TEXTS]
         if len(texts) > 1 and (getattr(part, "sort", "") in _ORDERED or called(part) in _EXTREMES):
-            raise refuse("order of texts", first=texts[0].sql, second=texts[1].sql)
+            raise refuse(_TEXTS[texts[0].kind], name=texts[0].sql)
     return result
+
+
+_TEXTS = {TEXT: "order of texts", RANKED: "order of categories"}
+"""Kinds of columns whose values are read as texts, and have another order."""
+
+
+def _require_order(bag: Bag, names: Iterable[str]) -> None:
+    """Refuse an order by columns that are read as texts, and may have another."""
+    for name in names:
+        if bag.kind(name) in _TEXTS:
+            raise refuse(_TEXTS[bag.kind(name)], name=name)
 
 
 _ORDERED = frozenset(s for s, sign in COMPARED.items() if sign[0] in "<>") | {"COMPARE_BETWEEN"}
@@ -1405,6 +1417,10 @@ class _Select:
         bag = extended(filtered(bag, having), self.ahead)
         if self.windows:
             used = list_uses(self.windows.values())
+            for window in self.windows.values():
+                values = window.arguments if window.function in {"min", "max"} else ()
+                by = {name for name, _ in window.order} - {*window.partition}
+                _require_order(bag, [*values, *by])
             kinds = self.compiler.tables.kinds(bag, bag.columns)
             totals = {name: w for name, w in self.windows.items() if is_whole_sum(w, kinds)}
             summed = {a for n, w in self.windows.items() if n not in totals for a in w.arguments}
@@ -1430,6 +1446,9 @@ class _Select:
         return filtered(bag, qualify)
 
     def _aggregated(self, bag: Bag) -> Bag:
+        for call in self.calls.values():
+            values = [call.argument] if call.name in {"min", "max"} else []
+            _require_order(bag, [*values, *(name for name, _ in call.order)])
         uses = (name for call in self.calls.values() for name in call.uses)
         kinds = self.compiler.tables.kinds(bag, [*self.keys.values(), *uses])
         bag = unify_equal_values(bag, kinds)

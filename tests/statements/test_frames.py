@@ -315,6 +315,49 @@ def test_categories_that_are_ordered_as_texts_have_a_note(caplog, kind, query, i
     assert ("categories of 'k' are ordered and compared as texts" in caplog.text) == is_noted
 
 
+@pytest.mark.parametrize("kind", [*ORDERED, "file"])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "SELECT u, max({k}) AS m FROM t GROUP BY u", "SELECT u, arg_min(u, {k}) FROM t GROUP BY u",
+        "SELECT u, first(u ORDER BY {k}) FROM t GROUP BY u",
+        "SELECT DISTINCT ON (u) * FROM t ORDER BY u, {k}",
+        "SELECT row_number() OVER (PARTITION BY u ORDER BY {k}) AS n FROM t",
+        "SELECT min({k}) OVER (PARTITION BY u) AS m FROM t",
+        "SELECT 1 FROM t JOIN (SELECT u, {k} AS m FROM t) AS s ON s.u = t.u AND m < {k}",
+    ],
+)  # fmt: skip
+def test_a_units_rows_have_no_order_by_texts(tmp_path, kind, inner):
+    """Categories of a frame, and texts of a file, would be ordered as no reader of types does."""
+    frame = tmp_path / "t.csv"
+    frame.write_text("u,k\n" + "1,low\n2,mid\n" * 9)
+    if kind != "file":
+        add = {
+            "polars": "with_columns(u=1)",
+            "pandas": "assign(u=1)",
+            "duckdb": "project('1 u, k')",
+        }
+        frame = eval(f"rows.{add[kind]}", {"rows": ORDERED[kind]})
+    terms = {**TERMS, "unit": "u", "max_rows": 9, "max_groups": 1}
+    query = f"SELECT dp_count(*) AS n FROM ({inner})"
+    with pytest.raises(dfp.RefusedStatementError, match=r"an order of (texts|categories) of a"):
+        dfp.sql(query.format(k="k"), t=frame, **terms)
+    dfp.sql(query.format(k="CAST(k AS VARCHAR)"), t=frame, **terms)
+
+
+def test_categories_of_a_table_have_their_order_in_a_units_rows(caplog):
+    """The engine knows it there; only released keys are texts, which a note says."""
+    con = duckdb.connect()
+    con.execute(
+        "CREATE TABLE t AS SELECT i % 500 AS u, "
+        "['low', 'mid', 'high'][1 + i % 3]::ENUM('low', 'mid', 'high') AS k FROM range(1000) r(i)"
+    )
+    query = "SELECT k, count(*) AS n FROM (SELECT u, max(k) AS k FROM t GROUP BY u) GROUP BY k"
+    released = dfp.sql(f"{query} ORDER BY k", con=con, unit="u", max_rows=2, max_groups=1, **TERMS)
+    assert sorted(released.fetchall()) == sorted(con.sql(query).fetchall())
+    assert "categories of 'k' are ordered and compared as texts" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("key", "query", "is_noted"),
     [
