@@ -74,7 +74,7 @@ HISTORY = pa.schema(
         "delta": pa.float64(),
         "note": pa.string(),
         "uuid": pa.string(),
-        "version": pa.string(),
+        "dfprivacy": pa.string(),
         "analyst": pa.string(),
     }
 )
@@ -436,8 +436,8 @@ class Ledger:
         """Return the charges of one dataset, or of all, oldest first.
 
         Columns: time (UTC), dataset (with its period), question, epsilon, rho, delta, note, uuid,
-        version (of dfprivacy), analyst. On a ledger in rho, an epsilon was asked for and rho is
-        its cost.
+        dfprivacy (its version, not that of the data), analyst. On a ledger in rho, an epsilon was
+        asked for and rho is its cost.
         """
         name = None if dataset is None else dataset_name(dataset)
         with self._reading() as reading:

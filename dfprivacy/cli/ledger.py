@@ -264,7 +264,7 @@ def write_statement(ledger: Ledger, dataset: str, delta: float | None) -> str:
         "total": ledger.total(dataset, delta=quoted).text(),
         "unit": f"all rows of one unit in one {period}" if period else "the unit of each charge",
         "units": "; ".join(f"{unit} ({count})" for unit, count in units.items()),
-        "version": ", ".join(sorted(set(history["version"]))),
+        "version": ", ".join(sorted(set(history["dfprivacy"]))),
         "questions": "\n".join(
             f"- {count} x {question}" for question, count in Counter(questions).items()
         ),

@@ -20,7 +20,7 @@ def test_history(ledger):
     ledger.charge("trains", charge(0.25))
     frame = ledger.history()
     assert list(frame.columns) == [
-        "time", "dataset", "question", "epsilon", "rho", "delta", "note", "uuid", "version",
+        "time", "dataset", "question", "epsilon", "rho", "delta", "note", "uuid", "dfprivacy",
         "analyst",
     ]  # fmt: skip
     assert frame["dataset"].tolist() == ["flights", "trains"]

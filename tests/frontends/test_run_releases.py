@@ -186,7 +186,7 @@ def test_the_note_beside_an_output(run):
     assert (note["dataset"], note["version"], note["dfprivacy"]) == (
         "flights",
         "1",
-        charge["version"],
+        charge["dfprivacy"],
     )
     assert note["time"] == charge["time"].isoformat(timespec="microseconds")
     assert note["promise"] == (
