@@ -163,6 +163,20 @@ def test_histograms(flights, histogram):
     assert dfp.plot(histogram).to_dict()["title"]["text"] == "histogram of delay by carrier"
 
 
+@pytest.mark.parametrize("bins", [[0, 20, 40, 60], [0, 1, 20, 60]])
+def test_the_area_of_a_bar_of_a_histogram_is_its_count(flights, bins):
+    """Bars of unequal width are as high as their count by width, and so are their intervals."""
+    chart = dfp.plot(flights.dp.histogram("delay", bins, epsilon=1))
+    is_even = bins[1] == 20
+    for row in rows_of(chart):
+        width = 1 if is_even else row["upper"] - row["lower"]
+        for end in ("count", "low", "high"):
+            assert row[f"{end}_height"] == row[end] / width
+    bars, rules = (layer["encoding"]["y"] for layer in chart.to_dict()["layer"])
+    assert (bars["field"], rules["field"]) == ("count_height", "low_height")
+    assert bars["title"] == f"noisy count (values){'' if is_even else ' / width of bin'}"
+
+
 def test_vectors(vector):
     """A mean of vectors has one dot a coordinate, named by its column."""
     chart = vector.plot()

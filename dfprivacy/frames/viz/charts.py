@@ -289,17 +289,27 @@ def _tooltip(dots: Sequence[Dot], *, first: str = "group") -> list[Any]:
 
 
 def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any:
-    """Return the bars of a histogram with their intervals, in a small panel for each group."""
+    """Return the bars of a histogram with their intervals, in a small panel for each group.
+
+    The area of a bar is its count: bars of unequal width are as high as their count by width.
+    """
     alt = _library("altair")
+    widths = [bar["upper"] - bar["lower"] for bar in values]
+    is_even = not widths or math.isclose(min(widths), max(widths), rel_tol=1e-6)
+    values = [
+        {**bar, **{f"{end}_height": bar[end] / (1 if is_even else width) for end in _HEIGHTS}}
+        for bar, width in zip(values, widths, strict=True)
+    ]
     x = {"title": title, "scale": {"zero": False, "nice": False}}
-    y = {"title": "noisy count (values)", "scale": {"nice": False}}
+    by_width = "" if is_even else " / width of bin"
+    y = {"title": f"noisy count (values){by_width}", "scale": {"nice": False}}
     tooltip = [f"{name}:Q" for name in ("lower", "upper", "count", "low", "high")]
     base = alt.Chart().encode(tooltip=tooltip)
-    bars = base.mark_bar(color=_BLUE, opacity=0.55, stroke="white").encode(
-        alt.X("lower:Q", **x), alt.X2("upper:Q"), alt.Y("count:Q", **y), alt.Y2Datum(0)
+    bars = base.mark_bar(color=_BLUE, opacity=0.55, stroke=_BLUE, strokeWidth=0.5).encode(
+        alt.X("lower:Q", **x), alt.X2("upper:Q"), alt.Y("count_height:Q", **y), alt.Y2Datum(0)
     )
     rules = base.mark_rule(color=_INK, strokeWidth=1.5).encode(
-        alt.X("middle:Q", **x), alt.Y("low:Q", **y), alt.Y2("high:Q")
+        alt.X("middle:Q", **x), alt.Y("low_height:Q", **y), alt.Y2("high_height:Q")
     )
     panel = alt.layer(bars, rules, data=alt.Data(values=list(values)))
     if not groups:
@@ -307,6 +317,8 @@ def bins_panel(values: Sequence[Spec], title: str, groups: Sequence[str]) -> Any
     facet = alt.Facet("group:N", sort=list(groups), header=alt.Header(title=None))
     return panel.properties(width=190, height=130).facet(facet, columns=3)
 
+
+_HEIGHTS = ("count", "low", "high")
 
 Line = Sequence[tuple[float | str, Dot]]
 """Dots in their order behind their places on an axis: numbers, or times as ISO 8601 texts."""
