@@ -29,7 +29,8 @@ def label_of(column: object) -> Hashable:
     if isinstance(column, list | set):
         raise InvalidQuestionError(
             f"one column is named by its label, not by {describe(column)}",
-            hint='ask about several in .agg(dfp.mean("age"), dfp.mean("income"))',
+            hint='write "age", not ["age"]; several are asked about in one '
+            '.agg(dfp.mean("age"), dfp.mean("income"))',
         )
     raise InvalidQuestionError(
         f"a column is named by its label, not by {describe(column)}",

@@ -234,11 +234,19 @@ def _key(node: Node, release: Statement) -> Column:
     key = release.over_rows(node)
     if not holds(node, Name):
         raise refuse("GROUP BY a constant")
-    names = (
-        name
+    items = [
+        (index, name, item)
         for index, (name, item) in enumerate(release.items)
-        if not _is_released(item) and release.over_rows(item, index).sql == key.sql
-    )
+        if not _is_released(item)
+    ]
+    for index, name, item in items if isinstance(node, Name) else ():
+        is_alias = [folded(name)] == [*map(folded, node.path)]
+        if is_alias and release.over_rows(item, index).sql != key.sql:  # by DuckDB's rule, too
+            note = (
+                f"GROUP BY {name} is by the column of that name: write GROUP BY ALL for the alias"
+            )
+            release.compiler.tables.notes[note] = None
+    names = (name for index, name, item in items if release.over_rows(item, index).sql == key.sql)
     plain = [seen.name for seen in release.scope.seen if seen.plain]
     name = next(names, "") or name_item(node, plain)  # of its column in the result, or its own
     return Column(name, key.sql, key.by_row, key.uses)

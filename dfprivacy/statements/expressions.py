@@ -342,7 +342,28 @@ def not_a_row_function(name: str) -> RefusedStatementError:
         return refuse("outside", name=name)
     if name == "unnest":
         return refuse("unnest of a list", name=name)
-    return refuse("no row function", name=name, near=nearly(name, ROW_FUNCTIONS, str))
+    instead = OTHER_DIALECTS.get(name)
+    near = f"write {instead}, or " if instead else nearly(name, ROW_FUNCTIONS, str)
+    return refuse("no row function", name=name, near=near)
+
+
+OTHER_DIALECTS = {
+    **dict.fromkeys(("date_format", "format_date"), "strftime(d, '%Y-%m')"),
+    **dict.fromkeys(("str_to_date", "parse_date"), "strptime(x, '%Y-%m-%d')"),
+    **dict.fromkeys(("nvl", "isnull", "zeroifnull"), "coalesce(x, '')"),
+    **dict.fromkeys(("dateadd", "adddate"), "d + INTERVAL 1 DAY"),
+    **dict.fromkeys(("charindex", "locate"), "strpos(x, 'a')"),
+    **dict.fromkeys(("safe_divide", "div0"), "y / nullif(y, 0)"),
+    **dict.fromkeys(("convert", "try_convert"), "TRY_CAST(x AS INTEGER)"),
+    "timestamp_trunc": "date_trunc('month', d)",
+    "unix_timestamp": "epoch(d)",
+    "from_unixtime": "to_timestamp(y)",
+    "decode": "CASE x WHEN 'a' THEN 1 ELSE 0 END",
+    "to_date": "CAST(x AS DATE)",
+    "lpad": "right(concat('000', x), 3)",
+    "initcap": "concat(upper(x[1]), lower(substring(x, 2)))",
+}
+"""Functions of other systems, by what computes the same of a text x, a number y or a date d."""
 
 
 Inner = Callable[[Node], str]

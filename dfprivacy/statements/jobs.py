@@ -295,9 +295,9 @@ def _selecting(questions: Mapping[str, Statistic], unit: Unit | None) -> Statist
 
 
 def _label(labels: dict[str, str], name: str, sql: str) -> str:
-    """Return the label of an expression, or a new one like that wanted, without dots."""
+    """Return the label of an expression, or a new one like that wanted."""
     existing = next((label for label, text in labels.items() if text == sql), None)
-    label = existing or fresh(name.replace(".", "\u00b7"), labels)
+    label = existing or fresh(name, labels)
     labels[label] = sql
     return label
 

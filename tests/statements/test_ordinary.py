@@ -1,6 +1,7 @@
 """Ordinary aggregates over a unit's rows mean the private question; FILTER is CASE."""
 
 import ast
+import datetime as dt
 import math
 import re
 
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import dfprivacy as dfp
+from dfprivacy.statements.expressions import OTHER_DIALECTS
 from dfprivacy.statistics import STATISTICS
 
 UNIT = {"unit": "user_id", "max_rows": 12, "max_groups": 6}
@@ -324,3 +326,34 @@ def test_a_whole_quotient_is_one_of_whole_numbers(con, expression, answer):
         elif answer or text == query:
             released = dfp.sql(text, con=con, epsilon=1e13).fetchall()
             assert released[0][0] == pytest.approx(answer, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("item", "is_noted"),
+    [
+        ("upper(city) AS city", True), ("month(day) AS day", True), ("city AS city", False),
+        ("city", False), ("upper(city) AS town, city", False),
+    ],
+)  # fmt: skip
+def test_it_is_said_that_group_by_means_a_column_and_not_its_alias(con, caplog, item, is_noted):
+    """As in DuckDB, a name in GROUP BY is a column if there is one, and then an alias."""
+    name = item.rpartition(" ")[2]
+    query = f"SELECT {item}, count(*) AS n FROM visits GROUP BY {{}}"
+    dfp.sql(query.format(name), con=con, delta=1e-6)
+    assert any("write GROUP BY ALL for the alias" in m for m in caplog.messages) == is_noted
+    caplog.clear()
+    dfp.sql(query.format("ALL"), con=con, delta=1e-6)
+    assert not any("GROUP BY ALL" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("name", OTHER_DIALECTS)
+def test_functions_of_other_systems_are_refused_with_what_computes_the_same(name):
+    """What a hint names is answered."""
+    rows = pl.DataFrame({"x": ["1"] * 9, "y": [1.0] * 9, "d": [dt.date(2024, 1, 1)] * 9})
+    query = "SELECT dp_count(*) AS n FROM t WHERE {} IS NOT NULL"
+    with pytest.raises(dfp.RefusedStatementError) as refused:
+        dfp.sql(query.format(f"{name}(x)"), t=rows)
+    instead = OTHER_DIALECTS[name]
+    assert f"write {instead}, or compute" in refused.value.hint
+    n = dfp.sql(query.format(f"({instead})"), t=rows, epsilon=1e13)["n"][0]
+    assert n == (0 if name in ("str_to_date", "parse_date", "to_date") else 9)
