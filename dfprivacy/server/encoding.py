@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from dfprivacy.errors import RefusedStatementError
@@ -87,8 +88,49 @@ def encode_rows(table: pa.Table, formats: Sequence[int]) -> list[list[bytes | No
             target = pa.duration("us") if oid == INTERVAL else pa.timestamp("us", kind.tz)
             column = column.cast(target, safe=False)  # noqa: PLW2901
         encode = _encode_binary if find_format(formats, index) == 1 else _encode_text
-        columns.append([encode(value, oid) for value in column.to_pylist()])
+        columns.append([encode(value, oid) for value in _list_values(column)])
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _list_values(column: Any) -> list[Any]:
+    """Return the values of a column; dates and times that Python has no place for are NumPy's.
+
+    An answer has been charged when it is sent.
+    """
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):
+        return list(map(_read_value, column))
+
+
+def _read_value(scalar: Any) -> Any:
+    if not scalar.is_valid:
+        return None
+    if isinstance(scalar, pa.StructScalar):
+        return {name: _read_value(part) for name, part in scalar.items()}
+    if pa.types.is_nested(scalar.type):
+        return list(map(_read_value, scalar.values))
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return np.datetime64(scalar.value, getattr(scalar.type, "unit", "D"))
+
+
+def _find_infinity(moment: np.datetime64) -> int:
+    """Return 1 or -1 for what DuckDB and Postgres call infinity or -infinity, and 0 for others."""
+    number = int(moment.astype("int64"))
+    is_infinite = abs(number) == (2**31 if moment.dtype == "datetime64[D]" else 2**63) - 1
+    return is_infinite * (1 if number > 0 else -1)
+
+
+def _to_moment(moment: np.datetime64, oid: int) -> str:
+    if sign := _find_infinity(moment):
+        return "infinity" if sign > 0 else "-infinity"
+    text, end = str(moment).replace("T", " "), "+00:00" if oid == TIMESTAMPTZ else ""
+    start, year, rest = re.fullmatch(r"([+-]?)(\d+)(.*)", text).groups()  # type: ignore[union-attr]
+    if start == "-" or not int(year):
+        return f"{int(year) + 1:04}{rest}{end} BC"
+    return f"{year}{rest}{end}"
 
 
 def find_format(formats: Sequence[int], index: int) -> int:
@@ -108,6 +150,8 @@ def _to_text(value: Any, oid: int) -> str:  # noqa: PLR0911 one line a type
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
     if isinstance(value, bytes):
         return "\\x" + value.hex()
+    if isinstance(value, np.datetime64):
+        return _to_moment(value, oid)
     if isinstance(value, dt.datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, dt.timedelta):
@@ -140,6 +184,11 @@ def _encode_binary(value: Any, oid: int) -> bytes | None:
 
 def _to_number(value: Any, oid: int) -> Any:
     """Return a date as days, a datetime, time or interval as microseconds, a number as it is."""
+    if isinstance(value, np.datetime64):
+        bits, unit = (32, "D") if oid == DATE else (64, "us")
+        if sign := _find_infinity(value):
+            return 2 ** (bits - 1) - 1 if sign > 0 else -(2 ** (bits - 1))
+        return int((value.astype(f"datetime64[{unit}]") - np.datetime64(_EPOCH, unit)).astype(int))
     if oid == DATE:
         return (value - _EPOCH.date()).days
     if oid == TIME:

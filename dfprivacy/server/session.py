@@ -215,10 +215,10 @@ class Session:
             name = statement.strip(" \t\r\n;")[len("SHOW") :].strip().lower()
             text = _SHOWN.get(name, "")
             if name == "dfprivacy.budget" and self.dataset:
-                ledger = self.server.ledgers[self.dataset]
-                text = str(
-                    await asyncio.to_thread(ledger.remaining, self.dataset, analyst=self.analyst)
-                )
+                ledger, of = self.server.ledgers[self.dataset], {"analyst": self.analyst}
+                left = await asyncio.to_thread(ledger.remaining, self.dataset, **of)
+                spent = await asyncio.to_thread(ledger.spent, self.dataset, **of)
+                text = f"left {left.text()}; spent by {self.analyst} {spent.text()}"
             elif name.startswith("dfprivacy."):
                 text = str(self.terms.get(name.partition(".")[2], "not set"))
             return Answer(pa.table({name: [text]}), tag="SHOW")

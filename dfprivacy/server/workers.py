@@ -131,7 +131,9 @@ class DatasetReader:
         if plan.remembered:
             cost, price = f"answered again, at no cost ({cost})", 0.0
         hint = "" if terms.get("intervals") else "; SET dfprivacy.intervals = on shows intervals"
-        notice = "\n".join([f"{cost}; {analyst} has left: {left}{hint}", *result.origin.notes])
+        notice = "\n".join(
+            [f"{cost}; {analyst} has left: {left.text()}{hint}", *result.origin.notes]
+        )
         return Answer(result.table, notice, price)
 
     def _require_approval(self, analyst: str, statement: str, price: float) -> None:

@@ -3,6 +3,7 @@
 import datetime as dt
 import os
 import random
+import re
 import signal
 import socket
 import ssl
@@ -183,7 +184,7 @@ def test_a_statement_is_charged_when_its_answer_is_fetched_and_once(server):
 
 def count_charges(before, after):
     """Return the charges of 1,000,000 between two budgets as they are shown."""
-    numbers = [float(text.partition("epsilon=")[2].partition(",")[0]) for text in (before, after)]
+    numbers = [float(re.match(r"left epsilon ([0-9.]+)", text)[1]) for text in (before, after)]
     return (numbers[0] - numbers[1]) / 1e6
 
 

@@ -207,6 +207,25 @@ def test_a_long_copy_has_all_rows(connect, form):
             assert [number for (number,) in copied.rows()] == list(range(1203))
 
 
+MOMENTS = {
+    "DATE '12000-01-01'": "12000-01-01", "DATE 'infinity'": "infinity",
+    "TIMESTAMP '12000-01-01 10:00'": "12000-01-01 10:00:00.000000",
+    "TIMESTAMP '-infinity'": "-infinity", "DATE '0044-03-15 (BC)'": "0044-03-15 BC",
+    "[DATE '12000-01-01']": "{12000-01-01}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("form", ["text", "binary"])
+def test_moments_that_python_has_no_place_for_are_sent(connect, form, moment):
+    """A release by them is paid for, and has to reach the client."""
+    query = f"SELECT {moment} AS k, COUNT(*) AS n FROM flights"
+    with connect() as connection:
+        with connection.cursor().copy(f"COPY ({query}) TO STDOUT (FORMAT {form})") as copied:
+            ((sent, _),) = copied.rows()
+        assert form == "binary" or sent == MOMENTS[moment]
+
+
 def test_logins_under_way_are_few(tmp_path):
     """Strangers who never finish a login take no more than so many connections."""
     file = make_folder(tmp_path, "limits: {connections: 3}")
