@@ -505,7 +505,7 @@ def number_in_text(text: str) -> str:
 
 
 def explain_missing_numbers(notes: Iterable[str | None]) -> list[str]:
-    """Return what may be behind notes on too few rows, where numbers are read from text."""
+    """Explain notes on too few rows of numbers that are read from text."""
     is_lacking = any(note and note.startswith("too few rows") for note in notes)
     return [_NO_NUMBERS] if is_lacking else []
 

@@ -113,7 +113,8 @@ def _read_value(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return np.datetime64(scalar.value, getattr(scalar.type, "unit", "D"))
+        unit: Any = getattr(scalar.type, "unit", "D")
+        return np.datetime64(scalar.value, unit)
 
 
 def _find_infinity(moment: np.datetime64) -> int:
@@ -185,10 +186,11 @@ def _encode_binary(value: Any, oid: int) -> bytes | None:
 def _to_number(value: Any, oid: int) -> Any:
     """Return a date as days, a datetime, time or interval as microseconds, a number as it is."""
     if isinstance(value, np.datetime64):
-        bits, unit = (32, "D") if oid == DATE else (64, "us")
+        bits, unit = (32, "datetime64[D]") if oid == DATE else (64, "datetime64[us]")
         if sign := _find_infinity(value):
             return 2 ** (bits - 1) - 1 if sign > 0 else -(2 ** (bits - 1))
-        return int((value.astype(f"datetime64[{unit}]") - np.datetime64(_EPOCH, unit)).astype(int))
+        epoch = np.datetime64(_EPOCH).astype(unit)
+        return int((value.astype(unit) - epoch).astype("int64"))
     if oid == DATE:
         return (value - _EPOCH.date()).days
     if oid == TIME:

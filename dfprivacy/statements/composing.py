@@ -239,8 +239,9 @@ def _key(node: Node, release: Statement) -> Column:
         for index, (name, item) in enumerate(release.items)
         if not _is_released(item)
     ]
-    for index, name, item in items if isinstance(node, Name) else ():
-        is_alias = [folded(name)] == [*map(folded, node.path)]
+    path = [*map(folded, node.path)] if isinstance(node, Name) else []
+    for index, name, item in items:
+        is_alias = [folded(name)] == path
         if is_alias and release.over_rows(item, index).sql != key.sql:  # by DuckDB's rule, too
             note = (
                 f"GROUP BY {name} is by the column of that name: write GROUP BY ALL for the alias"

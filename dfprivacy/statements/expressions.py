@@ -342,9 +342,9 @@ def not_a_row_function(name: str) -> RefusedStatementError:
         return refuse("outside", name=name)
     if name == "unnest":
         return refuse("unnest of a list", name=name)
-    instead = OTHER_DIALECTS.get(name)
-    near = f"write {instead}, or " if instead else nearly(name, ROW_FUNCTIONS, str)
-    return refuse("no row function", name=name, near=near)
+    if name in OTHER_DIALECTS:
+        return refuse("no row function", name=name, near=f"write {OTHER_DIALECTS[name]}, or ")
+    return refuse("no row function", name=name, near=nearly(name, ROW_FUNCTIONS, str))
 
 
 OTHER_DIALECTS = {

@@ -348,7 +348,7 @@ def test_it_is_said_that_group_by_means_a_column_and_not_its_alias(con, caplog, 
 
 @pytest.mark.parametrize("name", OTHER_DIALECTS)
 def test_functions_of_other_systems_are_refused_with_what_computes_the_same(name):
-    """What a hint names is answered."""
+    """The rewrite in the hint is answered."""
     rows = pl.DataFrame({"x": ["1"] * 9, "y": [1.0] * 9, "d": [dt.date(2024, 1, 1)] * 9})
     query = "SELECT dp_count(*) AS n FROM t WHERE {} IS NOT NULL"
     with pytest.raises(dfp.RefusedStatementError) as refused:
