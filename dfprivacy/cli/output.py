@@ -15,6 +15,7 @@ from rich.text import Text
 
 from dfprivacy.accounting.ledger_file import is_ledger
 from dfprivacy.engine.files import put_whole, write_csv, write_parquet
+from dfprivacy.engine.returning import printable
 from dfprivacy.errors import (
     BudgetExceededError,
     DPError,
@@ -51,7 +52,7 @@ def write_json(table: pa.Table, path: Path) -> None:
     """Write a list of records, one a group; null for infinity and NaN."""
     records = [
         {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in row.items()}
-        for row in table.to_pylist()
+        for row in printable(table).to_pylist()
     ]
     text = json.dumps(records, indent=2, ensure_ascii=False, default=str)
     path.write_text(text + "\n", encoding="utf-8")

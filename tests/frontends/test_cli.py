@@ -1,9 +1,10 @@
 """Every command prints or writes the released rows, and what they cost."""
 
+import duckdb
 import polars as pl
 import pytest
 
-from tests.command_line import run_python
+from tests.command_line import command, run_python
 from tests.command_line import shown_cells as cells
 
 EXACT = ["--epsilon", "1e9"]  # noise below 1e-6 rows: an answer shows the truth
@@ -140,3 +141,15 @@ def test_intervals_of_the_population(run):
         widths.append(float(high) - float(low))
     assert widths[0] > widths[1]
     assert run(*call, "--interval", "population").exit_code == 2
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "json"])
+def test_moments_that_python_has_no_place_for_are_written(tmp_path, monkeypatch, ending):
+    """A release by them is paid for, and has to reach its file."""
+    monkeypatch.chdir(tmp_path)
+    query = "SELECT DATE '12000-01-01' AS day, i % 7 AS x FROM range(1000) r(i)"
+    duckdb.sql(query).write_parquet("rows.parquet")
+    words = ["rows.parquet", "x", "--by", "day", "--bounds", "0", "7", "--delta", "1e-4"]
+    result = command("mean", *words, "--epsilon", "1", "--output", f"out.{ending}")
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / f"out.{ending}").stat().st_size
