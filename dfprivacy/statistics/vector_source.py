@@ -375,7 +375,7 @@ def _lists_of_objects(series: pd.Series[Any], *, has_items: bool) -> pa.Array:
         is_item = (np.floor(numbers) == numbers) & (np.abs(numbers) < LARGEST_DIMENSION)
         numbers = np.where(is_item, numbers, -1).astype(np.int64)
     starts = np.cumsum([0, *map(len, filled)])
-    missing = pa.array([vector is None for vector in vectors])
+    missing = pa.array([vector is None for vector in vectors], pa.bool_())
     return pa.LargeListArray.from_arrays(starts, numbers, mask=missing)
 
 

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pandas as pd
 import polars as pl
 
 import dfprivacy as dfp
@@ -31,6 +32,17 @@ TABLES = {
     name: pl.DataFrame(rows, schema=SCHEMA, orient="row", infer_schema_length=None)
     for name, rows in ROWS.items()
 }
+FORMS = {
+    "polars": lambda table: table,
+    "objects": lambda table: table.to_pandas().assign(
+        x=table["x"].to_numpy(),
+        y=table["y"].to_numpy(),
+        i=table["i"].to_arrow().to_pandas(types_mapper=pd.ArrowDtype),
+        b=table["b"].to_arrow().to_pandas(types_mapper=pd.ArrowDtype),
+        **{name: pd.Series(table[name].to_list(), dtype=object) for name in "ghus"},
+    ),
+}
+"""The same tables as frames whose columns declare types, and in which Python's objects are."""
 TERMS = {
     "rows": {},
     "limited units": {"unit": "u", "max_rows": 2, "max_groups": 1},
@@ -117,6 +129,8 @@ def schema_of(answer: Any) -> str:
         return str(answer.collect_schema())
     if hasattr(answer, "schema"):
         return str(answer.schema)
+    if isinstance(answer, pd.DataFrame):
+        return str(dict(answer.dtypes))
     return type(answer).__name__
 
 

@@ -18,6 +18,7 @@ from dfprivacy.statistics import STATISTICS
 from tests.command_line import command
 from tests.laws.empty_tables import (
     CALLS,
+    FORMS,
     LISTED,
     QUESTIONS,
     SCHEMA,
@@ -62,12 +63,14 @@ def test_secret_keys_of_no_rows(question, ledger):
     ("question", "keys", "terms"),
     take_turns(QUESTIONS, KEYS, list(TERMS)),
 )
-def test_questions_about_no_rows(question, keys, terms, ledger):
+@pytest.mark.parametrize("form", FORMS)
+def test_questions_about_no_rows(question, keys, terms, form, ledger):
     """Every question has one outcome and one charge, whatever the keys and the privacy unit.
 
     All pairs of question, keys and unit are covered.
     """
-    check(question, keys, TERMS[terms], ledger)
+    tables = {name: FORMS[form](table) for name, table in TABLES.items()}
+    check(question, keys, TERMS[terms], ledger, tables)
 
 
 COLUMNS = {

@@ -43,6 +43,7 @@ def test_no_row_raises_or_warns(method, neighbors, rows):
     frames = [
         pl.DataFrame({"v": pl.Series(sets, dtype=LISTS)}),
         pa.table({"v": pa.array(sets, pa.list_(pa.float64()))}),
+        pd.DataFrame({"v": pd.Series(sets, dtype=object)}),
         pd.DataFrame({"v": pd.Series([*sets, "text", {1: 2}, 7, *strange()], dtype=object)}),
     ]
     for frame in frames:
