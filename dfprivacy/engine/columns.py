@@ -6,6 +6,7 @@ compared with anything, because engines disagree on how it compares.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -238,13 +239,18 @@ def check_number_column(label: Hashable, dtype: DType) -> None:
         raise no_numbers(label, dtype)
 
 
+def type_text(declared: object) -> str:
+    """Return the text of a declared type up to the members of an enumeration: they may be data."""
+    return re.split(r"(?<=enum)\(", str(declared), maxsplit=1, flags=re.IGNORECASE)[0]
+
+
 def no_numbers(label: object, declared: object) -> UnsupportedDtypeError:
     """Return the error for a column whose declared type holds no numbers."""
     hint = "convert it to an integer, float, decimal or boolean column first"
     if str(declared).lower().startswith(("date", "time", "duration")):
         hint = OF_MOMENTS
     return UnsupportedDtypeError(
-        f"column {label!r} is declared {declared}, which holds no numbers", hint=hint
+        f"column {label!r} is declared {type_text(declared)}, which holds no numbers", hint=hint
     )
 
 
@@ -254,7 +260,8 @@ def no_value_of(label: object, declared: object, constant: object) -> InvalidQue
     if constant is True:  # which is counted where none is named
         hint = "name the value that is counted: value='JFK', value=3"
     return InvalidQuestionError(
-        f"column {label!r} is declared {declared}, and {constant!r} is no value of it", hint=hint
+        f"column {label!r} is declared {type_text(declared)}, and {constant!r} is no value of it",
+        hint=hint,
     )
 
 

@@ -11,7 +11,7 @@ import duckdb
 import pandas as pd
 import pyarrow as pa
 
-from dfprivacy.engine.columns import duckdb_duration, duckdb_type
+from dfprivacy.engine.columns import duckdb_duration, duckdb_type, type_text
 from dfprivacy.engine.files import quoted
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 
@@ -79,7 +79,7 @@ def unfit_key(declared: object) -> InvalidKeysError:
     if kind.startswith("timestamp"):
         example = f", e.g. datetime(2024, 1, 1{zone})"
     return InvalidKeysError(
-        f"a public key does not fit the group column, which is declared {declared}",
+        f"a public key does not fit the group column, which is declared {type_text(declared)}",
         hint=f"list keys of the column's own type{example}",
     )
 

@@ -18,7 +18,7 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, mark_name
-from dfprivacy.engine.columns import is_number, no_value_of
+from dfprivacy.engine.columns import is_number, no_value_of, type_text
 from dfprivacy.engine.key_types import unfit_key
 from dfprivacy.engine.run import collect
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
@@ -169,7 +169,7 @@ def _key_expression(name: str, label: Hashable, dtype: DType, engine: nw.Impleme
     if dtype.is_integer() or dtype.is_decimal() or dtype in _KEY_DTYPES:
         return key
     raise UnsupportedDtypeError(
-        f"column {label!r} is declared {dtype}, which can't be grouped by",
+        f"column {label!r} is declared {type_text(dtype)}, which can't be grouped by",
         hint="group by text, numbers, booleans, dates or times",
     )
 

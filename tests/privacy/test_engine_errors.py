@@ -113,3 +113,29 @@ def test_polars_tells_nothing_of_what_it_meets(name, value, way, monkeypatch, tm
     assert ledger.spent("d") == dfp.Budget(epsilon=0)
     monkeypatch.setenv(name, "0")
     calls[0]()
+
+
+QUESTIONS = {
+    "sum": lambda private, column: private.sum(column, (0, 1)),
+    "share": lambda private, column: private.share(column, 5),
+    "regression": lambda private, column: private.regression("x", [column]),
+    "groups": lambda private, column: private.group_by(column, keys=[0.5]).count(),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("column", ["plain", "listed", "packed"])
+def test_no_message_names_members_of_an_enumeration(column, question):
+    """An enumeration may have been made of the data: a refusal names none of its members."""
+    connection = duckdb.connect()
+    connection.execute(
+        "CREATE TABLE t AS SELECT k AS plain, [k] AS listed, {'k': k} AS packed, 1.0 AS x "
+        "FROM (SELECT 'a'::ENUM('a', 'Alice Secret') AS k)"
+    )
+    kind = pl.Enum(["a", "Alice Secret"])
+    frame = pl.DataFrame({"plain": ["a"], "x": [1.0]}, {"plain": kind, "x": pl.Float64})
+    frame = frame.with_columns(listed=pl.concat_list("plain"), packed=pl.struct("plain"))
+    for source in (frame, frame.lazy(), connection.table("t")):
+        with pytest.raises(dfp.DPError) as refusal:
+            QUESTIONS[question](dfp.frame(source), column)
+        assert "Alice" not in str(refusal.value)
