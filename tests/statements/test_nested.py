@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dfp
+from benchmarks.replay import Meter
+from tests.statements.readers import read_statements
 from tests.statements.shop import HOSTILE, NOBODY, SCHEMA, by_owner, shop
 
 NESTED = Path(__file__).with_name("nested.sql").read_text().splitlines()
@@ -287,3 +289,56 @@ def test_several_released_rows_for_one_row_are_refused(visits, tmp_path, name):
     with pytest.raises(dfp.RefusedStatementError, match="several rows of one k"):
         dfp.sql(SEVERAL[name], **visits, ledger=ledger, dataset="visits")
     assert ledger.spent("visits").epsilon == 0
+
+
+FEATURES = """
+SELECT name, avg(balance) AS a, coalesce(sum(balance), 0)::INTEGER AS s, round(a / 2, 1) AS r
+    FROM nation LEFT JOIN customer USING (nation) GROUP BY name HAVING a > 1 ORDER BY s;
+SELECT status, count(DISTINCT CASE WHEN total > 3 THEN customer END) AS n FROM orders
+    WHERE status = ANY (['open', 'done']) AND day <> ALL ([DATE '2024-01-05']) GROUP BY status;
+SELECT width_bucket(total, 0, 10, 5) AS w, max(total) AS m FROM orders GROUP BY w;
+SELECT to_timestamp(total * 1e18) AS t, count(*) AS n FROM orders GROUP BY t;
+SELECT make_date(order_id, customer, 5) AS t, count(*) AS n FROM orders GROUP BY t;
+SELECT strptime(status, '%Y') AS t, median(day) AS m FROM orders GROUP BY t;
+SELECT status, day, count(*) AS n FROM orders GROUP BY ROLLUP (status, day);
+SELECT nullif(count(*), 0) AS n, greatest(avg(total), 2) AS g, corr(total, order_id) AS c
+    FROM orders;
+"""
+"""Statements of functions that no other statement of these files has."""
+REPLAYED = [
+    *FEATURES.split(";\n")[:-1],
+    *NESTED,
+    *read_statements("owned_allowed.sql"),
+    *Path(__file__).with_name("analysts.sql").read_text().split(";\n")[:-1],
+]
+
+
+@pytest.fixture(scope="module")
+def neighbor_shops():
+    """Make shops of large groups, with and without a unit of many rows."""
+    more = """INSERT INTO customer SELECT i, 'C', i % 6, i % 90 FROM range(200, 460) r(i);
+        INSERT INTO orders SELECT i, i % 300 + 160, i % 9, ['open', 'done', 'lost'][1 + i % 3],
+            DATE '2024-01-01' + (i % 40)::INTEGER FROM range(400, 1000) r(i)"""
+    return shop(more, NOBODY, HOSTILE.format(unit=100, many=9)), shop(more, NOBODY)
+
+
+@pytest.mark.battery
+@pytest.mark.parametrize("limits", [{"max_rows": 3, "max_groups": 2}, {}], ids=["named", "found"])
+@pytest.mark.parametrize("query", REPLAYED)
+def test_a_unit_changes_noise_alone(neighbor_shops, query, limits, tmp_path):
+    """With the same noise a statement gives neighbors the same rows, types, notes and errors.
+
+    The loss is at most the charge.
+    """
+
+    def releases(con):
+        def release(ledger, dataset):
+            terms = {"schema": SCHEMA, "epsilon": 2, "delta": 1e-9, "intervals": True, **limits}
+            answer = dfp.sql(query, con=con, ledger=ledger, dataset=dataset, **terms)
+            return str((answer.columns, answer.types, answer.fetchall(), answer.origin.notes))
+
+        return release
+
+    pair = Meter(tmp_path).compare(*map(releases, neighbor_shops), lost_groups=True)
+    assert not pair.fault
+    assert pair.ratio <= 1
