@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -34,7 +33,7 @@ from dfprivacy.engine.keys import (
     order_groups,
 )
 from dfprivacy.engine.progress import watched
-from dfprivacy.engine.run import collect, exact_table, fetch_rows, guarded
+from dfprivacy.engine.run import collect, fetch_rows
 from dfprivacy.engine.units import (
     UnitRows,
     fetch_unit_rows,
@@ -125,11 +124,11 @@ def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[
     lazy = adopted.lazy.select(*key_expressions(adopted), *numbers)
     entries: Any
     if adopted.in_memory:
-        frame = guarded(lambda: lazy.collect().to_native())
+        frame = lazy.collect().to_native()
         entries, rows = frame.select(names).to_arrow(), frame.select(values.values())
     else:
-        read = partial(collect, lazy, adopted.connection)
-        entries = guarded(read) if adopted.reads_once else fetch_rows(lazy, adopted)
+        connection = adopted.connection
+        entries = collect(lazy, connection) if adopted.reads_once else fetch_rows(lazy, adopted)
         if entries is None:
             return None
         rows = pl.DataFrame(entries.select(list(values.values())))
@@ -162,7 +161,7 @@ def _count_columns(adopted: Adopted, queries: Sequence[HistogramQuery]) -> list[
     for _, run in itertools.groupby(queries, key=itemgetter(slice(1, None))):
         run_queries = list(run)
         for start in range(0, len(run_queries), size):
-            tables += guarded(partial(count, run_queries[start : start + size]))
+            tables += count(run_queries[start : start + size])
     return tables
 
 
@@ -182,7 +181,7 @@ def read_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWord
     if values is not None:
         return values
     names = [] if query.pooled else adopted.names
-    table = exact_table(partial(_build_query, adopted, query), adopted, [*names, _LABEL])
+    table = collect(_build_query(adopted, query), adopted.connection)
     keys, groups, group = number_groups(table, names)
     if names and adopted.listed_keys is not None:
         keys, groups, places = order_groups(keys, adopted.listed_keys)
@@ -205,7 +204,7 @@ def _fetch_values(adopted: Adopted, query: HistogramQuery) -> BinTable | ValueWo
         return None if tables is None else tables[0]
     if not _can_fetch_words(adopted, query):
         return None
-    parts = guarded(partial(_fetch_words, adopted, query))
+    parts = _fetch_words(adopted, query)
     if parts is None:
         return None
     if len(parts) == 1 and adopted.listed_keys is None:
@@ -342,10 +341,10 @@ def _count_columns_of_units(
         for column, name in values.items()
     ]
     frame = adopted.lazy.select(*key_expressions(adopted), *numbers)
-    rows = fetch_unit_rows(guarded(lambda: known_units(frame, adopted)), adopted)
+    rows = fetch_unit_rows(known_units(frame, adopted), adopted)
     if rows is None:
         return None
-    entries, groups, places = guarded(partial(_entries_of, rows, unit))
+    entries, groups, places = _entries_of(rows, unit)
     present = np.unique(groups)
     keys, number, order = order_groups(rows.keys.take(pa.array(present)), adopted.listed_keys)
     group_of_entry = order[np.searchsorted(present, groups)]
@@ -363,7 +362,7 @@ def _count_columns_of_units(
         grouped = pl.DataFrame({_GROUP: group, _VALUE: value}).filter(group >= 0)
         return _count_rows_in_memory(keys, number, grouped, query)
 
-    return [guarded(partial(count, query)) for query in queries]
+    return [count(query) for query in queries]
 
 
 def _rounded_bits(binning: Binning) -> float:

@@ -8,7 +8,7 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from narwhals.dtypes import DType
 
 from dfprivacy.engine.adopt import Adopted
 from dfprivacy.engine.keys import align, category_expression, key_expressions
-from dfprivacy.engine.run import collect, exact_table, guarded
+from dfprivacy.engine.run import collect, guarded
 from dfprivacy.engine.terms import add_up, distinct, sums_of, with_terms
 from dfprivacy.engine.units import (
     PLACE,
@@ -60,10 +60,14 @@ def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
     if adopted.unit is None:
         again = adopted.lazy.implementation.is_duckdb() and not adopted.reads_once
         size = _SOURCES if again and not adopted.from_files else len(sources) or 1
-        parts = [
-            _sum_rows(adopted, sources[first : first + size], again=again)
-            for first in range(0, len(sources), size)
-        ]
+        parts = []
+        for first in range(0, len(sources), size):
+            batch, sums = sources[first : first + size], None
+            if again and adopted.keys:  # by the frame and the question, whatever the rows
+                sums = _sum_rows(adopted, batch, nw.Float64())
+            if sums is None or sums.largest_possible() >= _WHOLE_FLOATS:
+                sums = _sum_rows(adopted, batch, nw.Int64())
+            parts.append(sums)
         return _joined(parts, sources) if len(parts) > 1 else parts[0]
     parts, others = [], []
     for source in sources:
@@ -71,23 +75,27 @@ def exact_sums(adopted: Adopted, sources: Sequence[Source]) -> Statistics:
             others.append(source)
             continue
         unit = replace(adopted.unit, rows=source.rows or adopted.unit.rows)
-        parts.append(_run(replace(adopted, unit=unit), _count_distinct, (source,)))
+        limited = replace(adopted, unit=unit)
+        parts.append(_collect_sums(_count_distinct(limited, source), limited, (source,)))
     if others:
-        parts.append(_sum_first_groups(adopted, others) or _run(adopted, _sum_units, others))
+        sums = _sum_first_groups(adopted, others)
+        parts.append(sums or _collect_sums(_sum_units(adopted, others), adopted, others))
     return _joined(parts, sources)
 
 
-def _run(
-    adopted: Adopted,
-    build: Callable[..., nw.LazyFrame[Any]],
-    sources: Sequence[Source],
-    *arguments: Any,
+def _collect_sums(
+    query: nw.LazyFrame[Any], adopted: Adopted, sources: Sequence[Source]
 ) -> Statistics:
-    """Return the sums of the query that a function builds of a frame and of sources."""
-    names = adopted.names
-    table = exact_table(
-        lambda: _ascending(build(adopted, sources, *arguments), names), adopted, names
-    )
+    """Return the sums of a query, groups in the order of their keys, NULL last."""
+    names, engine, native = adopted.names, query.implementation, query.to_native()
+    if names and engine.is_duckdb():  # NULL last whatever the connection's own order is
+        order = [duckdb.ColumnExpression(name).asc().nulls_last() for name in names]
+        query = nw.from_native(native.sort(*order))
+    elif names and engine.is_polars():
+        query = query.sort(*names, nulls_last=True)
+    table = collect(query, adopted.connection)
+    if names and (engine.is_ibis() or engine.is_spark_like()):  # which may sort in another way
+        table = table.sort_by([(name, "ascending") for name in names])
     return Statistics(table, len(names), tuple(sources)).checked()
 
 
@@ -110,25 +118,15 @@ def _joined(parts: Sequence[Statistics], sources: Sequence[Source]) -> Statistic
     return Statistics(pa.table(ordered), parts[0].keys, tuple(sources))
 
 
-def _sum_rows(adopted: Adopted, sources: Sequence[Source], *, again: bool) -> Statistics:
-    """Return the sums of one pass, or of two where DuckDB can read `again`.
-
-    Floats are added or not by the frame and the question, whatever the rows.
-    """
-
-    def build(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> nw.LazyFrame[Any]:
-        return add_up(with_terms(adopted, sources, numbers), adopted.names, sources, numbers)
-
-    if again and adopted.keys:
-        statistics = _run(adopted, build, sources, nw.Float64())
-        if statistics.largest_possible() < _WHOLE_FLOATS:
-            return statistics
-    return _run(adopted, build, sources, nw.Int64())
+def _sum_rows(adopted: Adopted, sources: Sequence[Source], numbers: DType) -> Statistics:
+    """Return the sums of one pass, which adds up integers or floats."""
+    terms = with_terms(adopted, sources, numbers)
+    return _collect_sums(add_up(terms, adopted.names, sources, numbers), adopted, sources)
 
 
-def _count_distinct(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:
+def _count_distinct(adopted: Adopted, source: Source) -> nw.LazyFrame[Any]:
     assert adopted.unit is not None  # noqa: S101 without units it is a sum among others
-    (source,), unit = sources, adopted.unit
+    unit = adopted.unit
     value = category_expression(adopted, source.categories[0]).alias(_VALUE)
     of_units = known_units(adopted.lazy.select(*key_expressions(adopted), value), adopted)
     rows = nw.len().cast(nw.Int64).alias(_ROWS)
@@ -163,7 +161,7 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
     if unit is None or unit.groups is None or not unit.keys:
         return None
     added, engine = tuple(unscaled(sources)), adopted.lazy.implementation
-    terms = guarded(lambda: known_units(with_terms(adopted, added, nw.Int64()), adopted))
+    terms = known_units(with_terms(adopted, added, nw.Int64()), adopted)
     rows = fetch_unit_rows(terms, adopted, entry=PLACE)
     if rows is None:
         return None
@@ -171,13 +169,8 @@ def _sum_first_groups(adopted: Adopted, sources: Sequence[Source]) -> Statistics
         rows = rows.filter(rows.mark_first(unit.groups))
     size = max(rows.keys.num_rows, 1)
     frame: Any = pl.DataFrame({_ENTRY: rows.units * size + rows.groups, PLACE: rows.places})
-    columns: Any = pl.from_arrow(rows.columns)
-
-    def add_rows() -> pa.Table:
-        lazy = nw.from_native(frame.hstack(columns).lazy())
-        return collect(lazy.group_by(_ENTRY).agg(*sums_of(added, engine), nw.col(PLACE).min()))
-
-    entries = guarded(add_rows)
+    lazy = nw.from_native(frame.hstack(pl.from_arrow(rows.columns)).lazy())
+    entries = collect(lazy.group_by(_ENTRY).agg(*sums_of(added, engine), nw.col(PLACE).min()))
     units, groups = np.divmod(entries.column(_ENTRY).to_numpy(), size)
     places, sums = entries.column(PLACE).to_numpy(), entries.drop_columns([_ENTRY, PLACE])
     table = UnitTable(adopted, UnitRows(rows.keys, units, groups, places, sums), added)
@@ -214,7 +207,8 @@ class UnitTable:
 
         def add_entries() -> pa.Table:
             lazy = nw.from_native(frame.lazy())
-            return collect(_ascending(_add_entries(lazy, names, sources, limit), names))
+            added = _add_entries(lazy, names, sources, limit)
+            return collect(added.sort(*names) if names else added)
 
         sums = guarded(add_entries)
         if names:
@@ -231,20 +225,4 @@ class UnitTable:
 def read_unit_table(adopted: Adopted, sources: Sequence[Source]) -> UnitTable:
     """Read the sums of each unit in each group into memory, by one pass."""
     raw = tuple(unscaled([Source(), *sources]))
-    entries = guarded(lambda: sum_by_unit(adopted, raw))
-    return UnitTable(adopted, collect_unit_rows(entries, adopted), raw)
-
-
-def _ascending(added: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
-    """Return groups in the order of their keys, NULL last, where the engine can sort them so."""
-    engine = added.implementation
-    if not names:
-        return added
-    if engine.is_ibis() or engine.is_spark_like():  # sorted after the pass
-        return added
-    if not engine.is_duckdb():
-        return added.sort(*names, nulls_last=True)
-    native: Any = added.to_native()  # NULL last whatever the connection's own order is
-    order = [duckdb.ColumnExpression(name).asc().nulls_last() for name in names]
-    ascending: nw.LazyFrame[Any] = nw.from_native(native.sort(*order))
-    return ascending
+    return UnitTable(adopted, collect_unit_rows(sum_by_unit(adopted, raw), adopted), raw)

@@ -23,21 +23,6 @@ from dfprivacy.errors import EngineError, UnsupportedFrameError, published
 T = TypeVar("T")
 
 
-def exact_table(
-    build: Callable[[], nw.LazyFrame[Any]], adopted: Adopted, by: Sequence[str]
-) -> pa.Table:
-    """Return the table of a query that adds up rows of a frame by the columns `by`.
-
-    What is declared is checked before a row is read.
-    """
-    lazy = guarded(build)
-    table = guarded(lambda: collect(lazy, adopted.connection))
-    engine = lazy.implementation
-    if by and (engine.is_ibis() or engine.is_spark_like()):  # the others have sorted it
-        return table.sort_by([(name, "ascending") for name in by])
-    return table
-
-
 _BATCH_ROWS = 2**17
 _FETCHED_BYTES = 2**30
 
@@ -53,7 +38,7 @@ def fetch_rows(
     if not adopted.can_fetch_rows or adopted.reads_once:
         return None
     if not lazy.implementation.is_duckdb():
-        return guarded(lambda: collect(lazy))
+        return collect(lazy)
     native: Any = lazy.to_native()
 
     def read_batches() -> pa.Table | None:
@@ -69,7 +54,7 @@ def fetch_rows(
                 return None
         return pa.Table.from_batches(batches, reader.schema)
 
-    return guarded(lambda: interruptible(read_batches, adopted.connection))
+    return interruptible(read_batches, adopted.connection)
 
 
 _FILES: ContextVar[Sequence[Path]] = ContextVar("_FILES", default=())

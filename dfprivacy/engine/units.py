@@ -21,7 +21,7 @@ import pyarrow as pa
 from dfprivacy.engine import spark
 from dfprivacy.engine.adopt import UNIT, Adopted, UnitColumn
 from dfprivacy.engine.keys import number_groups, only_listed
-from dfprivacy.engine.run import collect, fetch_rows, guarded
+from dfprivacy.engine.run import collect, fetch_rows
 from dfprivacy.engine.terms import add_up, with_terms
 from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.linear import OnGrid, Product, Source
@@ -111,7 +111,7 @@ def fetch_unit_rows(
     """
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    table = fetch_rows(guarded(lambda: _placed(frame, unit.placed)), adopted, entry)
+    table = fetch_rows(_placed(frame, unit.placed), adopted, entry)
     return None if table is None else _number_rows(table, unit)
 
 
@@ -128,8 +128,7 @@ def collect_unit_rows(frame: nw.LazyFrame[Any], adopted: Adopted) -> UnitRows:
     """Return the rows of a frame of known units, however many there are."""
     assert adopted.unit is not None  # noqa: S101 the caller has looked
     unit = adopted.unit
-    placed = guarded(lambda: _placed(frame, unit.placed))
-    return _number_rows(guarded(lambda: collect(placed, adopted.connection)), unit)
+    return _number_rows(collect(_placed(frame, unit.placed), adopted.connection), unit)
 
 
 def sum_by_unit(adopted: Adopted, sources: Sequence[Source]) -> nw.LazyFrame[Any]:

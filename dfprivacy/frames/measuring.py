@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import singledispatch
 from typing import Any, TypeGuard, TypeVar
@@ -131,13 +132,14 @@ def _run_passes(parts: Sequence[Any], adopted: Adopted) -> list[Measured]:
 def read(frame: object, columns: Columns, measure_: Callable[[Adopted], T]) -> tuple[Adopted, T]:
     """Adopt a frame, measure it, and give up what the call opened."""
     adopted = guarded(lambda: adopt(frame, columns))
+
+    def measure_opened() -> tuple[Adopted, T]:
+        has_others = columns.public is not None and columns.public.others
+        opened = with_others(adopted) if has_others else adopted
+        return opened, measure_(opened)
+
     try:
-        if columns.public is not None and columns.public.others:
-            opened = adopted
-            adopted = guarded(lambda: with_others(opened))
-        if adopted.path is None:
-            return adopted, measure_(adopted)
-        with reading_files([adopted.path]):
-            return adopted, measure_(adopted)
+        with nullcontext() if adopted.path is None else reading_files([adopted.path]):
+            return guarded(measure_opened)
     finally:
         adopted.close()
