@@ -395,34 +395,30 @@ def _constant_of(category: Category, kind: object) -> object:
 
 
 @adopt.register
-def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
-    _require_plain_names(columns)
-    wrap = _polars_wrap(frame.collect_schema(), columns)
-    return _named(nw.from_native(frame), columns, lambda table: wrap(table).lazy())
+def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
+    return replace(_adopt_polars(frame.lazy(), columns), in_memory=True)
 
 
 @adopt.register
-def _(frame: pl.DataFrame, columns: Columns) -> Adopted:
-    _require_plain_names(columns)
-    wrap = _polars_wrap(frame.schema, columns)
-    return replace(_named(nw.from_native(frame.lazy()), columns, wrap), in_memory=True)
+def _(frame: pl.LazyFrame, columns: Columns) -> Adopted:
+    adopted = _adopt_polars(frame, columns)
+    return replace(adopted, wrap=lambda table: adopted.wrap(table).lazy())
 
 
-def _require_plain_names(columns: Columns) -> None:
-    """Refuse names that polars takes for a pattern: ^...$ for all columns that match, * for all."""
+def _adopt_polars(frame: pl.LazyFrame, columns: Columns) -> Adopted:
+    """Adopt a frame that wraps released tables as polars frames.
+
+    Enum keys get a new Enum: it has the released keys alone, in the declared order, and so have the
+    rows of secret keys. Refuse names that polars takes for a pattern: ^...$ for all columns that
+    match, * for all.
+    """
     for name in map(str, columns.names()):
         if name == "*" or (name.startswith("^") and name.endswith("$")):
             raise UnsupportedFrameError(
                 f"polars takes the column name {name!r} for a pattern",
                 hint=f"frame.rename({{{name!r}: 'plain'}})",
             )
-
-
-def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl.DataFrame]:
-    """Return a function that makes a released table a polars frame; Enum keys get a new Enum.
-
-    It has the released keys alone, in the declared order, and so have the rows of secret keys.
-    """
+    schema = frame.collect_schema()
     declared = [schema.get(str(key)) for key in columns.keys]
 
     def wrap(released: pa.Table) -> pl.DataFrame:
@@ -445,7 +441,7 @@ def _polars_wrap(schema: pl.Schema, columns: Columns) -> Callable[[pa.Table], pl
             return frame
         return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
-    return wrap
+    return _named(nw.from_native(frame), columns, wrap)
 
 
 @dataclass(frozen=True)
@@ -620,8 +616,7 @@ def _(frame: str | Path | TextFile, columns: Columns) -> Adopted:
 
 @adopt.register
 def _(frame: Snapshot, columns: Columns) -> Adopted:
-    _require_plain_names(columns)
-    return _named(nw.from_native(frame.rows), columns, _identity)
+    return replace(_adopt_polars(frame.rows, columns), wrap=_identity)
 
 
 def _of_file(

@@ -72,10 +72,8 @@ class Frequencies(Question):
             form, keys = f"{form} and others", PublicKeys(shown, others=True)
         plan = plan_statistics({"count": Count(self.column)}, terms, by, keys, form=form)
         has_notes = plan.search is not None
-        facts = {"about": str(self.column), "k": self.k, "notes_limits": has_notes}
-        return FrequencyPlan.of_plan(
-            plan, names=tuple(self.names(by, name, has_notes=has_notes)), **facts
-        )
+        names = tuple(self.names(by, name, has_notes=has_notes))
+        return FrequencyPlan.of_plan(plan, names=names, k=self.k, notes_limits=has_notes)
 
 
 _KEYS = "Public values: exactly these are shown. Values are secret when left out, and need a delta."
@@ -173,6 +171,11 @@ class FrequencyPlan(Plan):
     """The plan of counts by value, the largest first in each group, or the `k` largest."""
 
     k: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """The column whose values are counted."""
+        return str(self.questions["count"].name)
 
     def tabulate(self, answers: Answers) -> pa.Table:
         """Return one row a value.

@@ -16,12 +16,13 @@ from dfprivacy.errors import InvalidQuestionError
 from dfprivacy.release.answers import Answers, Estimated, arrow
 from dfprivacy.release.plan import (
     NOTE,
+    SEARCH,
     SELECTION,
     Plan,
     list_ends,
     name_columns,
+    needs_limits,
     plan_release,
-    shows_count,
     with_search,
     with_smallest_limits,
 )
@@ -61,10 +62,7 @@ def plan_answers(
     plan = plan_statistics(questions, terms, by, keys, form=form)
     has_notes = plan.search is not None
     names = name_columns(plan.parts, questions, list(map(str, by)), has_notes=has_notes)
-    counts = (
-        shows_count(plan.parts) and not has_notes
-    )  # a count within the limits of another answer
-    return replace(plan, names=names, shows_count=counts, notes_limits=has_notes)
+    return replace(plan, names=names, notes_limits=has_notes)
 
 
 def plan_statistics(
@@ -99,17 +97,16 @@ def plan_statistics(
     known_by: dict[str, object] = {"form": form, "names": list(questions)}
     known_by |= {"sets": sets} if sets else {}
 
-    limited, fraction = with_smallest_limits(terms, by, keys)
-    named_losses = {name: loss.share(fraction) for name, loss in (own_losses or {}).items()}
+    named_losses = own_losses or {}
+    searches = unit is not None and needs_limits(unit, by, keys)
+    if unit is not None and searches:
+        terms = with_smallest_limits(terms, unit, by, keys)
+        named_losses = {name: loss.share(1 - SEARCH) for name, loss in named_losses.items()}
     split_questions = partial(
-        split,
-        grouped=bool(by),
-        sampled=terms.population,
-        unit=limited.unit,
-        searching=fraction != 1,
+        split, grouped=bool(by), sampled=terms.population, unit=terms.unit, searching=searches
     )
     sharing = {name: question for name, question in questions.items() if name not in named_losses}
-    loss = loss_of(limited.epsilon, limited.rho)
+    loss = loss_of(terms.epsilon, terms.rho)
     parts = split_questions(sharing) if sharing or not named_losses else ()
     losses = [loss.share(share) for share in shares(parts)]
     for name, own_loss in named_losses.items():
@@ -120,7 +117,7 @@ def plan_statistics(
             parts, losses = (*parts, part), [*losses, own_loss]
     plan = plan_release(
         question_text(questions, by),
-        limited,
+        terms,
         by,
         keys,
         losses,
@@ -129,7 +126,8 @@ def plan_statistics(
         known_by={**known_by, "own": named_losses},
         sampled=True,
     )
-    return with_search(replace(plan, sets=sets) if sets else plan, unit)
+    plan = replace(plan, sets=sets) if sets else plan
+    return plan if unit is None or not searches else with_search(plan, unit)
 
 
 @dataclass(frozen=True)
@@ -160,12 +158,15 @@ def plan_histogram(
     """Return the plan of a histogram: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
 
-    limited, _ = with_smallest_limits(terms, by, keys)
-    loss = loss_of(limited.epsilon, limited.rho)
+    unit = terms.unit
+    searches = unit is not None and needs_limits(unit, by, keys)
+    if unit is not None and searches:
+        terms = with_smallest_limits(terms, unit, by, keys)
+    loss = loss_of(terms.epsilon, terms.rho)
     part = HistogramPart.of(question, loss, Contribution())
     plan = plan_release(
         text,
-        limited,
+        terms,
         by,
         keys,
         [loss],
@@ -174,13 +175,8 @@ def plan_histogram(
         selections=question.count,
         known_by={},
     )
-    histogram = HistogramPlan.of_plan(
-        plan,
-        names=tuple(histogram_names(by)),
-        about=str(question.column),
-        remark="a group is shown by its fullest bin",
-    )
-    return with_search(histogram, terms.unit)
+    histogram = HistogramPlan.of_plan(plan, names=tuple(histogram_names(by)))
+    return histogram if unit is None or not searches else with_search(histogram, unit)
 
 
 @plan_question.register

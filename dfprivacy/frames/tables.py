@@ -73,7 +73,7 @@ class Origin:
             cost_text(charge.loss, float(charge.delta)),
             plan.level,
             plan.row_keys,
-            plan.about,
+            plan.subject,
             adds_up=tuple(name for name, kind in kinds.items() if kind in ADDED_UP),
             shares=tuple(name for name, kind in kinds.items() if kind == "share"),
             unit="" if unit is None else unit.text,

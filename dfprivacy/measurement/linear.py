@@ -44,29 +44,21 @@ class Category:
 class Term(ABC):
     """An integer that a row adds: a function of the row's own values."""
 
+    minimum: Any = 0
+    """The smallest integer that a row can add."""
+    maximum: Any = 1
+    """The largest integer that a row can add."""
+    categories: Any = ()
+    """The columns of any type whose values are told apart, instead of read as numbers."""
+
     @property
     @abstractmethod
     def columns(self) -> tuple[Hashable, ...]:
         """The columns whose values it is made of."""
 
-    @property
-    @abstractmethod
-    def minimum(self) -> int:
-        """The smallest integer that a row can add."""
-
-    @property
-    @abstractmethod
-    def maximum(self) -> int:
-        """The largest integer that a row can add."""
-
     @abstractmethod
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return the integer of each row: the law that the engines follow; no value is NaN."""
-
-    @property
-    def categories(self) -> tuple[Category, ...]:
-        """The columns of any type whose values are told apart, instead of read as numbers."""
-        return ()
 
     @property
     def leaves(self) -> tuple[Term, ...]:
@@ -76,7 +68,7 @@ class Term(ABC):
     @property
     def largest(self) -> int:
         """The largest size of what a row can add."""
-        return max(abs(self.minimum), abs(self.maximum))
+        return int(max(abs(self.minimum), abs(self.maximum)))
 
     def __mul__(self, other: Term) -> Product:
         """Return the product of two terms, to be divided by a constant: a * b // k."""
@@ -85,7 +77,7 @@ class Term(ABC):
 
 @dataclass(frozen=True)
 class ColumnTerm(Term):
-    """An integer that the value of one column adds: 0 or 1, where nothing else is said."""
+    """An integer that the value of one column adds."""
 
     column: Hashable
 
@@ -93,16 +85,6 @@ class ColumnTerm(Term):
     def columns(self) -> tuple[Hashable, ...]:
         """The one column."""
         return (self.column,)
-
-    @property
-    def minimum(self) -> int:
-        """Nothing."""
-        return 0
-
-    @property
-    def maximum(self) -> int:
-        """One."""
-        return 1
 
 
 @dataclass(frozen=True)
@@ -158,15 +140,12 @@ class Equal(ColumnTerm):
     constant: Any
     kind: str
 
+    maximum = WHOLE
+
     @property
     def categories(self) -> tuple[Category, ...]:
         """The column, of any type, and the constant."""
         return (Category(self.column, self.constant, self.kind),)
-
-    @property
-    def maximum(self) -> int:
-        """The whole."""
-        return WHOLE
 
     def of(self, values: Mapping[Hashable, Floats]) -> Integers:
         """Return wholes and zeros."""
@@ -229,7 +208,7 @@ class Product(Term):
     @property
     def minimum(self) -> int:
         """Nothing, or the product of the least factors."""
-        return max(self.left.minimum, 0) * max(self.right.minimum, 0) // self.divisor
+        return int(max(self.left.minimum, 0) * max(self.right.minimum, 0) // self.divisor)
 
     @property
     def maximum(self) -> int:

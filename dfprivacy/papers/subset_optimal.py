@@ -167,7 +167,8 @@ class RankedMeanPart(ColumnPart):
             vectors = self.vectors(bounds)
             exact = _sum_values(*values_and_counts, vectors.linears[0].source)
             noisy = add_noise(exact, vectors.linears, vectors.noises(left))[0]
-            groups, (_, weights) = np.array([len(pieces)]), vectors.counting
+            groups, weights = np.array([len(pieces)]), vectors.linears[0].count
+            assert weights is not None  # noqa: S101 both coordinates of a mean count
             pieces.append(Piece(groups, vectors.answers[0].estimator, noisy, [CLIPPED_BY_RANK]))
             counts.append(CountPiece(groups, noisy, weights))
         answer = Estimated(self.name, table.groups, tuple(pieces), has_notes=True)

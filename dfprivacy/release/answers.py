@@ -35,11 +35,6 @@ class AnnotatedFloat(float):
     __str__ = float.__repr__
 
 
-def all_groups(groups: int) -> Integers:
-    """Return the numbers of all groups."""
-    return np.arange(groups, dtype=np.int64)
-
-
 class Answer(ABC):
     """One named answer for every group; `declared` is the Arrow type of dates and times."""
 
@@ -389,4 +384,4 @@ class Answers:
 
     def shown_in(self, name: str) -> Integers:
         """Return the groups that are shown, by their numbers in an answer."""
-        return self.groups_shown if name in self.selecting else all_groups(len(self.groups_shown))
+        return self.groups_shown if name in self.selecting else np.arange(len(self.groups_shown))

@@ -14,17 +14,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dfprivacy.accounting.loss import Epsilon
 from dfprivacy.errors import EntropyError, warn_once
 from dfprivacy.noise.entropy import PERMIT, Permit
-from dfprivacy.release.answers import (
-    Answered,
-    Answers,
-    Measured,
-    all_groups,
-)
+from dfprivacy.release.answers import Answered, Answers, Measured
 from dfprivacy.release.plan import Plan, ReleaseInfo, index_of_counting_part
 
 LARGE_EPSILON = 20
@@ -160,7 +156,7 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         by_index.update(zip(indices, answers_of_type, strict=True))
     first = by_index[counting]
     if not rule:
-        shown = all_groups(first.keys.num_rows if plan.by else 1)
+        shown = np.arange(first.keys.num_rows if plan.by else 1)
     by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
     if plan.notes_limits:  # the bias of limits that were found
         for part, lost in zip(plan.parts, plan.lost, strict=True):
@@ -171,7 +167,7 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
     for name in plan.questions:
         selects = name in first.answers
         about = (
-            shown if selects else all_groups(len(shown)),
+            shown if selects else np.arange(len(shown)),
             first.counted,
             rule if selects else None,
         )

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -158,8 +158,8 @@ class Plan:
     Without a unit each row counts as `copies` rows at most. `sets` are grouping sets, as places in
     `by`, whose answers are totals of the groups.
 
-    `names` are the columns of the table; without them an answer's columns begin with its name.
-    `about` names the column that a frame is about, and `remark` says how its groups are selected.
+    `names` are the columns of the table, the last one more than its answers have where it shows
+    their counts; without them an answer's columns begin with its name.
     """
 
     charge: Charge
@@ -177,15 +177,17 @@ class Plan:
     sets: tuple[tuple[int, ...], ...] = ()
     copies: int = 1
     names: tuple[str, ...] = ()
-    shows_count: bool = False
-    about: str = ""
-    remark: str = ""
     losses: tuple[Epsilon | Rho, ...] = ()
     contribution: Contribution = field(default_factory=Contribution)
     rule_delta: Fraction | None = None
     limits: tuple[int, ...] = ()
     lost: tuple[Lost | None, ...] = ()
     notes_limits: bool = False
+
+    subject: ClassVar[Any] = ""
+    """The column that its table is about, if it is about one."""
+    remark: ClassVar[str] = ""
+    """Remark of forecasts on how its groups are selected."""
 
     @classmethod
     def of_plan(cls, plan: Plan, **changes: Any) -> Self:
@@ -249,7 +251,8 @@ class Plan:
         """Lines about all answers: the limits that were found, and what they leave out."""
         texts = {name: self.questions[name].text for name in self.info.limits}
         lines = (f"{text}: {self.info.limits_text(name)}" for name, text in texts.items())
-        return (*lines, *self.limit_notes, *self.total_notes)
+        totals = (SHOWN_TOTALS,) if self.sets and self.rule is not None else ()
+        return (*lines, *self.limit_notes, *totals)
 
     @property
     def limit_notes(self) -> tuple[str, ...]:
@@ -258,11 +261,6 @@ class Plan:
         if not self.lost:
             return tuple(dict.fromkeys(notes.values()))
         return tuple(f"{self.questions[name].text}: {note}" for name, note in notes.items())
-
-    @property
-    def total_notes(self) -> tuple[str, ...]:
-        """The note that totals of grouping sets lack the groups that are not shown."""
-        return (SHOWN_TOTALS,) if self.sets and self.rule is not None else ()
 
     def within(self, rows: Sequence[int], groups: int | None) -> Self:
         """Return the plan with limits of the rows of each part, and of the groups of a unit."""
@@ -318,7 +316,7 @@ class Plan:
                 shown = answers.shown_in(name)
                 columns += [arrow(value[shown], answer.declared) for value in values]
                 names += [f"{name}{suffix}{end}" for end in list_ends(len(values))]
-        if self.shows_count:
+        if len(columns) < len(self.names):
             columns.append(pa.array(answers.counted.column()[answers.groups_shown]))
         return pa.table(columns, names=list(self.names or names))
 
@@ -330,7 +328,11 @@ def name_columns(
     *,
     has_notes: bool = False,
 ) -> tuple[str, ...]:
-    """Return the columns of a release by group; ones called low, high or count stay so."""
+    """Return the columns of a release by group; ones called low, high or count stay so.
+
+    The last one is the count of a group, unless that is an answer. A count within the limits of
+    another answer is not shown.
+    """
     answers = [
         (name, has_interval, questions[question].has_note or has_notes)
         for question, name, has_interval in list_answers(parts, questions)
@@ -341,7 +343,7 @@ def name_columns(
     for name, has_interval, has_note in answers:
         ends = [*(["low", "high"] if has_interval else []), *([NOTE] if has_note else [])]
         names += [name, *(ends if alone else [f"{name}_{end}" for end in ends])]
-    if shows_count(parts) and not has_notes:
+    if not has_notes and not parts[index_of_counting_part(parts)].answers_count:
         names.append("count" if "count" not in used else "rows")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -359,11 +361,6 @@ def list_answers(parts: Sequence[Any], questions: Mapping[str, Any]) -> list[tup
         for question, names in part.names.items():
             answers.setdefault(question, []).extend((question, *pair) for pair in names.items())
     return [answer for question in questions for answer in answers[question]]
-
-
-def shows_count(parts: Sequence[Any]) -> bool:
-    """Check whether a frame needs a count column beside the answers themselves."""
-    return not parts[index_of_counting_part(parts)].answers_count
 
 
 def index_of_counting_part(parts: Sequence[Any]) -> int:
@@ -492,10 +489,8 @@ def needs_limits(unit: Unit | None, by: Sequence[Hashable], keys: PublicKeys | N
     return unit is not None and unit.max_groups is None and bool(by) and keys is None
 
 
-def with_search(plan: Plan, unit: Unit | None) -> Plan:
+def with_search(plan: Plan, unit: Unit) -> Plan:
     """Return a plan that finds missing limits of its unit first; `plan` has the smallest ones."""
-    if unit is None or not needs_limits(unit, plan.by, plan.keys):
-        return plan
     rows = isinstance(unit, UnlimitedUnit) and unit.rows
     unlimited = UnlimitedUnit(unit.column, unit.max_rows, unit.max_groups, rows)
     rest = plan.charge.loss
@@ -509,19 +504,13 @@ def with_search(plan: Plan, unit: Unit | None) -> Plan:
 
 
 def with_smallest_limits(
-    terms: Terms, by: Sequence[Hashable], keys: PublicKeys | None
-) -> tuple[Terms, Fraction]:
-    """Return terms with the smallest limits and the loss that is left, where limits are found.
-
-    Also the fraction of the loss that this is.
-    """
-    unit = terms.unit
-    if unit is None or not needs_limits(unit, by, keys):
-        return terms, Fraction(1)
+    terms: Terms, unit: Unit, by: Sequence[Hashable], keys: PublicKeys | None
+) -> Terms:
+    """Return terms with the smallest limits of a unit and the loss that a search leaves."""
     groups = unit.max_groups or (1 if by and keys is None else None)
     loss = loss_of(terms.epsilon, terms.rho).share(1 - SEARCH)
     smallest = Unit(unit.column, unit.max_rows, groups)
-    return terms.updated(**{loss.measure: loss.value}, unit=smallest), 1 - SEARCH
+    return terms.updated(**{loss.measure: loss.value}, unit=smallest)
 
 
 def limits_of(

@@ -24,7 +24,6 @@ from dfprivacy.release.answers import (
     Counted,
     Estimated,
     Piece,
-    all_groups,
     join_notes,
 )
 
@@ -45,7 +44,7 @@ def totals(answers: Answers, by: Set) -> Answers:
     }
     counted = Counted(groups, ())
     return replace(
-        answers, keys=keys, answers=totals_by_name, counted=counted, groups_shown=all_groups(groups)
+        answers, keys=keys, answers=totals_by_name, counted=counted, groups_shown=np.arange(groups)
     )
 
 

@@ -580,7 +580,7 @@ class Job:
         lines += self.script.notes
         for plan, answered in zip(self.plans, answers, strict=True):
             log_no_groups(plan.request, answered)
-            log_notes(plan.request.total_notes)
+            log_notes([SHOWN_TOTALS] * bool(plan.statement.sets and plan.request.rule))
             notes = list_notes(plan, answered, has_columns=self.intervals)
             for line in (*notes, *self._list_orders(plan, answered)):
                 log_note(line)

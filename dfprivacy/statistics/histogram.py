@@ -320,6 +320,14 @@ def histogram_names(by: Sequence[Hashable]) -> list[str]:
 class HistogramPlan(Plan):
     """The plan of a histogram, whose table has one row for each bin of each group."""
 
+    remark: ClassVar[str] = "a group is shown by its fullest bin"
+
+    @property
+    def subject(self) -> str:
+        """The column whose values are counted."""
+        (question,) = self.questions.values()
+        return str(question.column)
+
     def tabulate(self, answers: Answers) -> pa.Table:
         """Return one row for each bin of each group that is shown."""
         ((bins,),) = answers.answers.values()

@@ -42,7 +42,6 @@ from dfprivacy.release.answers import (
     Estimated,
     Measured,
     Piece,
-    all_groups,
     join_notes,
 )
 from dfprivacy.release.estimator import (
@@ -273,24 +272,22 @@ class Vectors:
         pairs = zip(self.linears, fractions, strict=True)
         return [loss.share(share).noise(linear.l1, linear.l2_squared) for linear, share in pairs]
 
-    @property
-    def counts(self) -> bool:
-        """True if a vector can count groups."""
-        return any(linear.count is not None for linear in self.linears)
-
     @cached_property
-    def counting(self) -> tuple[int, CountWeights]:
+    def counting(self) -> tuple[int, CountWeights] | None:
         """The vector that counts groups: of rows, else of values, else the first that can."""
         able = [
             ((bool(linear.source.terms), bool(linear.source.columns), index), linear.count)
             for index, linear in enumerate(self.linears)
             if linear.count is not None
         ]
+        if not able:
+            return None
         (*_, vector), weights = min(able, key=itemgetter(0))
         return vector, weights
 
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
+        assert self.counting is not None  # noqa: S101 a part that counts is asked
         vector, weights = self.counting
         return self.noises(loss)[vector], weights.divisor, len(weights.indices)
 
@@ -401,8 +398,8 @@ class LinearPart(Part):
     @property
     def counts_chosen(self) -> bool:
         """True if it counts no rows but those that have a value."""
-        vector, _ = self.vectors.counting
-        return bool(self.vectors.linears[vector].source.columns)
+        assert self.vectors.counting is not None  # noqa: S101 units are counted
+        return bool(self.vectors.linears[self.vectors.counting[0]].source.columns)
 
     @property
     def columns(self) -> Mapping[Hashable, bool]:
@@ -417,14 +414,14 @@ class LinearPart(Part):
     @property
     def counts(self) -> bool:
         """True if a query can count groups."""
-        return self.vectors.counts
+        return self.vectors.counting is not None
 
     @property
     def answers_count(self) -> bool:
         """True if one of the answers is the count that selects groups."""
-        vector, weights = self.vectors.counting
         return any(
-            answer.estimator == CountEstimator(weights) and answer.vector == vector
+            isinstance(answer.estimator, CountEstimator)
+            and self.vectors.counting == (answer.vector, answer.estimator.weights)
             for answer in self.vectors.answers
         )
 
@@ -523,8 +520,8 @@ class MeasuredSums(Measured):
         vectors = self.part.vectors
         noisy_vectors = add_noise(self.statistics, vectors.linears, vectors.noises(loss))
         groups = noisy_vectors[0].coordinates.shape[1]
-        shown = all_groups(groups)
-        index, weights = vectors.counting if vectors.counts else (0, None)
+        shown = np.arange(groups)
+        index, weights = vectors.counting or (0, None)
         if rule is not None and weights is not None:
             count = CountPiece(shown, noisy_vectors[index], weights)
             shown = Counted(groups, (count,)).select_groups(rule)
@@ -572,8 +569,11 @@ class MeasuredSums(Measured):
         for (column, bounds), counts in pairs:
             rooms = [np.full(sums.shape[1], np.inf)] * 2
             if is_limited:
-                ends = linear.apply({column: np.array([bounds.lower, bounds.upper])}).T
-                rooms = [sums[end.argmax()].astype(float) * (WHOLE / linear.l1) for end in ends]
+                terms = linear.source.terms  # none falls where the value rises
+                ends = [term.minimum for term in terms], [term.maximum for term in terms]
+                matrix = np.array(linear.matrix)
+                full = [sums[(matrix @ (1, *end)).argmax()] for end in ends]
+                rooms = [total.astype(float) * (WHOLE / linear.l1) for total in full]
             lines[column] = note_clipping(
                 noisy[counts], rooms, bounds, outside, grouped=self.part.grouped
             )

@@ -26,7 +26,7 @@ from dfprivacy.measurement.binning import Floats, Integers
 from dfprivacy.measurement.sums import Statistics
 from dfprivacy.noise.additive import NoisyVector, add_noise, added_up
 from dfprivacy.noise.laws import KeyRule, Noise, Summed, half_width_factor
-from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece, all_groups
+from dfprivacy.release.answers import Answered, Counted, CountPiece, Estimated, Piece
 from dfprivacy.release.estimator import CountEstimator, Draw, ForecastableEstimator
 from dfprivacy.release.plan import PartLimits
 from dfprivacy.statistics.base import Statistic
@@ -325,15 +325,15 @@ class MeasuredMargins(MeasuredSums):
         ]
         groups = noisy.coordinates.shape[1]
         pieces = [
-            Piece(all_groups(groups), choose_estimator(read.estimator, vector.noise), vector)
+            Piece(np.arange(groups), choose_estimator(read.estimator, vector.noise), vector)
             for vector in self._read(noisy, totals)
         ]
         titles = self.part.titles.values()
         answers = [Estimated(n, groups, (piece,)) for n, piece in zip(titles, pieces, strict=True)]
         answered = Answered(self.keys, {read.name: tuple(answers)})
-        if not vectors.counts:
+        if vectors.counting is None:
             return answered
-        count = CountPiece(all_groups(groups), noisy, vectors.counting[1])
+        count = CountPiece(np.arange(groups), noisy, vectors.counting[1])
         return replace(answered, counted=Counted(groups, (count,)))
 
     def _read(self, cells: NoisyVector, totals: Sequence[NoisyVector | None]) -> list[NoisyVector]:

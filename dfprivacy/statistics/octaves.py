@@ -129,7 +129,7 @@ class OctavePart(Part):
     @property
     def counts(self) -> bool:
         """True if a query can count groups."""
-        return self._form.counts
+        return self._form.counting is not None
 
     @property
     def answers_count(self) -> bool:
@@ -310,7 +310,7 @@ class MeasuredOctaves(MeasuredTable):
             exact = octave_statistics(bounds.table, members, sources)
             left = loss.share(Fraction(int(bounds.left[members[0]]), UNITS))
             noisy = add_noise(exact, vectors.linears, vectors.noises(left))
-            if part.counts:
+            if vectors.counting is not None:
                 vector, weights = vectors.counting
                 counts.append(CountPiece(members, noisy[vector], weights))
             notes = list(bounds.notes[members]) if ends else None
