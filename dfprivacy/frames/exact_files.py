@@ -24,7 +24,7 @@ import pyarrow as pa
 from dfprivacy.accounting.memory import release_bytes
 from dfprivacy.engine.files import put_whole
 from dfprivacy.errors import DPError, InvalidQuestionError, StatisticsFileError
-from dfprivacy.frames.exact_tables import ExactTables, kind_of_part, list_sources, with_kinds
+from dfprivacy.frames.exact_tables import ExactTables, list_sources, with_kinds
 from dfprivacy.measurement.bin_table import BinTable
 from dfprivacy.measurement.binning import Integers
 from dfprivacy.measurement.exact import describe
@@ -392,7 +392,7 @@ def _parsed(written: JSON, kinds: Mapping[str, pa.DataType]) -> Header | None:
         ways_of_part[way_written]
         for ways_of_part, way_written in zip(ways, written["bins"], strict=True)
     )
-    header = replace(header, bins=bins, kinds=tuple(map(kind_of_part, table_parts)))
+    header = replace(header, bins=bins, kinds=tuple(part.kind for part in table_parts))
     same = [
         header.json() == written,
         len(rows) == 1 + len(bins) and all(type(count) is int and count >= 0 for count in rows),

@@ -27,29 +27,19 @@ from dfprivacy.measurement.sums import Statistics, sum_names
 from dfprivacy.release.answers import Measured
 from dfprivacy.statistics.linear import LinearPart, MeasuredSums
 from dfprivacy.statistics.part import MeasuredTable, Part
-from dfprivacy.statistics.quantile import Kind, QuantilePart
+from dfprivacy.statistics.quantile import Kind
 
 
 def list_sources(parts: Sequence[Part]) -> tuple[Source, ...]:
     """Return the sources of the queries of a release, in order."""
-    vectors = [part.vectors for part in parts if isinstance(part, LinearPart)]
-    return tuple(dict.fromkeys(linear.source for vector in vectors for linear in vector.linears))
+    return tuple(dict.fromkeys(source for part in parts for source in part.sources))
 
 
 def with_kinds(parts: Sequence[Part], kinds: Sequence[Kind | None]) -> list[Part]:
     """Return parts for the types of their columns: `kinds` of those with bins."""
-    binned = [index for index, part in enumerate(parts) if not isinstance(part, LinearPart)]
-    parts_of_kinds = list(parts)
-    for index, kind in zip(binned, kinds, strict=True):
-        part = parts_of_kinds[index]
-        if isinstance(part, QuantilePart):
-            parts_of_kinds[index] = part.told_kind(kind)
-    return parts_of_kinds
-
-
-def kind_of_part(part: Part) -> Kind | None:
-    """Return the declared type of a part's column, if it matters."""
-    return part.kind if isinstance(part, QuantilePart) else None
+    pairs = zip((part for part in parts if not part.sources), kinds, strict=True)
+    binned = iter([part.told_kind(kind) for part, kind in pairs])
+    return [part if part.sources else next(binned) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -77,9 +67,7 @@ class ExactTables:
                     sums[name] = np.asarray(table.column(name).fill_null(0).to_numpy(), np.int64)
         tables = [measurement for measurement in measured if isinstance(measurement, MeasuredTable)]
         bins = tuple(measured_table.table for measured_table in tables)
-        return cls(
-            keys, sums, bins, tuple(kind_of_part(measured_table.part) for measured_table in tables)
-        )
+        return cls(keys, sums, bins, tuple(measured_table.part.kind for measured_table in tables))
 
     @property
     def groups(self) -> int:

@@ -43,7 +43,6 @@ from dfprivacy.statistics.forecast import (
 )
 from dfprivacy.statistics.linear import shown_from
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.octaves import OctavePart
 
 
 @singledispatch
@@ -187,9 +186,8 @@ def _sizes_shown(request: Plan) -> Reach | None:
     index = index_of_counting_part(request.parts)
     part, loss = request.parts[index], request.row_losses[index]
     reach = shown_from(part.count_noise(loss), request.rule)
-    if isinstance(part, OctavePart):
-        threshold = shown_from(part.least_count_noise(loss), request.rule)
-        reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
+    threshold = shown_from(part.least_count_noise(loss), request.rule)
+    reach = replace(reach, rarely=min(threshold.rarely, reach.rarely))
     open_limits = list_open_limits(request, part)
     return replace(reach, condition=name_condition(open_limits)) if open_limits else reach
 

@@ -18,13 +18,7 @@ from dfprivacy.engine.run import guarded, reading_files
 from dfprivacy.release.answers import Measured
 from dfprivacy.release.plan import Plan, index_of_counting_part
 from dfprivacy.statistics.linear import LinearPart
-from dfprivacy.statistics.octaves import (
-    MeasuredOctaves,
-    OctavePart,
-    in_fine_bins,
-)
 from dfprivacy.statistics.part import Part
-from dfprivacy.statistics.products import MeasuredProducts, ProductPart
 
 T = TypeVar("T")
 
@@ -48,20 +42,17 @@ def measure(
 ) -> tuple[Adopted, list[Measured]]:
     """Run the exact passes; `grouped` says how, without the columns that the parts read."""
     values: dict[Hashable, bool] = {}
-    linear = [part for part in parts if isinstance(part, LinearPart)]
-    categories = dict.fromkeys(
-        category for part in linear for source in part.sources for category in source.categories
-    )
+    sources = [source for part in parts for source in part.sources]
+    categories = dict.fromkeys(category for source in sources for category in source.categories)
     for part in parts:
         for column, numbers in part.columns.items():
             values[column] = values.get(column, False) or numbers
-    has_passes = grouped.unit is not None and any(
-        len(part.sources) > 1 and not sums_from_table(part) for part in linear
-    )
-    if len(parts) > 1 or has_passes or any(isinstance(part, ProductPart) for part in parts):
+    several_of_units = grouped.unit is not None and len(sources) > 1
+    has_passes = several_of_units and any(source.counts_distinct for source in sources)
+    if isinstance(frame, pa.RecordBatchReader) and len(parts) == 1 and not has_passes:
+        parts = [part.in_one_pass() for part in parts]
+    if len(parts) > 1 or has_passes or any(part.reads_again for part in parts):
         frame = guarded(lambda: rereadable(frame))
-    if isinstance(frame, pa.RecordBatchReader):
-        parts = in_fine_bins(parts)
     columns = replace(grouped, values=values, categories=tuple(categories))
     adopted, measured = read(frame, columns, lambda opened: _run_passes(parts, opened))
 
@@ -69,11 +60,10 @@ def measure(
         """Measure another part, for what an answer has to know first."""
         return measure(frame, [part], grouped)[1][0]
 
-    for index, exact in enumerate(measured):
-        if isinstance(exact, MeasuredProducts) or (
-            isinstance(exact, MeasuredOctaves) and exact.part.grouped and not exact.part.bins
-        ):
-            measured[index] = replace(exact, again=measure_again)  # type: ignore[arg-type]
+    for index, part in enumerate(parts):
+        if part.reads_again:
+            again: Any = measured[index]
+            measured[index] = replace(again, again=measure_again)
     is_several = grouped.keys and len(parts) > 1
     return adopted, _in_same_groups(measured, parts) if is_several else measured
 
@@ -112,17 +102,17 @@ def sums_from_table(part: object) -> TypeGuard[LinearPart]:
 
 def _run_passes(parts: Sequence[Any], adopted: Adopted) -> list[Measured]:
     """Measure parts: one pass for all sums, one for all octaves, one for each other part."""
-    queries = [part.query for part in parts if isinstance(part, OctavePart)]
-    sources = [s for part in parts if isinstance(part, LinearPart) for s in part.sources]
+    queries = [part.query for part in parts if part.query]
+    sources = dict.fromkeys(source for part in parts for source in part.sources)
     if queries:
         tables = iter(count_bins(adopted, queries))
     if sources:
-        statistics = exact_sums(adopted, tuple(dict.fromkeys(sources)))
+        statistics = exact_sums(adopted, tuple(sources))
     measured: list[Measured] = []
     for part in parts:
-        if isinstance(part, OctavePart):
+        if part.query:
             measured.append(part.measured(next(tables)))
-        elif isinstance(part, LinearPart):
+        elif part.sources:
             measured.append(part.measured(statistics, adopted))
         else:
             measured.append(part.measure(adopted))

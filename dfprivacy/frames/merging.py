@@ -43,7 +43,6 @@ from dfprivacy.release.terms import EPSILON, INTERVAL, Files, PublicKeys, Terms,
 from dfprivacy.statistics import Statistic
 from dfprivacy.statistics.histogram import Histogram
 from dfprivacy.statistics.mean_vector import MeanVector
-from dfprivacy.statistics.octaves import in_fine_bins
 from dfprivacy.statistics.split import split
 
 
@@ -129,7 +128,7 @@ def statistics(
 
     storable = keepable(open_source(frame), labels)
     grouped = Columns(labels, public, limited)
-    adopted, measured = measure(storable, in_fine_bins(parts), grouped)
+    adopted, measured = measure(storable, [part.in_one_pass() for part in parts], grouped)
     group_keys = measured[0].keys
     if labels and isinstance(storable, pd.DataFrame):  # keys may stand for categories or durations
         group_keys = guarded(lambda: frame_table(adopted.wrap(group_keys))).replace_schema_metadata(

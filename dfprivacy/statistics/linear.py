@@ -425,7 +425,7 @@ class LinearPart(Part):
             for answer in self.vectors.answers
         )
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Source, ...]:
         """The sums that an engine adds up."""
         return tuple(dict.fromkeys(linear.source for linear in self.vectors.linears))

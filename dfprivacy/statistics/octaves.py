@@ -202,14 +202,18 @@ class OctavePart(Part):
         return forecasts
 
     @property
+    def reads_again(self) -> bool:
+        """True if other bins of the groups may be counted later."""
+        return self.grouped and not self.bins
+
+    def in_one_pass(self) -> OctavePart:
+        """Return the part that counts in fine bins at once."""
+        return replace(self, bins=FINE)
+
+    @property
     def query(self) -> HistogramQuery:
         """How an engine counts its values."""
         return HistogramQuery(self.column, self.binning, self.moments, self.pooled)
-
-
-def in_fine_bins(parts: Sequence[Part]) -> list[Part]:
-    """Return parts that count in fine bins at once, for rows that can't be read twice."""
-    return [replace(part, bins=FINE) if isinstance(part, OctavePart) else part for part in parts]
 
 
 def bounds_reach(look: Epsilon | Rho) -> Reach:

@@ -43,6 +43,23 @@ class Part(ABC):
         def questions(self) -> Mapping[str, Any]:
             """Its questions by their names."""
 
+    sources: Any = ()
+    """The sums that it is measured by, which an engine adds up with those of other parts."""
+    query: Any = None
+    """The bins that it is measured by, if an engine counts them with those of other parts."""
+    reads_again: Any = False
+    """True if an answer has to know something of the rows before they are measured again."""
+    kind: Any = None
+    """The declared type of its column, if it matters."""
+
+    def in_one_pass(self) -> Part:
+        """Return the part for rows that can't be read again, if there is one."""
+        return self
+
+    def told_kind(self, kind: Any) -> Part:  # noqa: ARG002 most parts read numbers
+        """Return the part for a column of this kind."""
+        return self
+
     @property
     def counts_units(self) -> bool:
         """True if it counts units, whose limit is one row."""
@@ -76,6 +93,10 @@ class Part(ABC):
     @abstractmethod
     def count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
         """Return the noise of the count that selects groups, its divisor and number of terms."""
+
+    def least_count_noise(self, loss: Epsilon | Rho) -> tuple[Noise, int, int]:
+        """Return the least that this noise can be."""
+        return self.count_noise(loss)
 
     def draws(self) -> list[tuple[tuple[str, ...], Fraction]]:
         """Return the questions that each draw answers, and its part of the part's loss."""

@@ -62,6 +62,8 @@ class ProductPart(Part):
     units: bool = False
     limits: PartLimits | None = None
 
+    reads_again = True
+
     answer_share: ClassVar[Fraction] = 1 - SEARCH * (1 - LEAST_ZOOMED)
     """The share of the loss that is left for the answers, at least."""
 
