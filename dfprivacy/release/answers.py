@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -54,9 +54,9 @@ class Answer(ABC):
         """Return the answer with room for the bias of limits, and a note about them."""
         return self
 
-    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Answer:  # noqa: ARG002 no interval
-        """Return the answer with intervals and notes about the groups that are shown."""
-        return self
+    @abstractmethod
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Answer:
+        """Return the answer about the groups that are shown alone."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,8 @@ class Estimated(Answer):
     blank: tuple[Any, Any, Any] = UNKNOWN
     has_notes: bool = False
     outer: OuterCounts | None = None
+    shown: Integers | None = None
+    """The groups that it is about, all if it is None."""
 
     def columns(self, level: float) -> list[Column]:
         """Return value, low and high of each group, and its note where it has notes.
@@ -191,7 +193,7 @@ class Estimated(Answer):
                 for group in piece.groups[(low <= smallest) & (high >= largest)].tolist():
                     notes[group] = notes[group] or TOO_FEW
             columns.append(notes)
-        return columns
+        return columns if self.shown is None else [column[self.shown] for column in columns]
 
     def within_limits(self, below: float, above: float, note: str | None) -> Estimated:
         """Return the answer with room for the bias of limits, and a note about them."""
@@ -205,7 +207,7 @@ class Estimated(Answer):
         return replace(self, pieces=tuple(pieces), has_notes=True)
 
     def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Estimated:
-        """Return the answer with intervals and notes about the groups that are shown.
+        """Return the answer about the groups that are shown alone.
 
         A `rule` selects them by their noisy counts: where the answer is read off other vectors than
         these, its noise knows nothing of that. Of several pieces those stay that have a group to
@@ -227,7 +229,7 @@ class Estimated(Answer):
                 replace(piece, notes=piece.notes and [text or FAR_ROWS for text in piece.notes])
                 for piece in pieces
             )
-        return replace(self, pieces=pieces, outer=None)
+        return replace(self, pieces=pieces, outer=None, shown=shown)
 
 
 @dataclass(frozen=True)
@@ -245,6 +247,11 @@ class Chosen(Answer):
     def within_limits(self, below: float, above: float, note: str | None) -> Chosen:  # noqa: ARG002 no interval
         """Return the answer with a note about limits."""
         return replace(self, notes=append_note(self.notes or [None] * len(self.values), note))
+
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Chosen:  # noqa: ARG002 no interval
+        """Return the answer about the groups that are shown alone."""
+        notes = None if self.notes is None else [self.notes[index] for index in shown]
+        return replace(self, values=self.values[shown], notes=notes)
 
 
 @dataclass(frozen=True)
@@ -268,6 +275,10 @@ class Dated(Answer):
     def within_limits(self, below: float, above: float, note: str | None) -> Dated:
         """Return the answer with a note about limits."""
         return replace(self, number=self.number.within_limits(below, above, note))
+
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> Dated:
+        """Return the answer about the groups that are shown alone."""
+        return replace(self, number=self.number.about_shown(shown, counted, rule))
 
 
 def join_notes(texts: Iterable[str | None]) -> str | None:
@@ -370,18 +381,12 @@ class Measured(ABC):
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of all parts, in the order of their questions, and the groups shown. Public.
+    """The answers of all parts about the groups that are shown, in the order of questions. Public.
 
-    `selecting` names the answers of the part that selects groups, which are about all groups. The
-    others are about the groups that are shown alone.
+    `counted` has the counts of more groups: `groups_shown` are the numbers of those shown.
     """
 
     keys: pa.Table
     answers: Mapping[str, tuple[Answer, ...]]
     counted: Counted
     groups_shown: Integers
-    selecting: Collection[str] = ()
-
-    def shown_in(self, name: str) -> Integers:
-        """Return the groups that are shown, by their numbers in an answer."""
-        return self.groups_shown if name in self.selecting else np.arange(len(self.groups_shown))

@@ -156,7 +156,7 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
         by_index.update(zip(indices, answers_of_type, strict=True))
     first = by_index[counting]
     if not rule:
-        shown = np.arange(first.keys.num_rows if plan.by else 1)
+        keys, shown = first.keys, np.arange(first.keys.num_rows if plan.by else 1)
     by_name = {name: parts for part in by_index.values() for name, parts in part.answers.items()}
     if plan.notes_limits:  # the bias of limits that were found
         for part, lost in zip(plan.parts, plan.lost, strict=True):
@@ -165,11 +165,9 @@ def run_mechanisms(plan: Plan, measured: Sequence[Measured]) -> Answers:
                 by_name[name] = tuple(answer.within_limits(*effect) for answer in by_name[name])
     answers = {}
     for name in plan.questions:
-        selects = name in first.answers
-        about = (
-            shown if selects else np.arange(len(shown)),
-            first.counted,
-            rule if selects else None,
+        selects = name in first.answers  # the others are about groups that are shown already
+        places, rule_of_part = (shown, rule) if selects else (np.arange(len(shown)), None)
+        answers[name] = tuple(
+            answer.about_shown(places, first.counted, rule_of_part) for answer in by_name[name]
         )
-        answers[name] = tuple(answer.about_shown(*about) for answer in by_name[name])
-    return Answers(first.keys, answers, first.counted, shown, first.answers.keys())
+    return Answers(keys, answers, first.counted, shown)

@@ -308,13 +308,12 @@ class Plan:
         """Return one row for each group of all keys."""
         names, columns = list(map(str, self.by)), []
         if self.by:
-            columns += answers.keys.take(pa.array(answers.groups_shown)).columns
+            columns += answers.keys.columns
         for name, parts in answers.answers.items():
             suffixes = self.questions[name].suffixes if not self.names else ("",) * len(parts)
             for suffix, answer in zip(suffixes, parts, strict=True):
                 values = answer.columns(self.level)
-                shown = answers.shown_in(name)
-                columns += [arrow(value[shown], answer.declared) for value in values]
+                columns += [arrow(value, answer.declared) for value in values]
                 names += [f"{name}{suffix}{end}" for end in list_ends(len(values))]
         if len(columns) < len(self.names):
             columns.append(pa.array(answers.counted.column()[answers.groups_shown]))

@@ -33,13 +33,10 @@ Set = tuple[int, ...]
 
 def totals(answers: Answers, by: Set) -> Answers:
     """Return the answers about the groups of a grouping set: all keys, those added up are NULL."""
-    cells = answers.keys.take(pa.array(answers.groups_shown))
-    keys, group_of_cell = _groups(cells, by)
+    keys, group_of_cell = _groups(answers.keys, by)
     groups = keys.num_rows
     totals_by_name = {
-        name: tuple(
-            _total(answer, answers.shown_in(name), group_of_cell, groups) for answer in parts
-        )
+        name: tuple(_total(answer, group_of_cell, groups) for answer in parts)
         for name, parts in answers.answers.items()
     }
     counted = Counted(groups, ())
@@ -85,10 +82,11 @@ def has_order(kind: pa.DataType) -> bool:
     return False
 
 
-def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -> Estimated:
+def _total(answer: Any, group_of_cell: Integers, groups: int) -> Estimated:
     """Return an answer about groups of cells, with the notes of these: a piece a size."""
     assert isinstance(answer, Estimated)  # noqa: S101 others are refused before they are measured
-    (piece,) = answer.pieces
+    (piece,), shown = answer.pieces, answer.shown
+    assert shown is not None  # noqa: S101 they have been selected
     cells = np.bincount(group_of_cell, minlength=groups)
     indices = np.searchsorted(piece.groups, shown)
     cell_vector = piece.vector.of_groups(indices)
@@ -107,4 +105,4 @@ def _total(answer: Any, shown: Integers, group_of_cell: Integers, groups: int) -
         pieces.append(Piece(members, piece.estimator, vector, members_notes))
     is_count = piece.estimator.value(piece.vector).dtype.kind == "i"
     blank = NO_COUNT if is_count else answer.blank
-    return replace(answer, groups=groups, pieces=tuple(pieces), blank=blank)
+    return replace(answer, groups=groups, pieces=tuple(pieces), blank=blank, shown=None)

@@ -289,6 +289,10 @@ class NoisyBins(Counted, Answer):
         """Return the groups that are shown."""
         return self.shown
 
+    def about_shown(self, shown: Integers, counted: Counted, rule: KeyRule | None) -> NoisyBins:  # noqa: ARG002 as above
+        """Return the answer, which is about these groups."""
+        return self
+
     def columns(self, level: float) -> list[Column]:
         """Return count, low and high of each bin of each group that is shown."""
         half = self.noise.quantile(1 - level)
@@ -332,8 +336,8 @@ class HistogramPlan(Plan):
         """Return one row for each bin of each group that is shown."""
         ((bins,),) = answers.answers.values()
         assert isinstance(bins, NoisyBins)  # noqa: S101 the part answers so
-        edges, shown = bins.edges, answers.groups_shown
-        groups = pa.array(np.repeat(shown, len(edges) - 1))
+        edges, shown = bins.edges, bins.shown
+        groups = pa.array(np.repeat(np.arange(len(shown)), len(edges) - 1))
         columns = list(answers.keys.take(groups).columns) if answers.keys.num_columns else []
         columns += [pa.array(np.tile(ends, len(shown))) for ends in (edges[:-1], edges[1:])]
         counts, low, high = (column.reshape(-1) for column in bins.columns(self.level))
