@@ -187,7 +187,7 @@ class Crosstab(Question):
             size=size,
             public=public,
             laplace=laplace,
-            groups=plan.contribution.groups,
+            groups=plan.contributions[0].groups,
             cluster=part.cluster,
         )
         names = name_columns((margins,), plan.questions, list(map(str, self.by)))

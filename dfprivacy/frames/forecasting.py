@@ -195,13 +195,12 @@ def _sizes_shown(request: Plan) -> Reach | None:
 def draws_of(request: Plan) -> tuple[Draw, ...]:
     """Return each noisy vector or selection with its loss; together they cost the charge."""
     texts = {name: question.text for name, question in request.questions.items()}
-    losses = request.losses or request.row_losses
-    total = sum((loss.value for loss in losses), start=Fraction(0))
+    total = sum((loss.value for loss in request.losses), start=Fraction(0))
     draws, rest, search = [], request.charge.loss, request.search
     if search is not None:
         rest = add_losses(request.losses)
         draws = [draw_of(loss, (what,)) for loss, what in finding_draws(request)]
-    for part, loss in zip(request.parts, losses, strict=True):
+    for part, loss in zip(request.parts, request.losses, strict=True):
         share = rest.value * loss.value / total
         for names, of_part in part.draws():
             cost = type(rest)(share * of_part)

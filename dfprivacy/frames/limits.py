@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dfprivacy.accounting.charge import Charge
 from dfprivacy.accounting.ledger import Ledger
-from dfprivacy.accounting.loss import loss_of
+from dfprivacy.accounting.loss import Contribution, loss_of
 from dfprivacy.accounting.spending import account_of
 from dfprivacy.engine.files import open_source
 from dfprivacy.errors import InvalidQuestionError
@@ -97,8 +97,10 @@ def suggest_limits(
     one_row = Unit(unit, 1)
     parts = split({"": question}, grouped=False, unit=one_row, searching=True)
     losses = tuple(goal.share(share) for share in split_shares(parts))
+    contributions = (Contribution(),) * len(parts)
     search = LimitSearch(UnlimitedUnit(unit), loss)
-    plan = replace(plan, by=labels, unit=one_row, parts=parts, losses=losses, search=search)
+    plan = replace(plan, by=labels, unit=one_row, parts=parts, search=search)
+    plan = replace(plan, losses=losses, contributions=contributions)
     _, sizes = read_sizes(frame, plan)
     with charged(plan):
         limits = draw_limits(plan, sizes).unit

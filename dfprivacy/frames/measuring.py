@@ -85,11 +85,11 @@ def _measure_from_table(
     measured: list[Measured] = []
     if sources:
         statistics = table.sum_within_limits(sources, unit.max_rows, unit.max_groups)
-    for part, rows in zip(plan.parts, plan.limits, strict=True):
+    for part, contribution in zip(plan.parts, plan.contributions, strict=True):
         if statistics is not None and sums_from_table(part):
             measured.append(part.measured(statistics, adopted))
             continue
-        within = replace(grouped, unit=replace(unit, max_rows=rows))
+        within = replace(grouped, unit=replace(unit, max_rows=contribution.rows))
         adopted, statistics_of_part = measure(frame, [part], within)
         measured += statistics_of_part
     return adopted, _in_same_groups(measured, plan.parts) if grouped.keys else measured

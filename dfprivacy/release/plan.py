@@ -150,13 +150,12 @@ class Plan:
     """A release that is checked and priced. No data has been read.
 
     `mark` is the fingerprint under which a ledger remembers the release, None where it does not.
-    Each of the `parts` answers some questions from one pass, for the loss of one row in
-    `row_losses`. `rule` selects groups by their noisy counts; None for public keys or no groups.
-    `unit` has the limits for these groups: the smallest ones where a `search` finds them. A
-    part can have a limit of rows of its own in `limits`, where `losses` are its cost for a unit.
-    `lost` is the effect of these limits, which intervals and notes have if it `notes_limits`.
-    Without a unit each row counts as `copies` rows at most. `sets` are grouping sets, as places in
-    `by`, whose answers are totals of the groups.
+    Each of the `parts` answers some questions from one pass, for its loss among the `losses` and
+    within the limits in `contributions`. `rule_delta` is what a noisy count spends to show a
+    group; None for public keys or no groups. `unit` has the limits for these groups: the smallest
+    ones where a `search` finds them. `lost` is the effect of these limits, which intervals and
+    notes have if it `notes_limits`. Without a unit each row counts as `copies` rows at most. `sets`
+    are grouping sets, as places in `by`, whose answers are totals of the groups.
 
     `names` are the columns of the table, the last one more than its answers have where it shows
     their counts; without them an answer's columns begin with its name.
@@ -169,18 +168,15 @@ class Plan:
     by: Sequence[Hashable] = ()
     keys: PublicKeys | None = None
     unit: Unit | None = None
-    rule: KeyRule | None = None
     questions: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Any, ...] = ()
-    row_losses: tuple[Epsilon | Rho, ...] = ()
+    losses: tuple[Epsilon | Rho, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
+    rule_delta: Fraction | None = None
     search: LimitSearch | None = None
     sets: tuple[tuple[int, ...], ...] = ()
     copies: int = 1
     names: tuple[str, ...] = ()
-    losses: tuple[Epsilon | Rho, ...] = ()
-    contribution: Contribution = field(default_factory=Contribution)
-    rule_delta: Fraction | None = None
-    limits: tuple[int, ...] = ()
     lost: tuple[Lost | None, ...] = ()
     notes_limits: bool = False
 
@@ -194,6 +190,19 @@ class Plan:
         """Return a plan of this class with the fields of another one."""
         facts = {attribute.name: getattr(plan, attribute.name) for attribute in fields(plan)}
         return cls(**{**facts, **changes})
+
+    @cached_property
+    def row_losses(self) -> tuple[Epsilon | Rho, ...]:
+        """The loss of one row for each part."""
+        pairs = zip(self.contributions, self.losses, strict=True)
+        return tuple(contribution.row_loss(loss) for contribution, loss in pairs)
+
+    @cached_property
+    def rule(self) -> KeyRule | None:
+        """The rule that selects groups by their noisy counts, if one does."""
+        if self.rule_delta is None:
+            return None
+        return self.contributions[index_of_counting_part(self.parts)].key_rule(self.rule_delta)
 
     @property
     def row_keys(self) -> tuple[str, ...]:
@@ -210,8 +219,8 @@ class Plan:
             shown_from = -(-self.rule.threshold(*law) // law[1])
         delta = float(self.charge.delta) if self.by else 0.0
         limits = [
-            (name, replace(self.unit, max_rows=rows), lost)
-            for part, rows, lost in zip(self.parts, self.limits, self.lost, strict=False)
+            (name, replace(self.unit, max_rows=within.rows), lost)
+            for part, within, lost in zip(self.parts, self.contributions, self.lost, strict=False)
             if self.unit is not None and lost is not None
             for name in part.names
         ]
@@ -267,30 +276,17 @@ class Plan:
         unit = self.unit
         if unit is None:
             return self
-        contribution = replace(self.contribution, groups=groups or self.contribution.groups)
         shared = max(rows)
-        contributions = [replace(contribution, rows=limit) for limit in rows]
-        limits = (
-            PartLimits(within, loss, shared)
-            for within, loss in zip(contributions, self.losses, strict=True)
+        contributions = tuple(
+            replace(within, rows=limit, groups=groups or within.groups)
+            for within, limit in zip(self.contributions, rows, strict=True)
         )
-        parts = tuple(
-            part.within_limits(part_limits)
-            for part, part_limits in zip(self.parts, limits, strict=True)
+        facts = zip(self.parts, contributions, self.losses, strict=True)
+        parts = (
+            part.within_limits(PartLimits(within, loss, shared)) for part, within, loss in facts
         )
-        counting = contributions[index_of_counting_part(self.parts)]
-        return replace(
-            self,
-            unit=replace(unit, max_rows=shared, max_groups=groups),
-            parts=parts,
-            limits=tuple(rows),
-            contribution=contribution,
-            rule=None if self.rule_delta is None else counting.key_rule(self.rule_delta),
-            row_losses=tuple(
-                within.row_loss(loss)
-                for within, loss in zip(contributions, self.losses, strict=True)
-            ),
-        )
+        limited = replace(unit, max_rows=shared, max_groups=groups)
+        return replace(self, unit=limited, parts=tuple(parts), contributions=contributions)
 
     def tabulate(self, answers: Answers) -> pa.Table:
         """Return one row for each group that is shown: its keys, then the columns of answers."""
@@ -434,14 +430,12 @@ def plan_release(
         by,
         keys,
         unit,
-        None if delta is None else contribution.key_rule(delta / selections),
         questions or {},
         tuple(parts),
-        tuple(contribution.row_loss(loss) for loss in losses),
+        tuple(losses),
+        (contribution,) * len(losses),
+        None if delta is None else delta / selections,
         copies=terms.copies,
-        losses=tuple(losses),
-        contribution=contribution,
-        rule_delta=None if delta is None else delta / selections,
     )
     if unit is None or not parts:
         return plan
