@@ -433,7 +433,7 @@ def _guarded(function: Any) -> Any:
         return function
 
     @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
         if _INSIDE.get():
             return function(*args, **kwargs)
         failure: BaseException
@@ -447,8 +447,8 @@ def _guarded(function: Any) -> Any:
         finally:
             del failure  # what looks at the frames of an error must not find it
 
-    guarded.is_boundary = True  # type: ignore[attr-defined]
-    return guarded
+    call.is_boundary = True  # type: ignore[attr-defined]
+    return call
 
 
 def _wrong_call(

@@ -86,10 +86,11 @@ class Columns:
     categories: Sequence[Category] = ()
 
     @property
-    def public_keys(self) -> list[list[object]]:
-        """One list of public keys a group column; empty lists where keys are secret."""
-        rows = () if self.public is None else self.public.rows
-        return [[row[index] for row in rows] for index in range(len(self.keys))]
+    def listed_keys(self) -> list[list[object]] | None:
+        """One list of public keys a group column; None where keys are secret."""
+        if self.public is None:
+            return None
+        return [[row[index] for row in self.public.rows] for index in range(len(self.keys))]
 
     def names(self) -> list[Hashable]:
         """Return every column named."""
@@ -159,8 +160,8 @@ class Adopted:
     """A frame as the engine pass sees it.
 
     `lazy` has the group keys under `keys`, each value column under `values`, categories under
-    `categories`, and the privacy units under the name in `unit`. `public_keys` are as the engine
-    sees them, empty lists where keys are secret. `wrap` turns a released Arrow table, whose first
+    `categories`, and the privacy units under the name in `unit`. `listed_keys` are as the engine
+    sees them, None where keys are secret. `wrap` turns a released Arrow table, whose first
     columns are the keys, into the caller's own frame type. `connection` is the embedded one, if
     any: it lives as long as the pass. A frame that `reads_once` may run dry in its first pass; one
     `from_files` may be larger than memory; the columns of one `in_memory` are arrays already.
@@ -171,7 +172,7 @@ class Adopted:
     lazy: nw.LazyFrame[Any]
     keys: Mapping[Hashable, str]
     values: Mapping[Hashable, str]
-    public_keys: Sequence[Sequence[object]]
+    listed_keys: Sequence[Sequence[object]] | None
     wrap: Wrap
     unit: UnitColumn | None = None
     connection: duckdb.DuckDBPyConnection | None = None
@@ -186,11 +187,6 @@ class Adopted:
     def names(self) -> list[str]:
         """The names of the group keys in a pass."""
         return key_names(len(self.keys))
-
-    @property
-    def listed_keys(self) -> Sequence[Sequence[object]] | None:
-        """The public keys; None where keys are secret."""
-        return self.public_keys if any(self.public_keys) else None
 
     def holds_integers(self, column: Hashable) -> bool:
         """Return True if a column is declared to hold integers or booleans."""
@@ -322,7 +318,7 @@ def _named(
         for category in columns.categories
     }
     return Adopted(
-        lazy, keys, values, columns.public_keys, wrap, unit, connection, categories=categories
+        lazy, keys, values, columns.listed_keys, wrap, unit, connection, categories=categories
     )
 
 
@@ -358,8 +354,8 @@ def _adopt_relation(
         for label in columns.values
     }
     keys = {label: key_title(label) for label in columns.keys}
-    pairs = zip(columns.keys, columns.public_keys, strict=True)
-    public_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
+    pairs = zip(columns.keys, columns.listed_keys or (), strict=False)
+    listed_keys = [key_values(values_of_key, key_kind(label)) for label, values_of_key in pairs]
     unit_title = "" if columns.unit is None else key_title(columns.unit.column)
     constants = (
         (category, _constant_of(category, key_kind(category.column)))
@@ -377,7 +373,7 @@ def _adopt_relation(
         nw.from_native(relation),
         keys,
         values,
-        public_keys,
+        None if columns.public is None else listed_keys,
         lambda released: declared_keys(released, key_types),
         unit_column(columns, unit_title),
         categories=categories,
@@ -437,7 +433,7 @@ def _adopt_polars(frame: pl.LazyFrame, columns: Columns) -> Adopted:
                 [*(category for category in categories if category in set(shown)), *shown]
             )
             frame = frame.with_columns(keys.cast(pl.Enum(list(values))))
-        if any(columns.public_keys):
+        if columns.public is not None:
             return frame
         return frame.sort([name for name, _ in named], nulls_last=True, maintain_order=True)
 
@@ -689,7 +685,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
     require_columns(columns.names(), list(frame.columns), frame.index.names)
     for label in columns.names():
         require_known(label, frame[label].dtype)
-    pairs = zip(columns.keys, columns.public_keys, strict=True)
+    pairs = zip(columns.keys, columns.listed_keys or [[] for _ in columns.keys], strict=True)
     keys = {label: key_column(frame[label], public) for label, public in pairs}
     titles = dict(zip(keys, key_names(len(keys)), strict=True))
     values = {label: f"value_{index}" for index, label in enumerate(columns.values)}
@@ -711,7 +707,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         )
     if not arrow:
         arrow["row"] = pa.nulls(len(frame), pa.bool_())
-    public_keys = [key.public_keys for key in keys.values()]
+    listed_keys = [key.public_keys for key in keys.values()]
 
     def wrap(released: pa.Table) -> pd.DataFrame:
         names = released.column_names
@@ -727,7 +723,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
             relation,
             titles,
             values,
-            public_keys,
+            None if columns.public is None else listed_keys,
             wrap,
             unit,
             connection,

@@ -97,7 +97,7 @@ def adopt_through_ibis(frame: Any, columns: Columns, backend: Any) -> Adopted:
     lazy = nw.from_native(frame.select(**chosen or {"row": ibis.literal(1)}))
     unit = unit_column(columns, UNIT)
     return Adopted(
-        lazy, keys, values, columns.public_keys, _ibis_table, unit, categories=categories
+        lazy, keys, values, columns.listed_keys, _ibis_table, unit, categories=categories
     )
 
 

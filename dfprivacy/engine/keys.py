@@ -65,7 +65,8 @@ def with_others(adopted: Adopted) -> Adopted:
     typed_key = _key_expression(name, label, dtype, engine).alias(title)
     frame = adopted.lazy.with_columns(typed_key).filter(~key.is_null())
     declared = collect(frame.select(title).head(0)).schema.field(title).type
-    typed = _typed_keys([value for value in adopted.public_keys[-1] if value is not None], declared)
+    assert adopted.listed_keys is not None  # noqa: S101 the caller has looked
+    typed = _typed_keys([value for value in adopted.listed_keys[-1] if value is not None], declared)
     if engine.is_polars():
         values: Any = pl.from_arrow(typed)
         is_listed = nw.from_native(

@@ -73,7 +73,7 @@ def adopted(frame: Any, columns: Columns) -> Adopted | None:
     lazy: nw.LazyFrame[Any] = nw.from_native(placed.selectExpr(*chosen or ["true AS row"]))
     wrap = partial(frame_of_table, frame.sparkSession)
     unit = unit_column(columns, UNIT)
-    return Adopted(lazy, keys, values, columns.public_keys, wrap, unit, categories=categories)
+    return Adopted(lazy, keys, values, columns.listed_keys, wrap, unit, categories=categories)
 
 
 def with_row_hash(native: Any, names: Sequence[str], title: str) -> Any:

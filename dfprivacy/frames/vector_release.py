@@ -252,9 +252,7 @@ def _fill(
 _MERGED = 64
 
 
-def group_rows(
-    source: VectorSource, question: MeanVector, columns: int, *, public: bool
-) -> Statistics:
+def group_rows(source: VectorSource, question: MeanVector, columns: int) -> Statistics:
     """Return how many whole vectors each group has, sorted by key, or as listed. Secret."""
     names = key_names(columns)
     parts: list[Statistics] = []
@@ -267,7 +265,7 @@ def group_rows(
             parts = [merge(parts)]
     parts = parts or [_counted(source.keys.empty_table(), None, names)]
     merged = merge(parts).checked()
-    return align(merged, source.public_keys) if public else merged
+    return merged if source.listed_keys is None else align(merged, source.listed_keys)
 
 
 def _counted(keys: pa.Table, shown: npt.NDArray[np.bool_] | None, names: list[str]) -> Statistics:
@@ -353,7 +351,7 @@ class VectorFrame(FrameSource):
         public, columns = plan.keys is not None, _columns(plan.question, plan.by, plan.keys)
         vectors = _opened(self.opened, self.frame, plan.question, columns)
         self.wrap = vectors.wrap
-        exact = group_rows(vectors, plan.question, len(plan.by), public=public)
+        exact = group_rows(vectors, plan.question, len(plan.by))
         check_schema(self.frame, vectors.wrap, exact.key_table(), plan.names, public=public)
         return vectors, exact
 

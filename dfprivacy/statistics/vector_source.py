@@ -62,12 +62,12 @@ class Block:
 
 @dataclass(frozen=True)
 class VectorSource:
-    """A frame as passes over blocks of vectors, with keys' schema and `public_keys`."""
+    """A frame as passes over blocks of vectors, with keys' schema and `listed_keys`."""
 
     dimension: int
     keys: pa.Schema
     read: Callable[[], Iterator[Block]]
-    public_keys: Sequence[Sequence[object]]
+    listed_keys: Sequence[Sequence[object]] | None
     wrap: Wrap
     close: Callable[[], None]
 
@@ -166,7 +166,7 @@ def _(frame: pd.DataFrame, question: MeanVector, columns: Columns) -> VectorSour
                 yield _block_of_matrix(matrix, question, keys.slice(first, step))
 
         return VectorSource(
-            len(labels), keys.schema, read, keyed.public_keys, keyed.wrap, keyed.close
+            len(labels), keys.schema, read, keyed.listed_keys, keyed.wrap, keyed.close
         )
     if question.is_wide:
         vectors = [value_column(*pair) for pair in zip(labels, series, strict=True)]
@@ -224,7 +224,7 @@ def _arrow_source(
                 yield _arrow_block(batch.slice(first, step), question, dimension, buffers)
 
     keys = pa.schema(list(schema)[:first_value])
-    return VectorSource(dimension, keys, read, adopted.public_keys, adopted.wrap, adopted.close)
+    return VectorSource(dimension, keys, read, adopted.listed_keys, adopted.wrap, adopted.close)
 
 
 def _arrow_block(

@@ -253,7 +253,7 @@ def test_an_error_holds_no_frame_of_what_was_measured(monkeypatch):
         while traceback is not None:
             seen.append(traceback.tb_frame)
             traceback = traceback.tb_next
-        assert {frame.f_code.co_name for frame in seen} <= {"raised", "<lambda>", "guarded"}
+        assert {frame.f_code.co_name for frame in seen} <= {"raised", "<lambda>", "call"}
 
 
 def fail():

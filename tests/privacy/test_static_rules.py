@@ -193,7 +193,7 @@ REVIEWED = {
     "engine/snapshots.py _open_delta": "raised below as an error that names the table",
     "engine/snapshots.py _open_iceberg": "raised below as an error that names the table",
     "engine/run.py guarded": "raised below as the error that may be published",
-    "errors.py _guarded.guarded": "raised below as the error that may be published",
+    "errors.py _guarded.call": "raised below as the error that may be published",
     "errors.py _wrong_call": "type hints may name modules that are not there",
     "frames/__init__.py loaded": "raised below, where it has no context",
     "frames/crosstabs.py _order": "released keys that can't be compared stay in order",
