@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cache
+from operator import itemgetter
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
 from dfprivacy.engine.objects import plain as plain_value
@@ -169,6 +170,16 @@ class Question(ABC):
         """Return the names of its arguments that are columns."""
         return tuple(argument.name for argument in cls.arguments() if argument.form == "column")
 
+    @classmethod
+    @cache
+    def bounds_arguments(cls) -> Mapping[str, Argument]:
+        """Map its arguments that are columns to those that are their bounds, x before y.
+
+        Questions about the same columns have them in the same order, so that they can share draws.
+        """
+        ends = (argument for argument in cls.arguments() if argument.form == "bounds")
+        return dict(sorted(zip(cls.places(), ends, strict=False), key=itemgetter(0)))
+
     def __post_init__(self) -> None:
         for argument in type(self).arguments():
             value = getattr(self, argument.name)
@@ -224,16 +235,12 @@ class Question(ABC):
         return f"{self.kind}({', '.join(shown)})"
 
     def completed(self, bounds_by_column: Mapping[Hashable, object]) -> Self:
-        """Return the question with bounds that the terms of a frame know, where it has none.
-
-        The bounds of a question come in the order of its columns.
-        """
-        ends = [argument for argument in self.arguments() if argument.form == "bounds"]
-        columns = [getattr(self, name) for name in self.places()]
+        """Return the question with bounds that the terms of a frame know, where it has none."""
         bounds = {
             argument.name: self._checked(argument, bounds_by_column[column])
-            for column, argument in zip(columns, ends, strict=False)
-            if getattr(self, argument.name) is None and column in bounds_by_column
+            for name, argument in self.bounds_arguments().items()
+            if getattr(self, argument.name) is None
+            and (column := getattr(self, name)) in bounds_by_column
         }
         return replace(self, **bounds) if bounds else self  # type: ignore[type-var]
 
@@ -348,9 +355,7 @@ class Statistic(Question):
         bounds = bounds_of(getattr(self, name, None))
         if bounds is None:
             about = ", ".join(map(repr, self.columns))
-            names = [
-                argument.name for argument in type(self).arguments() if argument.form == "bounds"
-            ]
+            names = [argument.name for argument in self.arguments() if argument.form == "bounds"]
             lacking = names or [name]
             example = ", ".join(f"{missing}=(0, 100)" for missing in lacking)
             raise MissingBoundsError(

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -61,10 +60,6 @@ class PairStatistic(LinearStatistic):
     searches: ClassVar[bool] = True
     """True if bounds that are left out are found."""
 
-    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"x": "x_bounds", "y": "y_bounds"}
-    )
-
     def percent_base(self, rows: int) -> None:
         """Return None: its half-widths are named in its own unit."""
 
@@ -76,9 +71,9 @@ class PairStatistic(LinearStatistic):
     @property
     def searched(self) -> tuple[Hashable, ...]:
         """The columns whose bounds are found first."""
-        pairs = ((self.x, "x_bounds"), (self.y, "y_bounds"))
-        missing = [column for column, bounds in pairs if getattr(self, bounds) is None]
-        return tuple(dict.fromkeys(missing)) if self.searches else ()
+        pairs = self.bounds_arguments().items() if self.searches else ()
+        missing = (getattr(self, name) for name, a in pairs if getattr(self, a.name) is None)
+        return tuple(dict.fromkeys(missing))
 
     @property
     def finds_bounds(self) -> bool:

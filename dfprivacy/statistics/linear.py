@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from operator import itemgetter
-from types import MappingProxyType
 from typing import ClassVar, Self
 
 import numpy as np
@@ -210,16 +209,16 @@ class LinearStatistic(Statistic):
         """True if the bounds are missing and have to be found first."""
         return getattr(self, "bounds", self) is None
 
-    bounds_by_column: ClassVar[Mapping[str, str]] = MappingProxyType({"column": "bounds"})
-    """The argument with the bounds of each column whose clipping can be counted."""
-
     @property
     def clipped(self) -> dict[Hashable, Bounds]:
         """The bounds of columns whose clipping is counted; none if it isn't."""
-        is_counted = getattr(self, "clipping", False)
-        arguments = self.bounds_by_column.items() if is_counted else ()
-        pairs = ((getattr(self, name), getattr(self, bounds)) for name, bounds in arguments)
-        return {column: pair for column, ends in pairs if (pair := bounds_of(ends)) is not None}
+        if not getattr(self, "clipping", False):
+            return {}
+        return {
+            getattr(self, name): bounds
+            for name, argument in self.bounds_arguments().items()
+            if (bounds := bounds_of(getattr(self, argument.name))) is not None
+        }
 
     @property
     def has_note(self) -> bool:
