@@ -98,12 +98,16 @@ def plan_statistics(
     known_by |= {"sets": sets} if sets else {}
 
     named_losses = own_losses or {}
-    searches = unit is not None and needs_limits(unit, by, keys)
-    if unit is not None and searches:
-        terms = with_smallest_limits(terms, unit, by, keys)
+    unlimited = unit if unit is not None and needs_limits(unit, by, keys) else None
+    if unlimited is not None:
+        terms = with_smallest_limits(terms, unlimited, by, keys)
         named_losses = {name: loss.share(1 - SEARCH) for name, loss in named_losses.items()}
     split_questions = partial(
-        split, grouped=bool(by), sampled=terms.population, unit=terms.unit, searching=searches
+        split,
+        grouped=bool(by),
+        sampled=terms.population,
+        unit=terms.unit,
+        searching=unlimited is not None,
     )
     sharing = {name: question for name, question in questions.items() if name not in named_losses}
     loss = loss_of(terms.epsilon, terms.rho)
@@ -127,7 +131,7 @@ def plan_statistics(
         sampled=True,
     )
     plan = replace(plan, sets=sets) if sets else plan
-    return plan if unit is None or not searches else with_search(plan, unit)
+    return plan if unlimited is None else with_search(plan, unlimited)
 
 
 @dataclass(frozen=True)
@@ -158,10 +162,9 @@ def plan_histogram(
     """Return the plan of a histogram: each of its bins can show a group."""
     text = f"{question.text} by {', '.join(map(repr, by))}" if by else question.text
 
-    unit = terms.unit
-    searches = unit is not None and needs_limits(unit, by, keys)
-    if unit is not None and searches:
-        terms = with_smallest_limits(terms, unit, by, keys)
+    unlimited = terms.unit if needs_limits(terms.unit, by, keys) else None
+    if unlimited is not None:
+        terms = with_smallest_limits(terms, unlimited, by, keys)
     loss = loss_of(terms.epsilon, terms.rho)
     part = HistogramPart.of(question, loss, Contribution())
     plan = plan_release(
@@ -176,7 +179,7 @@ def plan_histogram(
         known_by={},
     )
     histogram = HistogramPlan.of_plan(plan, names=tuple(histogram_names(by)))
-    return histogram if unit is None or not searches else with_search(histogram, unit)
+    return histogram if unlimited is None else with_search(histogram, unlimited)
 
 
 @plan_question.register
