@@ -1,13 +1,13 @@
-"""Vectors: grids, rotations and exact tables, and the search for a bin of each coordinate."""
-
-from fractions import Fraction
+"""Vectors: grids, rotations and exact tables."""
 
 import hypothesis.extra.numpy as hnp
 import hypothesis.strategies as st
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 
+import dfprivacy as dfp
 from dfprivacy.measurement.vectors import (
     BucketSpreads,
     Buffers,
@@ -32,11 +32,6 @@ from dfprivacy.measurement.vectors import (
     squared_limit,
     vector_grid,
 )
-from dfprivacy.statistics.estimators.private_quantiles import (
-    RELATIONS,
-    public_middle,
-)
-from dfprivacy.statistics.estimators.vector_means import RecenteredMean
 
 pytestmark = pytest.mark.usefixtures("permitted")
 
@@ -263,65 +258,11 @@ def test_sets_without_items_are_rows():
     assert sums.counts.tolist() == [0, 0, 0, 0]
 
 
-# The search for a bin
-
-
-NEARLY_EXACT = Fraction(2**50)
-
-
-def counted(values, bins=16):
-    """Count each row of values into bins 0, ..., bins - 1, with outer slots."""
-    counts = np.zeros((len(values), bins + 2), np.int64)
-    for row_counts, row in zip(counts, values, strict=True):
-        np.add.at(row_counts, np.clip(row, -1, bins) + 1, 1)
-    return counts
-
-
-@pytest.fixture(params=RELATIONS)
-def relation(request):
-    return RELATIONS[request.param]
-
-
-def test_medians_without_noise(relation):
-    """At a huge rho each coordinate gets a bin that at least half of its rows reach and exceed."""
-    values = np.random.default_rng(0).integers(0, 16, (7, 31))
-    bins = relation.search(counted(values), relation.median(31), NEARLY_EXACT)
-    assert bins.tolist() == np.median(values, axis=1).tolist()
-
-
-@pytest.mark.parametrize("rank", [0, 1, 40, 100, 101])
-def test_thresholds_without_noise(relation, rank):
-    """At a huge rho as many rows as the rank are in bins beyond, or ties make them fewer."""
-    counts = np.bincount(np.random.default_rng(2).integers(3, 60, 101), minlength=700)
-    bin_ = relation.threshold(counts, rank, NEARLY_EXACT)
-    outer_rows = counts[bin_ + 1 :].sum()
-    assert outer_rows <= rank <= outer_rows + counts[bin_]
-
-
-def test_scores_move_by_their_sensitivity():
-    """A row more, or another one, moves a score by at most what is claimed, and by that much."""
-    upto, rows = np.arange(20), 19
-    for relation, more in (("add-remove", 1), ("replace", 0)):
-        how = RELATIONS[relation]
-        before, after = how.median(rows), how.median(rows + more)
-        shifts = (0, 1) if more else (-1, 0, 1)
-        moved = [after.score(upto + by) - before.score(upto) for by in shifts]
-        assert np.abs(moved).max() == before.moves == after.moves
-    public = public_middle(rows)
-    moved = [public.score(upto + by) - public.score(upto) for by in (-1, 0, 1)]
-    assert np.abs(moved).max() == public.moves
-
-
-@pytest.mark.parametrize("dimension", [1, 16, 1024])
-@pytest.mark.parametrize("rho", [Fraction(1, 10**6), Fraction(1, 2), Fraction(10**9)])
-def test_rounds_share_rho_exactly(relation, dimension, rho):
-    """Whatever the noisy number of rows, rounds add up to rho, and the last has over two thirds."""
-    mean = RecenteredMean(vector_grid(dimension, 8.0), rho, relation)
-    for rows in (1, 2, 57, 4000, 10**9):
-        rounds = mean.rounds(rho, rows)
-        parts = [
-            part for round_share in rounds for part in (round_share.threshold, round_share.sum)
-        ]
-        assert sum(parts) == rho
-        assert min(parts) > 0
-        assert rounds[-1].sum + rounds[-1].threshold >= rho * Fraction(2, 3)
+@pytest.mark.parametrize("neighbors", ["replace", "add-remove"])
+def test_the_center_of_plan_is_the_median_of_each_coordinate(neighbors):
+    """At a huge rho it is within a bin of the median, from which the mean is far."""
+    rows = np.random.default_rng(0).exponential(1.0, (4001, 4)) ** 2
+    frame = dfp.frame(pl.DataFrame(rows, schema=list("abcd")))
+    mean = frame.mean_vector(list("abcd"), 50, rho=1e9, method="plan", neighbors=neighbors)
+    center = mean.noisy.center * mean.noisy.step
+    assert np.abs(center - np.median(rows, axis=0)).max() < 0.001
