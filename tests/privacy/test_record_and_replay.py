@@ -22,43 +22,25 @@ from hypothesis import given, settings
 
 import dfprivacy as dfp
 from benchmarks.releases import plain
-from dfprivacy.accounting.loss import Contribution
-from dfprivacy.frames.planning import plan_histogram, plan_statistics
 from dfprivacy.measurement.binning import Octaves
 from dfprivacy.release import answers
-from dfprivacy.release.plan import SEARCH, add_losses
-from dfprivacy.release.terms import PublicKeys, Terms, UnlimitedUnit
 from dfprivacy.statistics.estimators import group_bounds
 from dfprivacy.statistics.estimators.bounds_search import Found, Look, ruler_about_zero
-from dfprivacy.statistics.histogram import Histogram
 from tests.privacy.unbounded_questions import ASKED as UNBOUNDED
 from tests.privacy.unbounded_questions import frame
 from tests.replayed_draws import replay
 
 
-@pytest.mark.parametrize("loss", [{"epsilon": 2}, {"rho": 0.5}])
-@pytest.mark.parametrize(
-    "by", [((), None), (("g",), None), (("g",), PublicKeys((("a",), ("b",), ("c",))))]
-)
-@pytest.mark.parametrize("limits", [(1, 1), (3, 2), (50, 7)])
-def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(loss, by, limits):
-    """Search and rest are exactly the whole; within limits each row pays what a unit leaves it."""
-    terms = Terms(unit=UnlimitedUnit("u"), delta=1e-6).updated(**loss)
-    questions = {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
-    for plan in (
-        plan_statistics(questions, terms, *by),
-        plan_histogram(Histogram("x", (0, 1, 2)), None, terms, *by),
-    ):
-        search, total = plan.search, plan.charge.loss
-        rest = add_losses(plan.losses)
-        assert (search.loss.value, rest.value) == (
-            total.value * SEARCH, total.value * (1 - SEARCH),
-        )  # fmt: skip
-        rows = [limits[0] + index for index in range(len(plan.parts))]
-        within = plan.within(rows, limits[1] if by[0] else None)
-        groups = 1 if not by[0] else limits[1]
-        for limit, unit_loss, row_loss in zip(rows, plan.losses, within.row_losses, strict=True):
-            assert row_loss == Contribution(limit, groups).row_loss(unit_loss)
+@pytest.mark.parametrize("measure", ["epsilon", "rho"])
+@pytest.mark.parametrize("keys", ["whole", None, ["a", "b", "c"]])
+def test_the_parts_of_a_release_that_finds_limits_add_up_to_its_charge(measure, keys):
+    """The search for limits and the answers cost exactly the whole, however it is measured."""
+    private = frame([], []).with_columns(u=1).dp(unit="u", delta=None if keys else 1e-6)
+    groups = private if keys == "whole" else private.group_by("g", keys=keys)
+    loss, questions = {measure: 2}, {"m": dfp.mean("x", (0, 8)), "n": dfp.count("i")}
+    explain = groups.explain
+    for plan in (explain.agg(**questions, **loss), explain.histogram("x", [0, 1, 2], **loss)):
+        assert sum(getattr(draw, measure) for draw in plan.draws) == pytest.approx(2, rel=1e-12)
 
 
 def found_together(*_, **__):

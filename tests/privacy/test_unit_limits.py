@@ -5,7 +5,6 @@ One charge, one promise.
 
 import datetime as dt
 import re
-from fractions import Fraction
 
 import duckdb
 import numpy as np
@@ -15,20 +14,8 @@ import pytest
 
 import dfprivacy as dfp
 from benchmarks.releases import replayed
-from dfprivacy.accounting.charge import Charge
-from dfprivacy.accounting.loss import Epsilon, Rho
-from dfprivacy.accounting.spending import NoAccount
-from dfprivacy.frames.limit_finding import (
-    UNIT_MEAN,
-    add_noise_to_sizes,
-    estimate_number,
-    read_sizes,
-    suspects_note,
-    without_impossible,
-)
-from dfprivacy.release.pipeline import permit
-from dfprivacy.release.plan import Plan
-from dfprivacy.statistics.split import split
+from benchmarks.replay import Tape
+from dfprivacy.noise.recording import record_draws
 from tests.frame_types import to_polars
 from tests.privacy.unit_tables import FRAMES, table
 
@@ -217,13 +204,12 @@ def test_different_values_are_counted_within_a_limit_of_their_own():
     assert (int(counted), counted.limits.max_rows) == (9, 6)
 
 
-def sizes_of(rows, by):
-    """Return the exact sizes that limits of a count, a sum and a mean are found from."""
-    questions = {"n": dfp.count(), "s": dfp.sum("x", (-4, 8)), "m": dfp.mean("x", (0, 8))}
-    unit = dfp.Unit("u", 1)
-    parts = split(questions, grouped=bool(by), unit=unit, searching=True)
-    plan = Plan(Charge(Epsilon(Fraction(1))), NoAccount(), by=by, unit=unit, parts=parts)
-    return read_sizes(pl.from_arrow(table(rows)), plan)[1]
+def sizes_of(table):
+    """Return the exact sizes to which noise is added first, for the limits of a mean by group."""
+    tape = Tape()
+    with record_draws(tape):
+        table.dp(unit="u").group_by("g", keys=list("012345678")).mean("x", (0, 8))
+    return tape.draws[0].inputs["exact"]
 
 
 def test_sizes_follow_from_the_rows_and_not_from_their_order():
@@ -234,13 +220,14 @@ def test_sizes_follow_from_the_rows_and_not_from_their_order():
     values = np.random.default_rng(3).integers(0, 9, (60_000, 27))
     values = values[values.sum(axis=1) % 27 == 0]
     owners, places = np.divmod(np.arange(values.size), 27)
-    tables = []
-    for order in (slice(None), slice(None, None, -1), np.argsort(values.ravel(), kind="stable")):
-        columns = {"u": owners, "g": (places // 3).astype(str), "x": values.ravel() / 1.0}
-        frame = pa.table({name: column[order] for name, column in columns.items()})
-        rows = frame.append_column("i", frame["u"]).to_pylist()
-        tables.append(sizes_of(rows, ["g"]).by_size["mean 'x'"])
-    assert all(np.array_equal(tables[0], other) for other in tables)
+    columns = {"u": owners, "g": (places // 3).astype(str), "x": values.ravel() / 1.0}
+    orders = (slice(None), slice(None, None, -1), np.argsort(values.ravel(), kind="stable"))
+    first, *others = (
+        sizes_of(pl.DataFrame({name: column[order] for name, column in columns.items()}))
+        for order in orders
+    )
+    assert first.sum() > len(values)
+    assert all(np.array_equal(first, other) for other in others)
 
 
 @pytest.mark.parametrize("keys", [list(range(12)), None])
@@ -500,15 +487,21 @@ def test_large_totals_that_no_bin_shows_by_itself_add_a_note():
     assert len(silent) <= 10, "the noise of an answer misses one in 20: more below 1e-8"
 
 
-@pytest.mark.parametrize("kind", [Epsilon, Rho])
-@pytest.mark.parametrize("coordinates", [1, 2])
-def test_noise_alone_rarely_makes_large_units(kind, coordinates):
-    """One histogram in 50 suspects units that no row has: more than 25 of 300 below 1e-8."""
-    exact = np.zeros((coordinates, 40), np.int64)
-    exact[:, 0] = 2000 * UNIT_MEAN // 2 if coordinates > 1 else 2000
-    with permit("this test"):
-        draws = [add_noise_to_sizes(exact, kind(Fraction(1, 5))) for _ in range(300)]
-    assert sum(sizes.suspects.any() for sizes in draws) <= 25
+@pytest.mark.battery
+@pytest.mark.parametrize("loss", [{"epsilon": 0.8}, {"rho": 0.8}], ids=str)
+@pytest.mark.parametrize("keys", [None, [0, 1, 2]])
+def test_noise_alone_rarely_makes_large_units(loss, keys):
+    """One histogram in 50 suspects units that no row has: more than 17 of 100 below 1e-8.
+
+    Such notes name no more rows than units have that stand out, nor more groups than are listed.
+    """
+    private = pl.DataFrame({"u": range(2000), "g": 0}).dp(unit="u", delta=None if keys else 1e-6)
+    tables = [private.group_by("g", keys=keys).count(**loss) for _ in range(100)]
+    notes = [note for table in tables if "note" in table.columns for note in table["note"][:1]]
+    matches = [re.findall(r"at least ([\d,]+) (rows|groups)", note or "") for note in notes]
+    assert sum(map(bool, matches)) <= 17 + 17  # of rows and of groups
+    sizes = [(int(number.replace(",", "")), what) for pairs in matches for number, what in pairs]
+    assert all(size < 200 if what == "rows" else size <= 3 or not keys for size, what in sizes)
 
 
 @pytest.mark.parametrize("public", [9, 17])
@@ -524,34 +517,32 @@ def test_units_in_all_listed_groups_lose_none(public):
     assert sum("note" in table.columns and table["note"].count() > 0 for table in counts) <= 15
 
 
-@pytest.mark.parametrize("counted", [-50.0, 3.0, 1e4, 1e9])
+class CountedGroups:
+    """A recorder that makes the noisy number of groups what it is told."""
+
+    def __init__(self, number):
+        self.number = [number]
+
+    def draw(self, mechanism, inputs, sample):
+        """Draw as ever, but for the first number that stands by itself."""
+        result = sample()
+        if self.number and mechanism == "add_to" and inputs["exact"].size == 1:
+            return np.full_like(result, self.number.pop())
+        return result
+
+
+@pytest.mark.parametrize("number", [-50, 3, 10**4, 10**9])
 @pytest.mark.parametrize("units", [0, 2000])
-@pytest.mark.parametrize(
-    "loss", [Epsilon(Fraction(1, 9)), Epsilon(Fraction(1000)), Rho(Fraction(10**6))]
-)
-def test_any_noisy_number_of_groups_leaves_some_possible(counted, units, loss):
-    """Numbers below 1, and beyond all limits, leave possible ones, whose chances add up to 1."""
-    exact = np.zeros((2, 40), np.int64)
-    exact[1, 5] = units * UNIT_MEAN
-    with permit("this test"):
-        by_groups = add_noise_to_sizes(exact, Epsilon(Fraction(1)))
-    number = estimate_number(counted, loss.noise(1, 1), by_groups)
-    assert number.possible.min() >= number.at_least >= 1
-    assert number.chances.sum() == pytest.approx(1)
-
-
-@pytest.mark.parametrize("keys", [None, [0, 1, 2]])
-def test_suspected_units_are_not_larger_than_the_table(keys):
-    """Notes that noise makes name no more rows than units have that stand out, nor more groups."""
-    exact = np.zeros((1, 40), np.int64)
-    exact[0, 0] = 2000
-    with permit("this test"):
-        draws = [add_noise_to_sizes(exact, Epsilon(Fraction(1, 5))) for _ in range(1000)]
-    max_groups = None if keys is None else len(keys)
-    notes = [suspects_note(without_impossible(sizes, max_groups), 1, "groups") for sizes in draws]
-    sizes = [int(note.split()[6].replace(",", "")) for note in notes if note]
-    assert (len(sizes) > 2) == (keys is None)
-    assert all(size < 200 for size in sizes)
+@pytest.mark.parametrize("loss", [{"epsilon": 1 / 9}, {"epsilon": 1000}, {"rho": 10**6}], ids=str)
+def test_any_noisy_number_of_groups_leaves_some_possible(number, units, loss):
+    """Numbers below 1, and beyond all limits, end no release, and leave its answers numbers."""
+    recorder = CountedGroups(number)
+    frame = pl.DataFrame({"u": range(2000), "g": [0] * 2000}).head(units)
+    with record_draws(recorder):
+        counts = frame.dp(unit="u", delta=1e-6).group_by("g").count(**loss)
+    assert not recorder.number
+    assert counts.height == (units > 0)
+    assert all(low <= count <= high for _, count, low, high, *_ in counts.rows())
 
 
 def shop(units=3000):
