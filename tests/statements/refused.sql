@@ -79,3 +79,15 @@ SET threads = 1
 COPY (SELECT dp_count(*) FROM visits) TO 'out.csv'
 INSERT INTO kept (nothing) SELECT dp_count(*) FROM visits
 SELECT dp_count(*) INTO x FROM visits
+SELECT r.* FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) r JOIN visits USING (city) -- 'visits' beside released
+WITH v AS (SELECT * FROM visits), r AS (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) SELECT * FROM r, v -- 'v' beside
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) WHERE n > (SELECT mode(age) FROM visits) -- 'visits' beside
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), LATERAL (SELECT * FROM main.visits) -- 'main.visits' beside
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), 'file.csv' -- 'file.csv' beside
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), read_csv('file.csv') -- a table function:
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), query('FROM visits') -- a table function:
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), query_table('visits') -- a table function:
+SELECT * FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city), (SUMMARIZE visits) -- DESCRIBE, SHOW
+SELECT x FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) -- DuckDB can't plan what is done with released answers
+SELECT my_macro(n) FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) -- DuckDB can't plan what is done with released
+SELECT city, (SELECT dp_count(*) FROM visits v WHERE v.city = r.city) FROM (SELECT city, dp_count(*) AS n FROM visits GROUP BY city) r -- no table in FROM has a column 'r.city'

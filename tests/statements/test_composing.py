@@ -113,39 +113,6 @@ def test_releases_share_what_calls_do_not_name(shared):
     assert (plan.epsilon, plan.delta) == (1.25, 1.1e-6)
 
 
-REFUSED = [
-    (f"SELECT r.* FROM ({BY_CITY}) r JOIN visits USING (city)", "'visits' beside released"),
-    (f"WITH v AS (SELECT * FROM visits), r AS ({BY_CITY}) SELECT * FROM r, v", "'v' beside"),
-    (f"SELECT * FROM ({BY_CITY}) WHERE n > (SELECT mode(age) FROM visits)", "'visits' beside"),
-    (f"SELECT * FROM ({BY_CITY}), LATERAL (SELECT * FROM main.visits)", "'main.visits' beside"),
-    (f"SELECT * FROM ({BY_CITY}), 'file.csv'", "'file.csv' beside"),
-    (f"SELECT * FROM ({BY_CITY}), read_csv('file.csv')", "a table function:"),
-    (f"SELECT * FROM ({BY_CITY}), query('FROM visits')", "a table function:"),
-    (f"SELECT * FROM ({BY_CITY}), query_table('visits')", "a table function:"),
-    (f"SELECT * FROM ({BY_CITY}), (SUMMARIZE visits)", "DESCRIBE, SHOW"),
-    (f"SELECT x FROM ({BY_CITY})", "DuckDB can't plan what is done with released answers"),
-    (f"SELECT my_macro(n) FROM ({BY_CITY})", "DuckDB can't plan what is done with released"),
-    (
-        f"SELECT city, (SELECT dp_count(*) FROM visits v WHERE v.city = r.city) FROM ({BY_CITY}) r",
-        "no table in FROM has a column 'r.city'",
-    ),
-]
-
-
-@pytest.mark.parametrize(("query", "message"), REFUSED)
-def test_rows_beside_answers_are_refused(shared, empty, tmp_path, query, message):
-    """Reading rows beside answers is refused, the same on an empty table; nothing is charged."""
-    ledger = dfp.Ledger(tmp_path / "b.db", epsilon=1, delta=1e-6)
-    errors = []
-    for con in (shared, empty):
-        with pytest.raises(dfp.DPError) as caught:
-            dfp.sql(query, con=con, delta=1e-6, epsilon=1, ledger=ledger, dataset="d")
-        errors.append(str(caught.value))
-    assert errors[0].startswith(message)
-    assert errors[0] == errors[1]
-    assert ledger.spent("d") == dfp.Budget(epsilon=0.0)
-
-
 def test_engine_of_the_rest_sees_what_is_registered_alone(con, monkeypatch):
     """Files, Python variables and settings are out of reach of any text."""
     opened, connect = [], duckdb.connect

@@ -12,7 +12,7 @@ from tests.statements.test_refused import nodes
 ENGINE = duckdb.connect()
 QUERIES = [
     *test_refused.QUERIES,
-    *test_refused.REFUSED,
+    *(query for query, _ in test_refused.REFUSED),
     *test_analysts.QUERIES,
     "SELECT * EXCLUDE (a) REPLACE (b AS c), x.y.z, COLUMNS('a') FROM a.b.c AS d(e) ORDER BY ALL",
     "SELECT first(a ORDER BY b) OVER (PARTITION BY c ORDER BY d ROWS 1 PRECEDING EXCLUDE TIES)",
