@@ -302,30 +302,6 @@ def test_show_and_plot_know_a_table(tmp_path):
     assert "Rome" in secret.to_html()
 
 
-def test_what_cannot_be_is_refused_before_a_row_is_read():
-    """One column twice, totals of selections, rounding of means, aggregates that are not there."""
-    private = DATA.dp(delta=1e-6)
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="two different columns"):
-        private.crosstab("city", "city")
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="totals can't be read off"):
-        private.pivot("city", "month", "spent", "median", margins=True)
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="totals can't be read off"):
-        private.pivot("city", "month", "spent", "nunique", margins=True)
-    with pytest.raises(dfp.MissingBoundsError):
-        private.pivot("city", "month", "spent", margins=True)
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="do not add up"):
-        private.pivot("city", "month", "spent", bounds=(0, 10), rounded="integer")
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="no such aggregate"):
-        private.crosstab("city", "month", "spent", "harmonic")
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="counts rows"):
-        private.crosstab("city", "month", aggregate="mean")
-    with pytest.raises(dfp.MissingDeltaError):
-        DATA.dp.crosstab("city", "month")
-    with pytest.raises(dfp.errors.InvalidKeysError):
-        private.crosstab("city", "month", keys={"city": ["Rome"]})
-    assert private(bounds={"spent": (0, 10)}).pivot("city", "month", "spent", margins=True).height
-
-
 def test_keys_listed_in_two_spellings_are_one_cell():
     """1 and 1.0 are one month, also where totals are measured."""
     keys = {"city": ["Rome", "Oslo"], "month": [1, 1.0, 2]}

@@ -234,38 +234,6 @@ def test_times_too_far_away_are_no_matter():
             ask("when", epsilon=1)
 
 
-class TestRefusals:
-    """An impossible description is refused by what is declared, before anything is charged."""
-
-    @pytest.mark.parametrize(
-        ("arguments", "error"),
-        [
-            ({"delta": None}, dfp.errors.MissingDeltaError),
-            ({"columns": []}, dfp.errors.InvalidQuestionError),
-            ({"columns": "x"}, dfp.errors.InvalidQuestionError),
-            ({"columns": ["y"]}, dfp.errors.MissingColumnError),
-            ({"exclude": ["y"]}, dfp.errors.MissingColumnError),
-            ({"numbers": ["city"]}, dfp.errors.InvalidQuestionError),
-            ({"top": 0}, dfp.errors.InvalidQuestionError),
-            ({"population": True}, dfp.errors.InvalidQuestionError),
-            ({"quantiles": (2,)}, dfp.errors.InvalidQuestionError),
-            ({"rho": 1}, dfp.errors.InvalidLossError),
-        ],
-        ids=str,
-    )
-    def test_refused(self, arguments, error):
-        """Every wrong argument has its error."""
-        with pytest.raises(error):
-            FRAME.dp.describe(**{"epsilon": 1, "delta": 1e-6, **arguments})
-
-    def test_groups_and_frames_that_declare_nothing(self):
-        """A description is of a whole frame that declares its columns."""
-        with pytest.raises(dfp.errors.InvalidQuestionError):
-            FRAME.dp.group_by("city").explain.describe(rho=1, delta=1e-6)
-        with pytest.raises(dfp.errors.UnsupportedFrameError):
-            dfp.frame(object()).describe(epsilon=1)
-
-
 def test_explaining_reads_nothing():
     """A lazy frame whose rows can't be had is explained; every column has a share."""
 

@@ -86,19 +86,6 @@ def test_series_and_explanations_know_counts_by_value():
     assert (plan.epsilon, plan.delta) == (1.0, 1e-6)
 
 
-def test_what_cannot_be_is_refused_before_a_row_is_read():
-    """No whole number of values, keys for one column alone, names that are taken."""
-    for k in (0, None, 1.5):
-        with pytest.raises(dfp.errors.InvalidQuestionError, match="whole number"):
-            DATA.dp.top("city", k, delta=1e-6)
-    with pytest.raises(dfp.errors.InvalidKeysError, match="public together"):
-        DATA.dp.group_by("shop").value_counts("city", ["Rome"])
-    with pytest.raises(dfp.errors.InvalidQuestionError, match="name of a column"):
-        DATA.rename({"city": "note"}).dp.top("note", 1, delta=1e-6)
-    with pytest.raises(dfp.MissingDeltaError):
-        DATA.dp.value_counts("city")
-
-
 LISTED = {
     "city": ["Rome", "Lima"],
     "whole": [1, 2],

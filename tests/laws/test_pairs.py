@@ -267,9 +267,3 @@ def test_rows_that_are_read_once_need_bounds(tmp_path):
             t=rows.with_columns(g=1),
             delta=1e-6,
         )
-
-
-def test_bounds_of_a_float_have_limits():
-    """Bounds whose product a float can't hold are refused before anything is read."""
-    with pytest.raises(dfp.errors.InvalidBoundsError, match="too large or too small"):
-        frame(10).dp.cov("x", "y", (0, 1e-200), (0, 1e-200))

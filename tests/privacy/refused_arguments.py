@@ -68,9 +68,9 @@ NO_NUMBERS = [
 ]
 
 
-def refused(work, entropy_calls, kinds):
+def refused(work, entropy_calls, kinds, match=None):
     """Check that the call raises our error, draws nothing and says nothing of the data."""
-    with pytest.raises(kinds) as caught:
+    with pytest.raises(kinds, match=match) as caught:
         work()
     assert isinstance(caught.value, dfp.DPError)
     assert entropy_calls == []

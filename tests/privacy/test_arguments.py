@@ -140,6 +140,80 @@ def test_a_level_next_to_zero_or_one_is_refused_or_works(ask, level, entropy_cal
         assert estimate.low <= estimate.high
 
 
+CELLS = pl.DataFrame(
+    {"g": ["a", "b"] * 50, "h": [1, 2] * 50, "x": [float(SECRET)] * 100, "s": [["a"]] * 100}
+).with_columns(note="g")
+POWERS = [1, 0.5, 65, Fraction(10**30 + 1, 10**30), Decimal("1.00000000000000000001"), "2"]
+LEVELS = [-0.1, 1.1, Fraction(10**7 + 1, 10**7), math.nan, math.inf, True, "0.5", None]
+LIMITS = [{"max_rows": 0}, {"max_rows": 2.5}, {"max_rows": 2**20 + 1}, {"max_rows": True}]
+LIMITS += [{"max_groups": 0}, {"max_rows": 1, "max_groups": 0}]
+IMPOSSIBLE = {
+    dfp.errors.InvalidQuestionError: [
+        *(("above 1, up to 64", lambda d, p=p: d.center("x", p, bounds=(0, 1))) for p in POWERS),
+        *(("from 0 to 1", lambda d, q=q: d.quantile("x", q)) for q in LEVELS),
+        *(("from 0 to 1", lambda d, q=q: d.quantiles("x", [0, q])) for q in LEVELS),
+        ("step", lambda d: d.median("x", step=1)),
+        ("step", lambda d: d.median("x", (0, 9), step=0)),
+        ("step", lambda d: d.median("x", (0, 9), step=-1)),
+        ("step", lambda d: d.median("x", (0.2, 0.8), step=1)),
+        ("step", lambda d: d.median("x", (0, 9), step=1e-300)),
+        ("no interval of the population", lambda d: d.median("x", ends=True, population=True)),
+        *(("whole number", lambda d, k=k: d.top("g", k)) for k in (0, None, 1.5)),
+        ("name of a column", lambda d: d.group_by("note").mode("g")),
+        ("two different columns", lambda d: d.crosstab("g", "g")),
+        ("totals can't be read off", lambda d: d.pivot("g", "h", "x", "median", margins=True)),
+        ("totals can't be read off", lambda d: d.pivot("g", "h", "x", "nunique", margins=True)),
+        ("do not add up", lambda d: d.pivot("g", "h", "x", bounds=(0, 10), rounded="integer")),
+        ("no such aggregate", lambda d: d.crosstab("g", "h", "x", "harmonic")),
+        ("counts rows", lambda d: d.crosstab("g", "h", aggregate="mean")),
+        ("no column", lambda d: d.describe(columns=[])),
+        ("columns", lambda d: d.describe(columns="x")),
+        ("declared types", lambda d: d.describe(numbers=["g"])),
+        ("top", lambda d: d.describe(top=0)),
+        ("population", lambda d: d.describe(population=True)),
+        ("from 0 to 1", lambda d: d.describe(quantiles=(2,))),
+        ("describe", lambda d: d.group_by("g").explain.describe(rho=1)),
+    ],
+    dfp.MissingColumnError: [
+        ("'y'", lambda d: d.describe(columns=["y"])),
+        ("'y'", lambda d: d.describe(exclude=["y"])),
+        ("'user'", lambda d: d(unit="user", max_rows=1).count()),
+    ],
+    dfp.MissingDeltaError: [
+        ("secret", lambda _: CELLS.dp.value_counts("g")),
+        ("secret", lambda _: CELLS.dp.crosstab("g", "h")),
+        ("secret", lambda _: CELLS.dp.describe()),
+    ],
+    dfp.errors.InvalidKeysError: [
+        ("public together", lambda d: d.group_by("h").value_counts("g", ["a"])),
+        ("keys", lambda d: d.crosstab("g", "h", keys={"g": ["a"]})),
+    ],
+    dfp.MissingBoundsError: [("bounds", lambda d: d.pivot("g", "h", "x", margins=True))],
+    dfp.errors.InvalidBoundsError: [
+        ("too large or too small", lambda d: d.cov("x", "h", (0, 1e-200), (0, 1e-200))),
+    ],
+    dfp.UnsupportedDtypeError: [("'s'", lambda d: d.nunique("s"))],
+    dfp.errors.UnsupportedFrameError: [("object", lambda _: dfp.frame(object()).describe())],
+    dfp.errors.InvalidLossError: [("epsilon and rho", lambda d: d.describe(epsilon=1, rho=1))],
+    dfp.errors.InvalidUnitError: [
+        ("no unit", lambda d: d(max_rows=3).group_by("g").count()),
+        ("no unit", lambda d: d(max_groups=3).group_by("g").count()),
+        *(("max_", lambda d, a=a: d(unit="h", **a).group_by("g").count()) for a in LIMITS),
+    ],
+}
+"""Calls that are refused, by the class of their error, each after words of its message."""
+
+
+@pytest.mark.sample(12)
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [(error, *case) for error, cases in IMPOSSIBLE.items() for case in cases],
+)
+def test_what_can_not_be_is_refused(error, message, call, entropy_calls):
+    """A question, a table or a unit that can't be is refused before a row is read."""
+    refused(lambda: call(CELLS.dp(delta=1e-6)), entropy_calls, error, message)
+
+
 @pytest.mark.parametrize(
     "questions", [[], [1], ["x"], [dfp.count], [FRAME], [None], [pl.col("x").mean()]]
 )

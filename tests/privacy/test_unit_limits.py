@@ -27,32 +27,6 @@ def _the_same_bytes():
         yield
 
 
-@pytest.mark.parametrize(
-    "terms",
-    [
-        {"unit": "u", "max_rows": 0},
-        {"unit": "u", "max_rows": 2.5},
-        {"unit": "u", "max_rows": 2**20 + 1},
-        {"unit": "u", "max_rows": True},
-        {"max_rows": 3},
-        {"max_groups": 3},
-        {"unit": "u", "max_rows": 1, "max_groups": 0},
-        {"unit": "u", "max_groups": 0},
-    ],
-)
-def test_limits_that_are_wrong_are_refused(terms):
-    """Limits are whole numbers of a unit: an error before anything."""
-    frame = dfp.frame(pa.table({"u": [1], "g": ["a"]}))
-    with pytest.raises(dfp.errors.InvalidUnitError, match="Hint"):
-        frame(**terms, delta=1e-6).group_by("g").count()
-
-
-def test_a_unit_that_is_no_column_is_refused():
-    """A unit is a column of the frame."""
-    with pytest.raises(dfp.MissingColumnError, match="'user'"):
-        dfp.frame(pa.table({"u": [1]}))(unit="user", max_rows=1).count()
-
-
 @pytest.mark.parametrize("name", FRAMES)
 def test_suggested_limits_hold_for_nearly_all_units(engines, name):
     """The limits of a table in which most units have 3 rows in 2 groups each are 3 and 2."""
