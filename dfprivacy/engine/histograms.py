@@ -32,7 +32,6 @@ from dfprivacy.engine.keys import (
     only_listed,
     order_groups,
 )
-from dfprivacy.engine.progress import watched
 from dfprivacy.engine.run import collect, fetch_rows
 from dfprivacy.engine.units import (
     UnitRows,
@@ -43,7 +42,7 @@ from dfprivacy.engine.units import (
     thinning_starts,
     within_groups,
 )
-from dfprivacy.measurement.bin_table import BinTable, bin_table, count_labels
+from dfprivacy.measurement.bin_table import BinTable, bin_table, count_rows
 from dfprivacy.measurement.binning import (
     LARGEST_VALUE,
     OCTAVE_FACTOR,
@@ -235,14 +234,8 @@ def _count_rows_in_memory(
         return _words_of(keys, groups, rows[_GROUP].to_numpy(), rows[_VALUE], query).table()
     if rows[_VALUE].null_count() or rows[_VALUE].is_nan().any():
         rows = rows.filter(pl.col(_VALUE).is_not_null() & pl.col(_VALUE).is_not_nan())
-    frame = nw.from_native(rows.lazy().select(_VALUE))
-    sums = [power.alias(title) for title, power in list(_powers().items())[: query.moments]]
-    twice = (nw.col(_LABEL) * 2.0).cast(nw.Float32)
-    labeled: Any = _with_labels(_with_values(frame, [], _VALUE, query), query).select(twice, *sums)
-    with watched():
-        columns = labeled.to_native().collect(engine="streaming").get_columns()
-    group, *values = (column.to_numpy() for column in (rows[_GROUP], *columns))
-    return count_labels(keys, groups, binning, group, values)
+    group, values = (column.to_numpy() for column in rows.get_columns())
+    return count_rows(keys, groups, binning, group, values, moments=query.moments)
 
 
 def _can_fetch_words(adopted: Adopted, query: HistogramQuery) -> bool:

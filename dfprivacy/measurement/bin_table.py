@@ -18,17 +18,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from dfprivacy.errors import InvalidQuestionError, TooManyRowsError
 from dfprivacy.measurement.binning import (
+    SQUARE_BITS,
     Binning,
     Edges,
     Floats,
     Integers,
     Octaves,
     SignificantBits,
+    clipped,
+    rounded,
 )
 from dfprivacy.measurement.bounds import Bounds
 from dfprivacy.measurement.exact import decimal_number
@@ -172,52 +174,53 @@ def bin_table(
     return added_up(BinTable(keys, groups, binning, group, numbers, rows, tuple(moments)))
 
 
-def count_labels(
+def count_rows(
     keys: pa.Table,
     groups: int,
     binning: Octaves | Edges,
     group: Integers,
-    values: Sequence[npt.NDArray[Any]],
+    values: Floats,
+    *,
+    moments: int,
 ) -> BinTable:
-    """Count rows by the number of their group and the label of their bin, and add up powers.
+    """Count rows by the number of their group and by bin, and add up powers; no value is NaN.
 
-    `values` are twice the labels, and the powers. In single precision the sign, the exponent and
-    the first bits of twice a label tell bins of octaves apart, each a normal number. Rows are read
-    by chunks that stay in the cache.
+    Rows are read by chunks that stay in the cache.
     """
-    twice, powers = values[0], values[1:]
-    numbers, size = np.zeros(0, np.int64), 0
+    parts = [slice(first, first + _CHUNK) for first in range(0, len(values), _CHUNK)]
+    numbers, powers, size = np.zeros(0, np.int64), np.zeros((moments, len(values))), 0
     if isinstance(binning, Octaves):
-        shift = np.uint32(24 - binning.bits)
+        codes = np.zeros(len(values), np.uint32)
         numbers = np.zeros(2 ** (8 + binning.bits), np.int64)
-        for first in range(0, len(twice), _CHUNK):
-            bits = twice[first : first + _CHUNK].view(np.uint32)
-            numbers[(bits >> shift).astype(np.int64)] = 1
-        codes = np.flatnonzero(numbers)
-        labels = (codes.astype(np.uint32) << shift).view(np.float32) / np.float64(2)
-        bins, numbers[codes] = np.unique(binning.numbers(labels), return_inverse=True)
+        for part in parts:
+            power = binning.distances(values[part])
+            codes[part] = binning.codes(power)
+            if not binning.counts_from_center:
+                power = power - binning.labels_of_codes(codes[part])
+            for index in range(moments):
+                powers[index, part] = rounded(power * power, SQUARE_BITS) if index else power
+            numbers[codes[part]] = 1
+        present = np.flatnonzero(numbers)
+        labels = binning.labels_of_codes(present.astype(np.uint32))
+        bins, numbers[present] = np.unique(binning.numbers(labels), return_inverse=True)
         size = len(bins)
-    if not 0 < groups * size <= 4 * len(twice) + _FEW_BINS:
-        bins = binning.numbers(twice / np.float64(2))
-        powers = [np.where(bins == 0, 0.0, power) for power in powers]
-        ones = np.ones(len(bins), dtype=np.int64)
-        return added_up(BinTable(keys, groups, binning, group, bins, ones, tuple(powers)))
+    if not 0 < groups * size <= 4 * len(values) + _FEW_BINS:
+        bins = binning.numbers(binning.labels(clipped(values)))
+        moved = tuple(np.where(bins == 0, 0.0, power) for power in powers)
+        return added_up(BinTable(keys, groups, binning, group, bins, np.ones_like(bins), moved))
     rows = np.zeros(groups * size, np.int64)
-    sums = np.zeros((len(powers), len(rows)))
-    length = max(_CHUNK, len(rows) // 2)
-    for first in range(0, len(twice), length):
-        part = slice(first, first + length)
-        codes = (twice[part].view(np.uint32) >> shift).astype(np.int64)
-        cells = numbers.take(codes, mode="clip")
+    sums = np.zeros((moments, len(rows)))
+    for part in parts:
+        cells = numbers.take(codes[part].astype(np.int64), mode="clip")
         cells += group[part] * size
-        rows += np.bincount(cells, minlength=len(rows))
-        for index, power in enumerate(powers):
-            sums[index] += np.bincount(cells, power[part], minlength=len(rows))
+        np.add.at(rows, cells, 1)
+        for total, power in zip(sums, powers, strict=True):
+            np.add.at(total, cells, power[part])
     filled = np.flatnonzero(rows)
     group, cells = np.divmod(filled, size)
     bins = bins[cells]
-    moments = tuple(np.where(bins == 0, 0.0, added[filled]) for added in sums)
-    return BinTable(keys, groups, binning, group, bins, rows[filled], moments).checked()
+    added = tuple(np.where(bins == 0, 0.0, total[filled]) for total in sums)
+    return BinTable(keys, groups, binning, group, bins, rows[filled], added).checked()
 
 
 _CHUNK = 2**16

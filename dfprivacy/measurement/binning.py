@@ -89,14 +89,31 @@ class Octaves:
 
     def labels(self, values: Floats) -> Floats:
         """Return the labels that engines group by: the end of the bin nearer to zero."""
-        values = rounded(clipped(values), VALUE_BITS)
-        if self.center:
-            values = rounded(values - self.center, VALUE_BITS)
+        values = self.distances(values)
         octave = rounded(values * OCTAVE_FACTOR, 1)
         if self.bits == 1:
             return octave
         shifted = octave * self.shift
         return np.asarray((values - octave * self.inwards + shifted) - shifted)
+
+    def distances(self, values: Floats) -> Floats:
+        """Return how far values lie above the center, rounded."""
+        values = rounded(clipped(values), VALUE_BITS)
+        return rounded(values - self.center, VALUE_BITS) if self.center else values
+
+    def codes(self, distances: Floats) -> npt.NDArray[np.uint32]:
+        """Return the code of the bin of each distance: the first bits of twice its label.
+
+        In single precision twice a distance is exact and normal. Its neighbor towards zero has the
+        same first bits as twice the label. The code of zero is that of no number.
+        """
+        twice = (distances + distances).astype(np.float32).view(np.uint32)
+        return (twice - np.uint32(1)) >> np.uint32(24 - self.bits)
+
+    def labels_of_codes(self, codes: npt.NDArray[np.uint32]) -> Floats:
+        """Return the labels of bins from their codes."""
+        twice = (codes << np.uint32(24 - self.bits)).view(np.float32)
+        return np.where(np.isfinite(twice), twice, 0.0).astype(np.float64) / 2.0
 
     def numbers(self, labels: Floats) -> Integers:
         """Return the numbers of bins from their labels."""
