@@ -697,7 +697,7 @@ def _(frame: pd.DataFrame, columns: Columns) -> Adopted:
         )
     coded = [index for index, key in enumerate(keys.values()) if key.objects is not None]
     if columns.unit is not None:
-        arrow[UNIT] = key_column(frame[columns.unit.column], []).marks()
+        arrow[UNIT] = key_column(frame[columns.unit.column], []).marks(units=True)
         arrow |= {mark_name(index): keys[columns.keys[index]].marks() for index in coded}
     categories = {}
     for index, category in enumerate(columns.categories):

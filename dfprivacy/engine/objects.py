@@ -328,6 +328,31 @@ def mark_bytes(mark: Mark) -> bytes:
     return b"\xff" + _spelled(mark).encode("utf-8", "surrogatepass")
 
 
+def mark_unit(value: object) -> bytes:
+    """Return the mark of a unit as bytes: 7, 7.0, Decimal(7) and "7" are one unit.
+
+    Equal numbers have equal marks, which are the text of their shortest decimal form.
+    """
+    plain_value = plain(value)
+    number = None if plain_value is None else _to_decimal(plain_value.shown)
+    decimal = None if number is None else _decimal(number)
+    return mark_bytes(mark_of(value)) if decimal is None else str(decimal.shown).encode()
+
+
+def _to_decimal(value: object) -> Decimal | None:
+    """Return the decimal that equals a plain number; None for other values."""
+    if type(value) is complex and not value.imag:
+        value = value.real
+    if type(value) in {bool, int, float, Decimal}:
+        return Decimal(cast("float", value))
+    if type(value) is not Fraction or 10 ** (places := value.denominator.bit_length()) % (
+        value.denominator
+    ):
+        return None
+    digits = Decimal(value.numerator * 10**places // value.denominator).as_tuple()
+    return Decimal((digits.sign, digits.digits, -places))
+
+
 def _spelled(form: object) -> str:
     """Return a form as text; of an integer its hexadecimal digits, which may be any number."""
     if isinstance(form, tuple):

@@ -14,7 +14,15 @@ import pandas as pd
 import pyarrow as pa
 
 from dfprivacy.engine.key_types import key_values
-from dfprivacy.engine.objects import Codes, coded, is_missing, mark_bytes, mark_of, plain
+from dfprivacy.engine.objects import (
+    Codes,
+    coded,
+    is_missing,
+    mark_bytes,
+    mark_of,
+    mark_unit,
+    plain,
+)
 from dfprivacy.errors import InvalidKeysError, UnsupportedDtypeError
 from dfprivacy.measurement.grid import MOST_TICKS, kind_of
 
@@ -146,13 +154,15 @@ class KeyColumn:
     dtype: Any
     objects: Sequence[object] | None
 
-    def marks(self) -> pa.Array | pa.ChunkedArray:
+    def marks(self, *, units: bool = False) -> pa.Array | pa.ChunkedArray:
         """Return the mark of each row's key, which depends on no other row: no codes, no text.
 
-        Text is its UTF-8, for one text that has none turns a column of them into codes.
+        Text is its UTF-8, for one text that has none turns a column of them into codes. As `units`
+        equal numbers are one.
         """
         if self.objects is not None:
-            marks = [mark_bytes(mark_of(value)) for value in self.objects]
+            mark = mark_unit if units else lambda value: mark_bytes(mark_of(value))
+            marks = [mark(value) for value in self.objects]
             return pa.array(marks, pa.binary()).take(self.column)
         if pa.types.is_string(self.column.type) or pa.types.is_large_string(self.column.type):
             return self.column.cast(pa.large_binary())
@@ -243,7 +253,7 @@ def _key_form(kind: pa.DataType) -> pa.DataType | None:
 def told_apart(series: pd.Series[Any], *, units: bool) -> pa.Array | pa.ChunkedArray:
     """Return codes that are equal where values are; of units, marks that hold for any column."""
     if units:
-        return key_column(series, []).marks()
+        return key_column(series, []).marks(units=True)
     if isinstance(series.dtype, pd.CategoricalDtype):  # whose values differ
         codes = series.cat.codes.to_numpy()
         return pa.array(codes, mask=codes < 0)

@@ -3,6 +3,10 @@
 Codes are ranks among all values of a column, so that one value more moves those of the others.
 """
 
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -63,3 +67,21 @@ def test_a_unit_alone_in_its_group_moves_no_other(kind, side):
     kinds = (kind, "text") if side == "unit" else ("text", kind)
     full, without = (shown(frame) for frame in frames(*kinds))
     assert full == without
+
+
+SAME = {
+    "1": [1, 1.0, True, Decimal("1.00"), Fraction(1), "1", np.int8(1), 1 + 0j, np.float32(1)],
+    "1/8": [0.125, Decimal("0.125"), Fraction(1, 8), np.float16(0.125), "0.125"],
+    "1/10": [Decimal("0.1"), Fraction(1, 10), "0.1", Decimal("0.100")],
+    "0": [0, -0.0, Decimal("-0.0"), False, "0"],
+    "large": [10**6000, Decimal("1e6000"), Fraction(10**6000)],
+    "infinite": [float("inf"), Decimal("inf"), np.float32("inf")],
+}
+
+
+@pytest.mark.parametrize("values", SAME.values(), ids=SAME)
+def test_equal_numbers_in_a_column_of_objects_are_one_unit(values):
+    """A unit is written as any number, or as its text: a unit's rows and units are counted once."""
+    frame = pd.DataFrame({"u": pd.Series([*values, None, "other"], dtype=object)})
+    private = frame.dp(unit="u", max_rows=1, epsilon=2**60)
+    assert round(private.count()) == round(private.nunique("u")) == 2
