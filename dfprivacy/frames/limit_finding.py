@@ -84,7 +84,7 @@ _SHIFT = 1 / 4
 """Assumed shift of a rank or a mean for each unit of weight that limits move, where unknown."""
 
 _UNKNOWN_MEAN = 1 / 2
-"""Largest distance of hidden units from the mean, in widths of the bounds."""
+"""Assumed distance of hidden units from the mean, in widths of the bounds."""
 
 _TREND = 3.5
 """Standard deviations of noise from which large units are taken to have other values."""
@@ -147,11 +147,15 @@ class GroupNumber(NamedTuple):
 
 
 class CountedShare(NamedTuple):
-    """The share of the rows that counts within limits, and the ends of its interval."""
+    """The share of the rows that counts within limits, the ends of its interval, and units unseen.
+
+    So many units may have far more rows than any that stand out: noise would hide them.
+    """
 
     value: float
     low: float
     high: float
+    unseen: int = 0
 
     @property
     def may_be_all(self) -> bool:
@@ -162,14 +166,16 @@ class CountedShare(NamedTuple):
     def text(self) -> str:
         """The share in words: unknown if the interval says nothing, its end if all may count.
 
-        >>> CountedShare(0.25, 0.2, 0.4).text, CountedShare(0.9, 0.8, 1.0).text
-        ('about 25 %', 'as far as noise shows, at least about 80 %')
+        >>> CountedShare(0.25, 0.2, 0.4).text
+        'about 25 %'
+        >>> CountedShare(0.9, 0.8, 1.0, 42).text
+        'as far as noise shows (42 far larger units may hide), at least about 80 %'
         """
         if not self.high - self.low <= _UNCLEAR * self.high:
             return "an unknown share"
-        shown = "as far as noise shows, at least "  # one unit that hides may hold most rows
-        start, share = (shown, self.low) if self.may_be_all else ("", self.value)
-        return f"{start}about {100 * min(share, _MOST):.3g} %"
+        hide = f"as far as noise shows ({self.unseen:,} far larger units may hide), "
+        start, share = ("at least ", self.low) if self.may_be_all else ("", self.value)
+        return f"{hide if self.unseen > 1 else ''}{start}about {100 * min(share, _MOST):.3g} %"
 
 
 @dataclass(frozen=True)
@@ -177,15 +183,28 @@ class NoisySizes:
     """A noisy histogram of units by size, with expected units beyond those that stand out.
 
     `units` are expected numbers in each bin, `hidden` the part that noise may hide, `suspects`
-    the counts of bins too large for noise and too small to choose limits by, `scale` the standard
-    deviation of the noise, and `means` the noisy sums of the means of units.
+    the counts of bins too large for noise and too small to choose limits by, `following` those of
+    the doubling after the last bin that stands out, 0 elsewhere, `scale` the standard deviation of
+    the noise, `unseen` the number of units beyond these that it may hide in one bin, and `means`
+    the noisy sums of the means of units.
     """
 
     units: Floats
     hidden: Floats
     suspects: Floats
+    following: Floats
     scale: float
+    unseen: int
     means: Floats | None = None
+
+    def rows_beyond(self, over: Floats, largest_over: Floats) -> tuple[Floats, Floats]:
+        """Return the rows over some limits of units that do not stand out, and their doubt at 95 %.
+
+        `over` has the rows of a unit of each size over each limit, `largest_over` those of the
+        largest of each bin.
+        """
+        rows = np.maximum(_HIDDEN * over @ self.hidden, largest_over @ self.following)
+        return rows, _NORMAL * self.scale * np.sqrt(largest_over**2 @ (self.following != 0))
 
 
 def size_kind(part: object) -> str:
@@ -338,7 +357,11 @@ def add_noise_to_sizes(exact: Integers, loss: Epsilon | Rho) -> NoisySizes:
         for size in _WINDOWS
     }
     means = coordinates[1] if len(exact) > 1 else None
-    return NoisySizes(units, hidden, find_suspects(counts, units, heights), deviation, means)
+    largest = CANDIDATES[units > 0].max(initial=0)
+    is_next = (largest < CANDIDATES) & (2 * largest >= CANDIDATES)
+    following, suspects = np.where(is_next, counts, 0.0), find_suspects(counts, units, heights)
+    unseen = math.floor(heights[1] + _NORMAL * deviation)
+    return NoisySizes(units, hidden, suspects, following, deviation, unseen, means)
 
 
 def find_suspects(counts: Floats, units: Floats, heights: Mapping[int, float]) -> Floats:
@@ -474,27 +497,25 @@ def errors_of(
     without_bounds = _lack_of_rows(part, loss, rows / limits, groups)
     shares = np.minimum(rows / total, 1.0)
     of_unit = float(filled @ expected) / max(float(expected.sum()), 1.0)
-    number = groups.number
+    number, lost = groups.number, (SIZES - capped) * filled
     hidden_share, hidden_square = groups.hide_rows(count, limits, shares, total, max(of_unit, 1.0))
-    lows, highs = find_share_ends(sizes, limits)
-    lows = np.minimum(lows * groups.counted.low, shares)
-    highs = np.maximum(highs * groups.counted.high, shares)
-    counted = [CountedShare(*triple) for triple in zip(shares, lows, highs, strict=True)]
+    counted = find_counted_shares(sizes, limits, shares, groups.counted)
     if _adds_up(part):
         worth = _SHIFT if isinstance(part, OctavePart) else 1.0
         over = np.maximum(CANDIDATES - limits[:, None], 0) * filled
         unsure = _NORMAL * sizes.scale * np.sqrt((over**2) @ (sizes.units > 0))
-        upper = over @ sizes.units + unsure + _HIDDEN * ((SIZES - capped) * filled) @ sizes.hidden
-        upper = worth * (upper + float((SIZES * (filled - counting)) @ expected)) / number.at_least
+        visible = over @ sizes.units + float((SIZES * (filled - counting)) @ expected)
+        upper, of_row = visible + unsure + _HIDDEN * lost @ sizes.hidden, worth / number.at_least
+        unseen, doubt = sizes.rows_beyond(lost, over)
+        room = np.hypot(half, of_row * np.hypot(unsure, doubt)) - half
+        room += of_row * (visible + unseen)
         errors = (noise / total) ** 2 * number.square + (worth * (1 - shares)) ** 2
         errors = errors + _UNSEEN * hidden_square + without_bounds * number.square
         is_known = bool(expected.any())
-        triples = zip(counted, upper, half, strict=True)
-        return errors, [
-            _lost_of_sum(part, *triple, is_known=is_known, groups=groups) for triple in triples
-        ]
+        effects = zip(counted, of_row * upper, room, half, strict=True)
+        return errors, [_lost_of_sum(part, *of, is_known=is_known, groups=groups) for of in effects]
     change = capped * counting / rows[:, None] - SIZES * filled / total
-    hidden = ((SIZES - capped) * filled) @ sizes.hidden / total
+    hidden = lost @ sizes.hidden / total
     bias, shift = _bias_of_mean(part, sizes, change, hidden)
     relative = noise / math.sqrt(2) if isinstance(part, LinearPart) else noise
     questions = part.questions.values() if isinstance(part, LinearPart | ProductPart) else ()
@@ -505,16 +526,54 @@ def errors_of(
     errors = (relative / rows) ** 2 * number.square + bias
     errors = errors + _SHIFT**2 * ((1 - groups.counted.value) ** 2 + hidden_share)
     errors = errors + total**2 * without_bounds
-    lost = []
     is_grouped = groups.by_groups is not None
     wide = (_NARROW if is_grouped else _WIDE) * half * number.at_least / rows
-    for limit, share, move, room_of_noise in zip(limits, counted, shift, wide, strict=True):
-        measured = sizes.means is not None and size_kind(part).startswith("mean")
-        silent = share.value > 1 - _VISIBLE or (measured and move <= room_of_noise)
-        room = float(move) * _bounds(part).width if measured and not is_grouped else 0.0
-        note = None if silent else weighted(limit, share)
-        lost.append(Lost(share.text, room, room, note))
-    return errors, lost
+    if sizes.means is None or not size_kind(part).startswith("mean"):
+        silent, rooms = shares > 1 - _VISIBLE, np.zeros((2, len(limits)))
+    else:
+        silent = (shares > 1 - _VISIBLE) | (shift <= wide)
+        unseen, doubt = (silent * rows / total for rows in sizes.rows_beyond(lost, lost))
+        extra = np.maximum(unseen - _HIDDEN * hidden, 0), doubt
+        rooms = _rooms_of_mean(sizes, shift, extra, half / math.sqrt(2) / rows)
+        rooms *= _bounds(part).width * (not is_grouped or groups.delta is None)
+    columns = zip(limits, counted, silent, *rooms, strict=True)
+    return errors, [
+        Lost(share.text, float(below), float(above), None if is_silent else weighted(limit, share))
+        for limit, share, is_silent, below, above in columns
+    ]
+
+
+def _rooms_of_mean(
+    sizes: NoisySizes, shift: Floats, unseen: tuple[Floats, Floats], half: Floats
+) -> Floats:
+    """Return how far a mean of all rows may lie below and above one within limits.
+
+    All is in widths of the bounds. `unseen` is the share of rows of units that do not stand out and
+    its doubt: they may all be at one end. `half` is half the width of the noise's interval.
+    """
+    middle, width = find_middle(sizes), half + shift
+    rooms = [
+        reach * unseen[0] + np.hypot(width, reach * unseen[1]) - half
+        for reach in (middle, 1 - middle)
+    ]
+    return np.minimum(rooms, 1.0)
+
+
+def find_middle(sizes: NoisySizes) -> float:
+    """Return the noisy mean of the means of units, from 0 to 1."""
+    assert sizes.means is not None  # noqa: S101 the caller has looked
+    visible = sizes.units > 0
+    return min(max(float(sizes.means[visible].sum() / max(sizes.units.sum(), 1.0)), 0.0), 1.0)
+
+
+def find_counted_shares(
+    sizes: NoisySizes, limits: Integers, shares: Floats, of_groups: CountedShare
+) -> list[CountedShare]:
+    """Return the share of the rows that counts within each limit, if `of_groups` counts in all."""
+    lows, highs = find_share_ends(sizes, limits)
+    lows = np.minimum(lows * of_groups.low, shares)
+    highs = np.maximum(highs * of_groups.high, shares)
+    return [CountedShare(*ends, sizes.unseen) for ends in zip(shares, lows, highs, strict=True)]
 
 
 def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats]:
@@ -528,9 +587,10 @@ def find_share_ends(sizes: NoisySizes, limits: Integers) -> tuple[Floats, Floats
     doubt = _NORMAL * sizes.scale
     counted, lost = capped @ sizes.units, over @ sizes.units
     count_doubt, loss_doubt = (doubt * np.sqrt(rows**2 @ visible) for rows in (capped, over))
+    unseen, unseen_doubt = sizes.rows_beyond(over, np.maximum(CANDIDATES - limits[:, None], 0))
     lowest = np.maximum(counted - count_doubt, 0)
     highest = counted + count_doubt + _HIDDEN * capped @ sizes.hidden
-    most_lost = lost + loss_doubt + over @ (_HIDDEN * sizes.hidden + sizes.suspects)
+    most_lost = lost + unseen + np.hypot(loss_doubt, unseen_doubt) + over @ sizes.suspects
     doubts = doubt * np.sqrt(np.cumsum(over**2 * visible, axis=1))
     least_lost = np.max(np.cumsum(over * sizes.units, axis=1) - doubts, axis=1, initial=0)
     lows = lowest / np.maximum(lowest + most_lost, _TINY)
@@ -543,10 +603,8 @@ def without_impossible(sizes: NoisySizes, largest: int | None) -> NoisySizes:
     if largest is None:
         return sizes
     possible = np.append(0, CANDIDATES[:-1]) < largest
-    units, hidden, suspects = sizes.units, sizes.hidden, sizes.suspects
-    return replace(
-        sizes, units=units * possible, hidden=hidden * possible, suspects=suspects * possible
-    )
+    names = "units", "hidden", "suspects", "following"
+    return replace(sizes, **{name: getattr(sizes, name) * possible for name in names})
 
 
 def find_evenness(by_groups: NoisySizes) -> float:
@@ -588,8 +646,7 @@ def _bias_of_mean(
         spread = _UNIT_SPREAD**2 + _ROW_SPREAD**2 / SIZES
         return (change**2) @ (spread * expected), np.minimum(distance * moved, 1.0)
     units = sizes.units
-    middle = float(sizes.means[units > 0].sum() / max(units.sum(), 1.0))
-    difference_by_bin = np.clip(sizes.means, 0, units) - units * np.clip(middle, 0, 1)
+    difference_by_bin = np.clip(sizes.means, 0, units) - units * find_middle(sizes)
     bias = change @ difference_by_bin
     doubt = np.sqrt((change**2) @ np.minimum(sizes.scale, units * _UNKNOWN_MEAN) ** 2)
     unknown = _UNKNOWN_MEAN * hidden
@@ -655,6 +712,7 @@ def _lost_of_sum(
     part: Any,
     share: CountedShare,
     upper: float,
+    room: float,
     half: float,
     *,
     is_known: bool,
@@ -662,8 +720,9 @@ def _lost_of_sum(
 ) -> Lost:
     """Return the effect of a limit on a count or a sum: the rows or totals beyond it.
 
-    Intervals of whole frames have room for it, unless bounds are found or ratios are asked too. The
-    noise within bounds that are found is not known yet: visible losses have a note then.
+    Intervals have room for it, by public groups that of a mean one, unless bounds are found or
+    ratios are asked too. The noise within bounds that are found is not known yet: visible losses
+    have a note then.
     """
     low, high = (0.0, 1.0)
     is_total = size_kind(part).startswith("sum")
@@ -671,18 +730,18 @@ def _lost_of_sum(
         bounds = _bounds(part)
         largest = max(abs(bounds.lower), abs(bounds.upper))
         low, high = largest * (bounds.lower < 0), largest * (bounds.upper > 0)
-    is_plain = isinstance(part, LinearPart) and groups.by_groups is None
+    is_plain = isinstance(part, LinearPart) and groups.delta is None
     has_room = is_plain and (is_total or all(q.is_whole for q in part.questions.values()))
     note = None
     if not is_known:
         note = "too few units to find limits: rows beyond the first of each unit may be left out"
-    elif upper > (_WIDE if has_room else _NARROW) * half or (
+    elif upper > (_WIDE if has_room and groups.by_groups is None else _NARROW) * half or (
         isinstance(part, OctavePart) and share.value < 1 - _VISIBLE
     ):
         counted = "the total counts" if is_total else "all rows count"
         leave = "may leave" if share.may_be_all else "leave"
         note = f"limits {leave} out rows of large units: {share.text} of {counted}"
-    room = upper if has_room else 0.0
+    room = room if has_room else 0.0
     return Lost(share.text, low * room, high * room, note)
 
 
@@ -696,7 +755,7 @@ def _entries_within(
     share = float(np.minimum(sizes, limit) @ expected) / max(float(sizes @ expected), _TINY)
     low, high = (float(end[0]) for end in find_share_ends(by_groups, np.asarray([limit])))
     note = suspects_note(by_groups, limit, "groups")
-    return CountedShare(share, min(low, share), max(high, share)), note
+    return CountedShare(share, min(low, share), max(high, share), by_groups.unseen), note
 
 
 def choose_limits(
