@@ -660,7 +660,7 @@ def clipping_bias(
     out, count = _packed(is_wide & (places > last[:, None]))
     is_out = places < count
     shown = np.where(is_out, np.take_along_axis(heights, out, 1), 0.0)
-    chances = [0.005 / many for many in (1, *range(1, bins + 1))]  # by the number of bins
+    chances = [0.01 / many for many in (1, *range(1, bins + 1))]  # by the number of bins
     single, double = (
         np.array([exact_height(terms, chance, laplace=result.look.laplace) for chance in chances])
         for terms in (1, 2)
